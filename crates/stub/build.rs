@@ -1,8 +1,8 @@
 //! Builds the stub's executable from this same crate, for the monitor to embed.
 //!
-//! Two direct calls of the compiler, for `vmbell-core` and for the stub, which have no other dependencies: a second cargo
-//! inside the first would want its own lock and target folder. Both are optimized as one, so that direct code calls
-//! nothing. The host's own target serves, so nothing but a Rust toolchain and a C linker is needed.
+//! Two direct calls of the compiler, for `vmbell-core` and for the stub, which have no other dependencies. A second cargo
+//! inside the first would need a separate lock and target folder. Both are optimized as one, so that direct code calls
+//! nothing. It uses the host's target, so it only needs a Rust toolchain and a C linker.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,8 @@ const CODE: [&str; 9] = [
     "relocation-model=pic",
     "overflow-checks=no",
     "force-unwind-tables=no",
-    // Direct code must leave the guest's vector registers alone; loops are not worth them here.
+    // Direct code must not touch the guest's vector registers, and loops here would not gain from
+    // them.
     "no-vectorize-loops",
     "no-vectorize-slp",
 ];

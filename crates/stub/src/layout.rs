@@ -48,13 +48,13 @@ pub const SLOT_SIZE: u64 = 0x1_0000;
 pub const MAX_VCPUS: usize = 64;
 
 /// File descriptors that the sandbox starts with; its first thread closes them before it parks. They take the
-/// lowest numbers, so that nothing of the monitor is left in the place of the standard streams.
+/// lowest numbers, so that they replace the monitor's standard streams.
 pub mod boot_fd {
     /// The sealed file that the sandbox cannot write: [`Control`](super::Control), hypercall page, trampolines.
     pub const READ_ONLY: i32 = 0;
     /// The file that both sides write: [`SharedState`](super::SharedState).
     pub const WRITABLE: i32 = 1;
-    /// The file of guest RAM, which both sides write too.
+    /// The file of guest RAM, which both sides also write.
     pub const RAM: i32 = 2;
     /// A socket that carries the seccomp listener to the monitor.
     pub const SOCKET: i32 = 3;
@@ -69,7 +69,7 @@ pub mod boot_fd {
 /// The most doorbells with a payload that a guest can have.
 pub const MAX_PAYLOADS: usize = 4096;
 
-/// The most places with device memory that a guest can have.
+/// The most pieces of device memory that a guest can have.
 pub const MAX_DEVICE_MAPPINGS: usize = 12;
 
 /// Device memory of the guest, which is mapped from its own boot descriptor.
@@ -161,13 +161,13 @@ pub struct Control {
 
 /// The descriptors on which a halted vCPU sleeps, by their numbers in the sandbox. The epoll descriptor watches
 /// (edge-triggered) the vCPU's wake eventfd and the irqfds that have woken the vCPU before, so that a writer of such an
-/// irqfd wakes it directly. All bytes are zero if there are no such descriptors: the vCPU sleeps on its mode word.
+/// irqfd wakes it directly. All bytes are zero without such descriptors: the vCPU then sleeps on its mode word.
 #[repr(C)]
 #[derive(Debug)]
 pub struct HaltFds {
     /// An eventfd that wakes the vCPU and raises no interrupt. Stored before `epoll`.
     pub wake_eventfd: AtomicU32,
-    /// The epoll descriptor; 0 if it has no such descriptor.
+    /// The epoll descriptor; 0 if the vCPU does not have one.
     pub epoll: AtomicU32,
 }
 
@@ -199,7 +199,7 @@ pub struct Handover {
     pub sequence: AtomicU32,
     /// Not 0 while the side that waits for `sequence` sleeps.
     pub sleeping: AtomicU32,
-    /// The CPU that the side which waits here ran on last, plus 1; 0 is unknown.
+    /// The CPU on which the waiting side last ran, plus 1; 0 if unknown.
     pub waiter_cpu: AtomicU32,
 }
 

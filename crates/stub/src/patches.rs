@@ -1,10 +1,10 @@
 //! What the monitor tells trap handlers of the code that it patches, and how they read code that it may patch meanwhile
 //! for another vCPU.
 //!
-//! The monitor changes the first byte of a site to `int3`, or five bytes to a jump, and takes a jump back. It changes
-//! several bytes only while the sandbox is stopped, which may be at any point between a trap and the end of its handler. A jump
-//! is no instruction that traps, and the other instructions under it begin with an invalid opcode, so what is read of
-//! them is told from what trapped, if all of it was read between two changes.
+//! The monitor changes the first byte of a site to `int3`, or five bytes to a jump, and takes a jump back. It changes several
+//! bytes only while the sandbox is stopped, which may be at any point between a trap and the end of its handler. A jump does
+//! not trap, and the other instructions under it begin with an invalid opcode. So the stub can tell what it reads of them from
+//! the instruction that trapped, if it has read all of it between two changes.
 
 use crate::decode::{Instruction, decode};
 use crate::layout::{PATCH_BASE, PATCH_SIZE};
@@ -34,7 +34,8 @@ pub struct Patches {
 pub enum Fetched {
     /// The instruction that trapped.
     Instruction(Instruction),
-    /// A patch that came after the trap: the guest goes on at this address, which leads to the instruction.
+    /// A patch that came after the trap: the guest continues at this address, which leads to the
+    /// instruction.
     Patched(u64),
     /// No instruction that the stub emulates.
     Other,
@@ -86,16 +87,16 @@ impl Patches {
             .then_some(copy)
     }
 
-    /// Whether there may have been a jump over the instruction at `rip`, which is no invalid opcode now, when it trapped. Then it
-    /// is executed again. That helps once: the next such trap of the vCPU follows another patch, or the opcode is the guest's own.
+    /// Whether the instruction at `rip`, which is now a valid opcode, may have been under a jump when it trapped. If so, it is
+    /// executed again. That helps once: the next such trap of the vCPU follows another patch, or the opcode is the guest's own.
     /// `last` is the vCPU's count of patches at the last such trap.
     pub fn is_undone(&self, rip: u64, last: &AtomicU32) -> bool {
         let count = self.count.load(SeqCst);
         self.redirects.get(rip).is_some() && last.swap(count, Relaxed) != count
     }
 
-    /// The site of the trampoline that can have faulted at `rip` for want of a stack, and how far it has moved the stack pointer
-    /// down by then. Another jump may be over the site meanwhile, so nothing is read there.
+    /// The site of the trampoline that may have faulted at `rip` because the guest has no stack, and how far it has moved the
+    /// stack pointer down by then. Another jump may be over the site meanwhile, so nothing is read there.
     pub fn begun_trampoline(&self, rip: u64) -> Option<(u64, u64)> {
         if !(PATCH_BASE..PATCH_BASE + PATCH_SIZE).contains(&rip) {
             return None;

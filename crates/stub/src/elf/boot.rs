@@ -41,7 +41,7 @@ fn check(step: i32, result: i64) -> u64 {
     result.cast_unsigned()
 }
 
-/// Maps a part of a file, or fresh memory, at a fixed place.
+/// Maps a part of a file, or new memory, at a fixed address.
 fn map(step: i32, address: u64, len: u64, protection: u64, file: Option<(i32, u64)>) {
     let (kind, fd, offset) = match file {
         Some((fd, offset)) => (MAP_SHARED, i64::from(fd).cast_unsigned(), offset),
@@ -149,7 +149,7 @@ pub extern "C" fn boot() -> ! {
     exit_group(exit_code::UNPARKED)
 }
 
-/// Maps the device memory, and closes its files: a device does more by its file than its memory shows.
+/// Maps the device memory, and closes its files: a device's file gives access to more than its memory.
 fn map_devices(control: &Control) {
     for (fd, device) in (boot_fd::DEVICES..).zip(&control.device_mappings) {
         let size = device.size.load(Relaxed);

@@ -5,7 +5,8 @@
 //! checks the linked section for that. A kick or an interrupt signal that arrives here is deferred to the check
 //! at the end.
 //!
-//! The return from an interrupt handler is here too: `iretq`, unless an interrupt waits until the guest unmasks.
+//! The return from an interrupt handler is also here: `iretq`, unless an interrupt waits until the guest
+//! unmasks.
 
 use core::arch::global_asm;
 
@@ -186,7 +187,7 @@ pub fn contains(rip: u64) -> bool {
     (begin..end).contains(&rip)
 }
 
-/// Whether `rip` is in direct code that has not come to its end.
+/// Whether `rip` is in direct code that has not reached its end.
 pub fn is_unfinished(rip: u64) -> bool {
     contains(rip) && rip != at(stub_direct_return) && !is_interrupt_return(rip)
 }
@@ -210,7 +211,7 @@ pub fn defer(frame: &mut Context, cpu: &PerCpu, signal: u32) {
     }
 }
 
-/// Counts one vCPU more (`open`) or one less that has an interrupt waiting until it unmasks.
+/// Counts one more vCPU with an interrupt that waits until it unmasks (`open`), or one less.
 pub fn count_window(open: bool) {
     if open {
         WINDOWS.fetch_add(1, SeqCst);

@@ -155,8 +155,8 @@ global_asm!(
     "call {boot}",
     "ud2",
 
-    // edi = signal, rsi = siginfo, rdx = context; rsp = signal stack, all else as the guest left it.
-    // Sets the flags, too: with the guest's AC or NT set, the code below would fault.
+    // edi = signal, rsi = siginfo, rdx = context; rsp = signal stack, everything else as the guest
+    // left it. Also sets the flags: with the guest's AC or NT set, the code below would fault.
     "stub_entry:",
     "push 2",
     "popfq",

@@ -1,8 +1,8 @@
 //! Kicks: a signal that makes a vCPU hand over to the monitor wherever it is, and never gets lost.
 //!
 //! The place where the signal arrives decides. In guest code, the kick becomes pending and the exit sequence takes
-//! it. In stub code, too; the exit sequence checks for pending kicks just before it enters the guest, and starts
-//! again if one arrives after that check. In direct code, which runs on the guest's stack inside a
+//! it. The same applies in stub code; the exit sequence checks for pending kicks just before it enters the guest,
+//! and starts again if one arrives after that check. In direct code, which runs on the guest's stack inside a
 //! read-side section, the kick is deferred to the code's end, which traps while any kick is deferred.
 //!
 //! The interrupt signal is handled in the same places, but makes the vCPU look at its local APIC only.

@@ -1,7 +1,7 @@
 //! The private memory of a vCPU thread: a slot with a [`PerCpu`] at its base and the signal stack above.
 //!
-//! There is no thread-local storage: the slot is found by clearing the low bits of the stack
-//! pointer, which is always inside the signal stack while stub code runs.
+//! Without thread-local storage, the slot is found by clearing the low bits of the stack pointer,
+//! which is always inside the signal stack while stub code runs.
 
 use core::mem::offset_of;
 
@@ -34,7 +34,7 @@ pub struct PerCpu {
     pub stepping: AtomicU32,
     /// Address of the instruction after the guest's last `sti`, until it is known to be executed; otherwise 0.
     pub shadow: AtomicU64,
-    /// How many patches there had been when an invalid opcode was taken for one of a jump that has been taken back.
+    /// The number of patches when an invalid opcode was last attributed to a jump that has been undone.
     pub undone_patches: AtomicU32,
     /// What decides whether the vCPU polls for an interrupt after it has signalled a resamplefd.
     pub resample_poll: ResamplePoll,

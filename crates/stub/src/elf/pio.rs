@@ -180,7 +180,8 @@ pub fn count_site_trap(cpu: &PerCpu, rip: u64) {
     let traps = &cpu.site_traps[(rip.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize];
     let count = traps.load(Relaxed).saturating_add(1);
     traps.store(count, Relaxed);
-    // Asks again at each doubling: two sites may share the counter, and the other may have been the first to ask.
+    // Asks again each time the count doubles: two sites may share the counter, and the other one may have asked
+    // first.
     if count >= after && count.is_power_of_two() {
         ask(cpu, reason::PATCH, rip);
     }

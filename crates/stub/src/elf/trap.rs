@@ -92,7 +92,7 @@ fn handle_guest_trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
                 cpu.run().counters.redirects.fetch_add(1, Relaxed);
                 let target = frame.rip;
                 frame.rip = copy;
-                // A patch that is branched into all the time costs more than it saves.
+                // A patch that the guest keeps branching into costs more than it saves.
                 pio::count_site_trap(cpu, target);
             }
             None if control().patches.is_undone(frame.rip, &cpu.undone_patches) => {}
@@ -108,8 +108,8 @@ fn handle_guest_trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
     }
 }
 
-/// If the guest has no stack for the trampoline that it has just entered, undoes what the trampoline did, so that the guest is at
-/// the site again. Returns the site.
+/// If the guest has no stack for the trampoline that it has just entered, undoes what the trampoline did, and so returns the
+/// guest to the site. Returns the site.
 fn leave_trampoline(frame: &mut Context) -> Option<u64> {
     let (site, moved) = control().patches.begun_trampoline(frame.rip)?;
     let rsp = frame.register(RSP);

@@ -34,7 +34,7 @@ pub fn has_lapics() -> bool {
     control().interrupts.load(Relaxed) != 0
 }
 
-/// Counts an event of a guest with local APICs; for other guests there are only the other fields of
+/// Counts an event of a guest with local APICs; other guests only have the other fields of
 /// [`Counters`](crate::layout::Counters).
 #[inline(always)]
 pub fn count(cpu: &PerCpu, event: Event) {
@@ -49,7 +49,7 @@ fn count_cold(cpu: &PerCpu, event: Event) {
 }
 
 /// The vCPU has left the guest; called before the exit is handled. True if the exit was only for an
-/// interrupt, so that nothing is left to do but [`enter`].
+/// interrupt, so that the caller only has to call [`enter`].
 #[inline(always)]
 pub fn leave(signal: u32, frame: &mut Context, cpu: &PerCpu) -> bool {
     has_lapics() && leave_with_lapics(signal, frame, cpu)
