@@ -1,6 +1,6 @@
 //! The guard: no access of the code under test to the shared memory bypasses the hooks.
 //!
-//! Each execution that passes from one hook to another in a way that is new runs once more with the shared memory
+//! Each execution that goes from one hook to another on a new path runs once more with the shared memory
 //! inaccessible. Loads and stores that a hook announced fault, and get access for that one instruction, which is
 //! stepped. Any other fault in the memory is an access that no hook saw.
 #![allow(unsafe_code)]
@@ -25,7 +25,7 @@ static SEEN: [AtomicUsize; 3] = [
 /// An access that no hook saw.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unseen {
-    /// The address after its first byte, as that of a return address.
+    /// The address after its first byte, to match return addresses.
     pub(crate) site: usize,
     pub(crate) offset: u16,
     pub(crate) store: bool,

@@ -1,8 +1,8 @@
 //! Finds every interleaving in which a virtqueue driver and its device both sleep with work pending.
 //!
 //! A [`Scenario`] has a piece of shared memory, notifications, and tasks: a driver and a device, unmodified. An
-//! [`Explorer`] runs every execution of them that a memory model allows, each once, and reports those in which a task
-//! waits for a notification that never comes. A search that ends is a proof for its scenario; one that met a limit says so.
+//! [`Explorer`] runs every execution of them that a memory model allows, each once, and reports those in which a task waits
+//! for a notification that never comes. A search that ends is a proof for its scenario; one that reaches a limit says so.
 //!
 //! The code under test is compiled with LLVM's ThreadSanitizer instrumentation, whose calls this crate defines: run the
 //! tests with `cargo vmbell-check test`. The host must be Linux on x86-64 or arm64.

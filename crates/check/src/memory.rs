@@ -8,7 +8,7 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Where the first mapping is, for the hooks; 0 without a mapping.
+/// The address of the first mapping, for the hooks; 0 without a mapping.
 static BASE: AtomicUsize = AtomicUsize::new(0);
 static LEN: AtomicUsize = AtomicUsize::new(0);
 

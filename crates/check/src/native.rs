@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::search::{Access, Spec};
 use crate::task::Ended;
 
-/// How long all tasks must sleep, with no signal pending, to count as hung.
+/// How long all tasks must sleep, without a pending signal, to count as hung.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 thread_local! {
@@ -68,7 +68,7 @@ struct Running {
     task: usize,
 }
 
-/// Whether this thread runs a task natively; calls `f` with it then.
+/// Whether this thread runs a task natively; if so, calls `f` with it.
 fn with<R>(f: impl FnOnce(&Running) -> R) -> Option<R> {
     let running = CURRENT.with_borrow(Clone::clone)?;
     Some(f(&running))

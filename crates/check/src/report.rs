@@ -22,7 +22,8 @@ pub struct Report {
 pub struct Verdict {
     /// The model.
     pub model: Model,
-    /// Whether every execution that the model allows was explored. If not, the verdict is no proof.
+    /// Whether every execution that the model allows was explored. If not, the verdict is not a
+    /// proof.
     pub complete: bool,
     /// What went wrong, in the execution with the fewest switches between tasks of those that were seen.
     pub failure: Option<Failure>,
@@ -49,13 +50,13 @@ pub enum What {
     },
     /// A task panicked.
     Panicked(String),
-    /// A task raised a signal, as code in C does that accesses what is not mapped, or calls `abort`. The search stops there.
+    /// A task raised a signal, like C code that accesses unmapped memory or calls `abort`. The search stops there.
     Crashed {
         /// The task.
         task: String,
         /// The name of the signal, such as `SIGSEGV`.
         signal: &'static str,
-        /// The address that was accessed, if the kernel says it.
+        /// The address that was accessed, if the kernel reports it.
         address: Option<usize>,
         /// The function, the file and the line.
         site: String,
@@ -247,7 +248,7 @@ impl fmt::Display for Report {
             for verdict in &same {
                 writeln!(f, "{}", verdict.summary())?;
             }
-            // What a model allows, each weaker one allows as well.
+            // Each weaker model also allows what this one allows.
             let strongest = same.iter().min_by_key(|verdict| verdict.model);
             if let Some(failure) = strongest.and_then(|verdict| verdict.failure.as_ref()) {
                 if let [models @ .., last] = &*same
@@ -283,7 +284,7 @@ fn crash_name(callers: &[usize]) -> String {
         callers.partition(|&address| signals::is_in_program(address));
     own.append(&mut other);
     let names: Vec<String> = own.into_iter().filter_map(resolve).collect();
-    // What has no file is of a library without debug information.
+    // Functions without a file are of a library without debug information.
     let has_file = |name: &&String| name.contains(", ");
     let name = names.iter().find(has_file).or(names.first()).cloned();
     name.unwrap_or_else(|| "unknown code".to_string())
@@ -302,7 +303,7 @@ fn resolve(address: usize) -> Option<String> {
 
 fn look_up(address: usize) -> Option<String> {
     let mut found = None;
-    // It looks at the byte before, as that after a call may be of another line.
+    // Looks up the byte before it, since the one after a call may belong to another line.
     backtrace::resolve(std::ptr::without_provenance_mut(address), |symbol| {
         let file = symbol.filename().map(Path::to_path_buf).unwrap_or_default();
         let is_library = file

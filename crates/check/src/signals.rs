@@ -1,7 +1,7 @@
 //! The signals that code under test raises: those of the guard, and those of a crash.
 //!
-//! The handlers run on the thread that explores, on a stack of their own. A signal that belongs to neither is left to the
-//! handler that was there before.
+//! The handlers run on the thread that explores, on a separate stack. A signal that belongs to neither is passed to the
+//! earlier handler.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -105,7 +105,7 @@ extern "C" fn raised(signal: i32, info: *mut libc::siginfo_t, context: *mut libc
     let info = unsafe { &*info };
     // SAFETY: the kernel passes the context of the interrupted code, which this handler alone uses.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
-    // A fault of an address that is not canonical comes without it.
+    // A fault on a non-canonical address does not report it.
     let is_fault = info.si_code > 0 && info.si_code != KERNEL;
     // SAFETY: a fault of these signals has an address.
     let address = (is_fault && matches!(signal, libc::SIGSEGV | libc::SIGBUS))
@@ -134,7 +134,7 @@ extern "C" fn raised(signal: i32, info: *mut libc::siginfo_t, context: *mut libc
             libc::signal(signal, libc::SIG_DFL);
         },
     }
-    // The instruction faults again. A signal that was sent does not come again by itself.
+    // The instruction faults again. A signal that was sent does not repeat by itself.
     if info.si_code <= 0 {
         // SAFETY: it sends a signal to this thread, which is blocked until this handler returns.
         unsafe { libc::raise(signal) };
@@ -154,7 +154,7 @@ pub(crate) fn is_in_program(address: usize) -> bool {
     file_of(address) == file_of(raised as *const () as usize)
 }
 
-/// Where the file is mapped that contains an address of code; null if the C library does not say it.
+/// Where the file is mapped that contains an address of code; null if the C library does not know.
 fn file_of(address: usize) -> *mut libc::c_void {
     // SAFETY: all bits zero are a valid `Dl_info`.
     let mut found: libc::Dl_info = unsafe { mem::zeroed() };

@@ -39,7 +39,7 @@ type Body = Coroutine<Resume, (), End, DefaultStack>;
 /// How many bytes the stack of a task has.
 const STACK: usize = 256 << 10;
 
-/// How many return addresses are kept of a crash.
+/// How many return addresses of a crash are kept.
 const FRAMES: usize = 16;
 
 /// A signal that the code of a task raised.
@@ -95,7 +95,7 @@ pub(crate) fn with<R>(f: impl FnOnce(&mut Search) -> R) -> Option<R> {
     Some(result)
 }
 
-/// Keeps panics of tasks from standard error, where an exploration would write thousands: the trace has them.
+/// Keeps panics of tasks off standard error, where an exploration would write thousands. The trace has them.
 pub(crate) fn quiet_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -113,7 +113,7 @@ pub(crate) fn quiet_panics() {
     });
 }
 
-/// Where the last task that panicked did so: file and line.
+/// Where a task panicked last: file and line.
 pub(crate) fn panicked_at() -> Option<String> {
     PANICKED.take()
 }

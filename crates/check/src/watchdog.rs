@@ -1,7 +1,7 @@
 //! Ends the process, with a reason, if the code under test never comes back to the search.
 //!
 //! A task that waits for a mutex or another thread, or loops without an access to the shared memory, cannot be
-//! interrupted; one that allocates without end would take the machine's memory. A separate thread watches for both.
+//! interrupted; one that allocates without end would take the machine's memory. A separate thread checks for both.
 
 use std::fs;
 use std::process;
@@ -47,8 +47,8 @@ pub(crate) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Looks each second. `patience` is how many of them a task may go without a step, `memory` the most bytes that the
-    /// process may use.
+    /// Checks once a second. `patience` is the most seconds that a task may run without a step, `memory` the most bytes
+    /// that the process may use.
     pub(crate) fn new(patience: u64, memory: u64) -> Watchdog {
         let done = Arc::new(AtomicBool::new(false));
         let ended = done.clone();

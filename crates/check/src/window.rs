@@ -123,7 +123,7 @@ fn is_notified(graph: &Graph, word: Option<u16>, by: usize, work: Id) -> bool {
     })
 }
 
-/// Whether a task sees the work after its look, and does something then.
+/// Whether a task sees the work after its last check, and then does something.
 fn is_served(graph: &Graph, task: usize, look: Id, work: Id) -> bool {
     let own = &graph.tasks[task];
     let sees = |&id: &Id| {

@@ -1,5 +1,5 @@
-//! arm64: user space has no flag that traps after one instruction. A copy of the instruction is executed instead, followed by
-//! a breakpoint. Loads and stores of the shared memory do not depend on where they are.
+//! arm64: user space cannot set a flag that traps after one instruction. A copy of the instruction is executed instead,
+//! followed by a breakpoint. Loads and stores of the shared memory do not depend on their own address.
 #![allow(unsafe_code)]
 
 use std::arch::asm;
@@ -120,7 +120,7 @@ pub(crate) fn begin_step(context: &mut libc::ucontext_t) {
     context.uc_mcontext.pc = copy as libc::c_ulong;
 }
 
-/// Ends a step at its SIGTRAP. False if this signal is not of a step.
+/// Ends a step at its SIGTRAP. False if this signal does not end a step.
 pub(crate) fn end_step(context: &mut libc::ucontext_t) -> bool {
     let copy = COPY.load(Ordering::Relaxed);
     if copy == 0 || address(context.uc_mcontext.pc) != copy + 4 {

@@ -60,7 +60,7 @@ pub(crate) fn begin_step(context: &mut libc::ucontext_t) {
     *register(context, libc::REG_EFL) |= TRAP;
 }
 
-/// Ends a step at its SIGTRAP. False if this signal is not of a step.
+/// Ends a step at its SIGTRAP. False if this signal does not end a step.
 pub(crate) fn end_step(context: &mut libc::ucontext_t) -> bool {
     let flags = register(context, libc::REG_EFL);
     let stepped = *flags & TRAP != 0;

@@ -1,8 +1,8 @@
 //! Bells: how one task wakes another.
 //!
 //! The word of a bell is one location of the graph, and each operation on it one atomic step that acquires and releases,
-//! as eventfd's lock and an interrupt controller's do. Under TSO it also drains the store buffer, as a VM exit does.
-//! It is no sequentially consistent fence: on arm64 neither an exit nor a lock is one.
+//! as eventfd's lock and an interrupt controller's do. Under TSO it also drains the store buffer, as a VM exit does. It
+//! is not a sequentially consistent fence: on arm64 neither an exit nor a lock is one.
 //!
 //! [`Bell`] is an eventfd. Other notifications are bits of a [`Word`]: [`Msi`], [`Level`] and [`VhostUser`]. [`Polled`] is
 //! a counter in the shared memory, for drivers that poll.
@@ -25,8 +25,8 @@ use crate::task;
 
 /// The bits of a sleeper's word that say which bells have rung.
 const RUNG: u64 = 0xFFFF_FFFF;
-/// Where the bits begin that say whose signals were taken back. Such a signal stays in the word, where the task that waits
-/// takes it and continues to wait: the search follows only one task that takes signals of a word.
+/// The first of the bits that say whose signals were taken back. Such a signal stays in the word, where the task that
+/// waits takes it and continues to wait: the search follows only one task that takes signals of a word.
 const TAKEN_BACK: u32 = 32;
 
 /// Where a task sleeps: the set of its bells that have rung. Like epoll, one wait returns all of them, and clears them.
@@ -73,7 +73,7 @@ impl Sleeper {
         }
     }
 
-    /// The bells that have rung, without sleeping, and clears them.
+    /// Returns the bells that have rung, without sleeping, and clears them.
     pub fn poll(&self) -> u32 {
         let access = word(self.offset, 0);
         rung(task::update(access, |bits| (bits != 0).then_some(0)))

@@ -1,4 +1,5 @@
-//! A counter that a driver polls, and what it remembers of it: the answer "nothing new" can be wrong if too few bits are kept.
+//! A counter that a driver polls, and what the driver remembers of it. With too few bits, its answer "nothing new" can be
+//! wrong.
 
 use crate::explorer::Scenario;
 use crate::graph::Order;

@@ -1,7 +1,8 @@
-//! The notifications of a vhost-user device: kick and call are eventfds, which messages replace by others.
+//! The notifications of a vhost-user device: kick and call are eventfds, which messages replace.
 //!
 //! A back end continues with an old call fd, and sleeps for an old kick fd, until it has handled the message. The front end
-//! knows that it has after a reply (`VHOST_USER_PROTOCOL_F_REPLY_ACK`), or after the answer to any later message.
+//! knows that the back end has done so after a reply (`VHOST_USER_PROTOCOL_F_REPLY_ACK`), or after the answer to any later
+//! message.
 
 use super::Word;
 use crate::explorer::Scenario;
@@ -45,7 +46,7 @@ impl VhostUser {
         self.back.update(|bits| bits | 1 << fd);
     }
 
-    /// The front end sends a message. There must not be another that the back end has not handled.
+    /// The front end sends a message. The back end must have handled the message before.
     pub fn send(&self, message: Message) {
         let (fd, call) = match message {
             Message::SetKick(fd) => (fd, 0),

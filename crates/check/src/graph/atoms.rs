@@ -46,7 +46,7 @@ impl Atoms {
         }
     }
 
-    /// Makes an atom begin at `offset`. True if none did.
+    /// Makes an atom begin at `offset`. True if none began there.
     pub(crate) fn split(&mut self, offset: u16) -> bool {
         match self.bounds.binary_search(&offset) {
             Ok(_) => false,
@@ -57,7 +57,7 @@ impl Atoms {
         }
     }
 
-    /// Makes the memory end at `end`, if that is further than its end.
+    /// Makes the memory end at `end`, unless it is already longer.
     pub(crate) fn extend(&mut self, end: u16) {
         if self.bounds.last().is_some_and(|&last| last < end) {
             self.bounds.push(end);

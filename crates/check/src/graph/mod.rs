@@ -56,7 +56,7 @@ impl Order {
     }
 }
 
-/// How a compare-exchange reads: with one order if it finds what it expects, so that it writes, and with another if not.
+/// How a compare-exchange reads: with one order if it finds the expected value, and so writes, and with another if not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Compare {
     pub(crate) expected: u64,
@@ -85,7 +85,7 @@ pub(crate) struct Event {
     pub(crate) prev: Id,
     pub(crate) kind: Kind,
     pub(crate) order: Order,
-    /// What decides the order of a read, if it is that of a compare-exchange.
+    /// What decides the order of a read that belongs to a compare-exchange.
     pub(crate) compare: Option<Compare>,
     /// Half of an atomic read-modify-write: the write follows its read in program order. A compare-exchange that fails is
     /// the read only.
@@ -108,14 +108,14 @@ pub(crate) struct Event {
     pub(crate) views: Views,
 }
 
-/// What a model knows of an event. Each model uses its own part.
+/// What a model stores about an event. Each model uses its own part.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Views {
     /// Sequential consistency and TSO: how many events of each task's two chains precede it.
     pub(crate) chains: [u16; 2 * TASKS],
     /// RC11: what happens before it.
     pub(crate) hb: Clock,
-    /// RC11: of a write, what happens before a read that acquires it.
+    /// RC11: what happens before a read that acquires this write.
     pub(crate) message: Clock,
     /// RC11: what its task has read without acquiring it.
     pub(crate) pending: Clock,

@@ -1,8 +1,8 @@
 //! ThreadSanitizer's interface, which the compiler calls before each access of instrumented code, as steps of the search.
 //!
-//! The functions are those of LLVM's `compiler-rt/lib/tsan/rtl/tsan_interface.h` and `tsan_interface_atomic.h`. Each is
-//! a few instructions that pass its return address, which names the access in traces, to the function that does the work.
-//! Accesses outside the shared memory, and of threads that run no task, are what they would be without instrumentation.
+//! The functions are those of LLVM's `compiler-rt/lib/tsan/rtl/tsan_interface.h` and `tsan_interface_atomic.h`. Each is a
+//! few instructions that pass its return address, which names the access in traces, to the function that does the work.
+//! Accesses outside the shared memory, and of threads that run no task, behave as they would without instrumentation.
 #![allow(unsafe_code)]
 
 mod atomics;
@@ -27,7 +27,7 @@ thread_local! {
     static EXPLORES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Says that this thread explores from now on, or no longer.
+/// Notes that this thread starts or stops exploring.
 pub(crate) fn set_exploring(explores: bool) {
     EXPLORES.set(explores);
 }
@@ -52,7 +52,7 @@ fn shared(address: usize, site: usize) -> Option<u16> {
     None
 }
 
-/// Takes a step. A hook cannot unwind, so that a task whose execution has ended stops here for good.
+/// Takes a step. A hook cannot unwind, so a task whose execution has ended stops here permanently.
 fn call<R>(step: impl Fn(&mut Search) -> Result<R, Stop>) -> R {
     loop {
         match task::with(&step) {

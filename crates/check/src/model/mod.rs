@@ -14,7 +14,7 @@ use std::fmt;
 
 use crate::graph::{Event, Graph, INIT, Id, Kind, List, Order, WIDTH};
 
-/// A memory model. What one allows, those after it allow as well.
+/// A memory model. Each allows everything that those before it allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Model {
     /// Sequential consistency: one order of all accesses.
@@ -89,7 +89,7 @@ impl Model {
         found
     }
 
-    /// Computes what the model keeps of an event that was just added, and has its place.
+    /// Computes what the model stores about an event that was just added, once its place is known.
     pub(crate) fn add(self, graph: &mut Graph, id: Id) {
         match self {
             Model::Sc | Model::Tso => total::add(self, graph, id),
@@ -97,7 +97,8 @@ impl Model {
         }
     }
 
-    /// Computes all of that anew for a graph that was changed in its middle. False if the graph cannot happen.
+    /// Computes all of that again for a graph that was changed in the middle. False if the graph cannot
+    /// happen.
     pub(crate) fn rebuild(self, graph: &mut Graph) -> bool {
         exclusives_are_atomic(graph)
             && match self {

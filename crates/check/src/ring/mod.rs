@@ -21,13 +21,14 @@ pub use shape::{Format, Shape};
 pub struct Load {
     /// How many requests it makes.
     pub requests: u16,
-    /// How many it makes before it waits for one; at most the size of the queue.
+    /// How many requests it makes before it waits for one; at most the size of the queue.
     pub depth: u16,
-    /// Whether it asks once for a series of requests if the device is to be notified, not after each.
+    /// Whether it checks once per series of requests if the device wants a notification, not after
+    /// each one.
     pub batch: bool,
-    /// How many used buffers it takes before it asks if it may sleep.
+    /// How many used buffers it takes before it checks whether it may sleep.
     pub budget: u16,
-    /// Whether it waits for three quarters of what is in flight (Linux's `virtqueue_enable_cb_delayed`), not for the next.
+    /// Whether it waits for 3/4 of the in-flight buffers (Linux's `virtqueue_enable_cb_delayed`), not for the next one.
     pub late: bool,
     /// Whether interrupts stay enabled while it takes used buffers.
     pub armed: bool,

@@ -22,8 +22,8 @@ pub struct Shape {
     pub event_idx: bool,
     /// Whether `VIRTIO_F_IN_ORDER` is negotiated.
     pub in_order: bool,
-    /// The index at which a split ring begins, which is near 65,535 to see it wrap. Only the reference sides and
-    /// queues whose state can be set support another index than 0.
+    /// The index at which a split ring begins, which is near 65,535 to see it wrap. Only the reference sides,
+    /// and queues whose state can be set, support an index other than 0.
     pub start: u16,
 }
 

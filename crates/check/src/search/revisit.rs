@@ -1,8 +1,8 @@
 //! Backward revisits: a new write gives its value to reads that were added before it.
 //!
-//! For a read that does not precede the write, the graph without what was added after the read, but for what
-//! precedes the write, is another graph to explore, with the read reading from the write. So that only one graph leads there,
-//! what is dropped must be what the search would add by itself: reads of the newest writes, writes in the newest place.
+//! For a read that does not precede the write, the graph without what was added after the read, but for what precedes the
+//! write, is another graph to explore, with the read reading from the write. Only one graph may lead there, so what is
+//! dropped must be what the search would add by itself: reads of the newest writes, writes in the newest place.
 //!
 //! A read of several atoms counts as a series of reads, one for each atom: a revisit of one keeps the sources of those before
 //! it, and chooses those after it again. So such a read can be kept in part, and [`Event::chosen`] says which part is how old.
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::graph::{Event, Graph, INIT, Id, Kind};
 use crate::model::{Places, combine_places, combine_sources};
 
-/// A read, and which of its atoms have to choose their sources again.
+/// A read, and those of its atoms that have to choose their sources again.
 struct Again {
     read: Id,
     atoms: Range<usize>,

@@ -17,7 +17,7 @@ mod rings;
 
 use proptest::prelude::ProptestConfig;
 
-/// How many random programs a property is tried with: 2,000, or as many as the variable says.
+/// How many random programs a property is tried with: 2,000, or the value of the variable.
 fn config() -> ProptestConfig {
     let cases =
         std::env::var("VMBELL_CHECK_CASES").map_or(2_000, |cases| cases.parse().expect("a number"));

@@ -1,4 +1,4 @@
-//! The command line: what is meant for this program, and what cargo gets.
+//! The command line: the arguments for this program, and those for cargo.
 //!
 //! All arguments go to cargo unchanged except `--atomics-only`, `--target` and `--target-dir`. Those that choose
 //! packages or cargo's configuration are noted on the way, because they decide what is to be checked.
@@ -30,7 +30,7 @@ pub(crate) struct Invocation {
     /// The names after `-p`.
     pub(crate) packages: Vec<String>,
     pub(crate) whole_workspace: bool,
-    /// Those of `cargo_args` that `cargo metadata` needs too.
+    /// Those of `cargo_args` that `cargo metadata` also needs.
     pub(crate) metadata_args: Vec<OsString>,
     /// The `--config` among them.
     pub(crate) config_args: Vec<OsString>,
@@ -95,7 +95,7 @@ impl Invocation {
     fn read(&mut self, mut args: impl Iterator<Item = OsString>) -> Result<bool, Error> {
         let mut selected = false;
         while let Some(arg) = args.next() {
-            // Arguments that are not UTF-8 are paths or names, which cargo judges.
+            // Arguments that are not UTF-8 are paths or names, which are cargo's concern.
             let (name, mut inline) = split(&arg);
             match name {
                 "--" => {

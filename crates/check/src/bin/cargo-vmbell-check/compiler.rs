@@ -1,8 +1,8 @@
 //! The compiler wrapper: cargo calls this program instead of rustc, once for each crate.
 //!
 //! Crates under test are those that cargo compiles for `--target`, except the checker. Build scripts and procedural
-//! macros are compiled for the host without `--target`, and stay as they are. So do the small programs that a build
-//! script compiles to ask what rustc can do.
+//! macros are compiled for the host without `--target`, and stay as they are. So do the small programs with which a
+//! build script probes rustc.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -15,8 +15,8 @@ use crate::error::Error;
 /// This file. It decides what is hooked, so that another version of it needs another target folder.
 pub(crate) const SOURCE: &str = include_str!("compiler.rs");
 
-/// The checker and what it depends on, by crate name: a hook must not call hooks. What only this program needs is left
-/// out.
+/// The checker and what it depends on, by crate name: a hook must not call hooks. Crates that only this program needs
+/// are not listed.
 const CHECKER: [&str; 15] = [
     "vmbell_check",
     // Its direct dependencies.
@@ -108,7 +108,7 @@ impl Plan {
         Err(Error::start(program)(command.exec()))
     }
 
-    /// cargo compiles everything again if the version of the compiler differs, and that of this one says its flags.
+    /// cargo compiles everything again if the version of the compiler differs; this version includes the flags.
     fn print_version(&self, rustc: &OsStr) -> Result<ExitCode, Error> {
         let output = Command::new(rustc)
             .arg("-vV")

@@ -21,9 +21,10 @@ impl<'a> Config<'a> {
         }
     }
 
-    /// A value of type string, from the files and from `CARGO_*` variables; none if it is not set.
+    /// A value of type string, from the files and from `CARGO_*` variables; `None` if it is not
+    /// set.
     ///
-    /// `cargo config` is not stable, so that an answer which cannot be read counts as "not set": cargo then reads the
+    /// `cargo config` is not stable, so an answer that cannot be read counts as "not set". cargo then reads the
     /// configuration itself, and only a wrapper like sccache is missed.
     pub(crate) fn get(&self, key: &str) -> Option<String> {
         let output = Command::new(cargo())

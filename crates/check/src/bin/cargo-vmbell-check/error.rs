@@ -72,7 +72,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// The exit status: 2 if the command line or the workspace is to be changed, 1 if the machine fails.
+    /// The exit status: 2 if the command line or the workspace must be changed, 1 if the machine fails.
     pub(crate) fn status(&self) -> u8 {
         match self {
             Self::NoCommand

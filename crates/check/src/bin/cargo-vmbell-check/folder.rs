@@ -1,7 +1,7 @@
 //! The target folder: one for each compiler, set of flags and version of this program.
 //!
-//! cargo does not know what its wrapper does, and would reuse what another one has compiled. Code that is not hooked
-//! makes a search end too early, with a clean result.
+//! cargo does not know what its wrapper does, and would reuse what another one has compiled. With code that is not
+//! hooked, a search would end too early and report no failure.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};

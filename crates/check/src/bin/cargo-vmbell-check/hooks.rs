@@ -15,9 +15,9 @@ const THREAD: [&str; 2] = ["-Zsanitizer=thread", "-Zexternal-clangrt"];
 const LOADS: &str = "-Cllvm-args=-tsan-instrument-read-before-write";
 /// Do not reuse the generic functions that `std` or the checker compiled for themselves: those are not instrumented.
 const GENERICS: &str = "-Zshare-generics=n";
-/// Traces name lines of the code under test, in a release build too.
+/// Traces name lines of the code under test, also in a release build.
 const LINES: [&str; 2] = ["-Cdebuginfo=line-tables-only", "-Cstrip=none"];
-/// `std` is not instrumented. rustc 1.95 asks for this consent, and 1.90 does not know the flag.
+/// `std` is not instrumented. rustc 1.95 requires this flag for it, and 1.90 does not know it.
 const MIXED: &str = "-Cunsafe-allow-abi-mismatch=sanitizer";
 
 impl Hooks {

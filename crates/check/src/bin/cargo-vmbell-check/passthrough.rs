@@ -51,7 +51,8 @@ fn compile(own: &Path, toolchain: &Toolchain, target: &str) -> Result<PathBuf, E
             "2024",
         ])
         .args(["--target", target, "-Copt-level=3", "-Cpanic=abort"])
-        // One object for all hooks: the linker takes none of them, or all, which collide with those of the checker.
+        // One object for all hooks, so that the linker takes either none or all of them. All would collide with
+        // those of the checker.
         .arg("-Ccodegen-units=1")
         .arg("-o")
         .arg(&rlib)

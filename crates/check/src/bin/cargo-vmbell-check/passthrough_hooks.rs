@@ -4,7 +4,7 @@
 //! instrumentation and of gcc's. All orderings are sequentially consistent, which is at least what was asked for.
 //!
 //! The instrumentation passes the pointers of the operation that it replaces: the caller owns what they point to, and
-//! keeps it valid for the operation, or the code would be wrong without hooks too.
+//! keeps it valid for the operation, or the code would be wrong even without hooks.
 
 #![no_std]
 #![allow(clippy::missing_safety_doc, missing_docs, unsafe_code)]

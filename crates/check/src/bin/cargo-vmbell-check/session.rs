@@ -1,4 +1,4 @@
-//! One run: look at everything that could make it pointless, then start cargo.
+//! One run: checks everything that could make it pointless, then starts cargo.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};

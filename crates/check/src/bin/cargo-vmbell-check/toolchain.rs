@@ -79,7 +79,8 @@ impl Toolchain {
         let needed = candidates.last().map(Vec::as_slice).unwrap_or_default();
         for end in 1..=needed.len() {
             let output = self.probe(&needed[..end], target)?;
-            // The consent to mix is not among them: its absence is not what is looked for.
+            // The flag that allows uninstrumented crates is not among them: its absence is not an
+            // error.
             if !output.status.success() && !is_mixing_error(&output) {
                 let reason = first_error(&output.stderr);
                 return Err(Error::Flag {

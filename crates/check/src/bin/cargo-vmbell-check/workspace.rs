@@ -25,7 +25,7 @@ impl Workspace {
     pub(crate) fn read(invocation: &Invocation) -> Result<Self, Error> {
         let cargo = cargo();
         let output = Command::new(&cargo)
-            // Optional dependencies count: the features that choose them are cargo's to know.
+            // Optional dependencies count, because only cargo knows which features enable them.
             .args(["metadata", "--format-version", "1", "--all-features"])
             .args(&invocation.metadata_args)
             .output()
@@ -52,7 +52,7 @@ impl Workspace {
     /// Checks that a chosen package depends on the checker, directly or through another package.
     pub(crate) fn check_dependency(&self, invocation: &Invocation) -> Result<(), Error> {
         let chosen = self.chosen(invocation);
-        // cargo says more about a package that it does not know.
+        // cargo's own message about an unknown package is better.
         if chosen.is_empty() || self.reaches_checker(&chosen) {
             return Ok(());
         }
@@ -137,7 +137,7 @@ fn ids(list: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// cargo's own words, without its progress. A dependency that cannot be found takes several lines.
+/// cargo's own words, without its progress. A missing dependency takes several lines.
 fn message(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     text.split_once("error: ")
