@@ -33,7 +33,7 @@ pub use page::{
 };
 pub use program::{CODE, PARAMETERS, Program, STACK_TOP};
 pub use vmbell_core::addresses::HYPERCALL_PAGE;
-// What `guest_programs!` names of the architecture.
+// The names that `guest_programs!` needs from the architecture.
 #[cfg(target_arch = "aarch64")]
 #[doc(hidden)]
 pub use vmbell_hypervisor::aarch64::{DONE_ADDRESS, GICC, GICD, GICR, ITS};

@@ -200,7 +200,8 @@ pub struct Results {
     pub spared: u64,
     /// Interrupts of an assigned device in which the device had something to serve; the others were spurious.
     pub served: u64,
-    /// TSC ticks from the stores that raised those to the first instructions of their handlers, all together.
+    /// TSC ticks from the stores that raised those interrupts to the first instructions of their handlers,
+    /// added up.
     pub latency: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The programs of the scenarios. On an architecture that has no such program it is empty.
+//! The programs of the scenarios. A program that an architecture does not have is empty there.
 #![allow(unsafe_code)]
 
 crate::guest_programs! {
