@@ -1,7 +1,7 @@
 //! Builds the guest image from this same crate, to be embedded.
 //!
-//! As for the stub, one direct call of the compiler is enough: the image has no dependencies, and the host's own
-//! target serves, so nothing but a Rust toolchain and a C linker is needed.
+//! As for the stub, one direct call of the compiler is enough. The image has no dependencies and is built for
+//! the host's target, so this only needs a Rust toolchain and a C linker.
 
 use std::env;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ fn main() {
     let codegen = [
         "opt-level=2",
         // Hosts that emulate the guest's kernel mode (kvm_pvm) have no vector instructions there. The compiler warns
-        // of it, since it would pass numbers with a fraction in other registers; the image has none.
+        // that this changes how floating-point arguments are passed; the image has none.
         "target-feature=-sse,-sse2",
         "panic=abort",
         "codegen-units=1",
@@ -45,7 +45,7 @@ fn main() {
         "link-arg=-static",
         "link-arg=-no-pie",
         "link-arg=-Wl,--build-id=none",
-        // Multiboot's header has to lie in the first 8 KiB of the file.
+        // Multiboot's header must be in the first 8 KiB of the file.
         "link-arg=-Wl,-z,max-page-size=4096",
     ];
     for option in codegen {

@@ -9,7 +9,7 @@ pub fn pvclock_hz(multiplier: u32, shift: i8) -> Option<u64> {
     let hz = (1_000_000_000_u64 << 32).checked_div(u64::from(multiplier))?;
     let places = u32::from(shift.unsigned_abs());
     let hz = if shift < 0 {
-        // `checked_shl` does not notice bits that are lost.
+        // `checked_shl` does not detect bits that are shifted out.
         hz.checked_mul(1_u64.checked_shl(places)?)?
     } else {
         hz.checked_shr(places)?

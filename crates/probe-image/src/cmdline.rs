@@ -1,6 +1,6 @@
-//! The image's command line: words with one space or more between them, as Linux has it.
+//! The image's command line: words separated by one or more spaces, as for Linux.
 //!
-//! Words that the image does not know are left alone: a VMM adds its own.
+//! Unknown words are ignored: a VMM adds its own.
 
 /// How many batches a run has at most.
 pub const MAX_BATCHES: u32 = 64;
@@ -24,13 +24,14 @@ pub struct Options<'a> {
     pub x2apic: bool,
     /// Print the name of each row before it runs.
     pub verbose: bool,
-    /// The rows to run, separated by commas; all if none.
+    /// The rows to run, separated by commas; empty means all.
     pub only: Option<&'a str>,
     /// Run the rows in the order of this seed; 0 is the order of the table.
     pub order: u32,
 }
 
-/// The line up to the first byte that is not text: a VMM may have put anything after its words, or have cut them.
+/// The line up to the first byte that is not text: a VMM may have put anything after its words, or may have
+/// truncated them.
 pub fn text(bytes: &[u8]) -> &str {
     let end = core::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
     core::str::from_utf8(&bytes[..end]).unwrap_or("")

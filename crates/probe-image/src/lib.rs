@@ -23,12 +23,12 @@ pub mod pci;
 #[cfg(vmbell_probe_elf)]
 mod elf;
 
-/// The image: an ELF64 that boots by PVH, by Linux's 64-bit entry and by Multiboot 1. Empty where it could not be
-/// built: on anything but x86-64 Linux.
+/// The image: an ELF64 that boots by PVH, by Linux's 64-bit entry and by Multiboot 1. Empty if it could not be
+/// built: on all hosts but x86-64 Linux.
 #[cfg(not(vmbell_probe_elf))]
 pub const ELF: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe.elf"));
 
-/// The image as a bzImage, for VMMs that take no ELF. Empty where `ELF` is.
+/// The image as a bzImage, for VMMs that do not boot an ELF. Empty where `ELF` is.
 #[cfg(not(vmbell_probe_elf))]
 pub fn bzimage() -> alloc::vec::Vec<u8> {
     bzimage::from_elf(ELF).unwrap_or_default()

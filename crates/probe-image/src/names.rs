@@ -1,6 +1,6 @@
-//! The names of the rows, for those who ask for rows by name and have no image to ask.
+//! The names of the rows, for programs that name rows without an image.
 
-/// All of them, in the order of the image's table, which does not compile with others.
+/// All of them, in the order of the image's table, which fails to compile with other names.
 pub const ROWS: [&str; 41] = [
     "cpuid",
     "hypercall",

@@ -44,7 +44,7 @@ impl Digits {
         Self { text, begin }
     }
 
-    /// The digits, the first of which is not 0 unless the number is.
+    /// The digits, without leading zeroes.
     pub fn as_str(&self) -> &str {
         let digits = self.text.get(self.begin..).unwrap_or(&[]);
         core::str::from_utf8(digits).unwrap_or("")

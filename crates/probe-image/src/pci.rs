@@ -1,5 +1,5 @@
 //! The configuration space of a PCI function: its BARs, and the capabilities of virtio (1.2, 4.1.4) and of MSI-X; and
-//! where PCI Express has it in memory.
+//! its address in memory with PCI Express.
 
 use crate::acpi::HEADER;
 use crate::number::{u8_at, u16_at, u32_at, u64_at};
@@ -69,7 +69,7 @@ impl Config {
         (pin != 0 && line != 0 && line != 0xff).then_some(line)
     }
 
-    /// The address of a memory BAR. `None` if it is at ports, or was given no address.
+    /// The address of a memory BAR. `None` if it is at ports, or has no address.
     pub fn memory_bar(&self, bar: u8) -> Option<u64> {
         let place = |bar: u8| FIRST_BAR + 4 * usize::from(bar);
         if bar > 5 {
@@ -89,7 +89,7 @@ impl Config {
         (address != 0).then_some(address)
     }
 
-    /// The first port of a BAR at ports. `None` if it is in memory, or was given no port.
+    /// The first port of a BAR at ports. `None` if it is in memory, or has no port.
     pub fn port_bar(&self, bar: u8) -> Option<u16> {
         if bar > 5 {
             return None;
@@ -99,7 +99,7 @@ impl Config {
         (low & 1 != 0 && port != 0).then_some(port)
     }
 
-    /// The capabilities: where each begins. A list that goes in circles ends.
+    /// The capabilities: where each begins. A circular list ends.
     fn capabilities(&self) -> impl Iterator<Item = usize> {
         let there = u16_at(&self.0, STATUS).is_some_and(|status| status & HAS_CAPABILITIES != 0);
         let mut next = if there { self.0[FIRST_CAPABILITY] } else { 0 };

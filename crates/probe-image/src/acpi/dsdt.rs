@@ -1,5 +1,5 @@
 //! The DSDT, read without an interpreter: the resources of devices named `LNRO0005` (virtio-mmio), and the value that
-//! means S5. AML that computes its resources is not understood.
+//! means S5. AML that computes its resources is not supported.
 
 use crate::number::{u8_at, u32_at};
 
@@ -22,7 +22,7 @@ pub struct Interrupt {
 }
 
 const NAME: &[u8] = b"LNRO0005";
-/// How far after a device's name its resources are looked for.
+/// How far after a device's name to look for its resources.
 const REACH: usize = 256;
 /// A Memory32Fixed descriptor of 9 bytes (ACPI 6.5, 6.4.3.4).
 const MEMORY32_FIXED: &[u8] = &[0x86, 9, 0];
@@ -43,7 +43,7 @@ pub fn devices(table: &[u8]) -> impl Iterator<Item = Device> {
     find(table, NAME).filter_map(|place| {
         let rest = &table[place + NAME.len()..];
         let rest = &rest[..rest.len().min(REACH)];
-        // The resources of the next device are not this one's.
+        // Stop at the next device, whose resources are not this one's.
         let rest = &rest[..find(rest, NAME).next().unwrap_or(rest.len())];
         let memory = &rest[find(rest, MEMORY32_FIXED).next()?..];
         let interrupt = || {

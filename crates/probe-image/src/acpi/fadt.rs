@@ -1,4 +1,4 @@
-//! The FADT ("FACP"): the power management timer, the ways to sleep, and where the DSDT is.
+//! The FADT ("FACP"): the power management timer, the sleep registers, and the address of the DSDT.
 
 use crate::number::{u8_at, u32_at, u64_at};
 

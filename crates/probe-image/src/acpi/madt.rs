@@ -24,11 +24,11 @@ pub struct IoApic {
     pub first_gsi: u32,
 }
 
-/// How many pins an I/O APIC has at most: their registers are within what an index of a byte reaches.
+/// The most pins of an I/O APIC: their registers are selected by an index of one byte.
 const PINS: u32 = 120;
 
-/// The address of the I/O APIC that has a GSI, and the pin's number there. QEMU's microvm has GSIs of devices on a second
-/// I/O APIC; without a MADT, there is one, where a PC has it.
+/// The address of the I/O APIC that has a GSI, and the pin's number there. QEMU's microvm has devices on a second I/O
+/// APIC. Without a MADT, there is one I/O APIC at a PC's usual address.
 pub fn pin(io_apics: &[Option<IoApic>], gsi: u32) -> Option<(u64, u32)> {
     const DEFAULT: IoApic = IoApic {
         address: 0xfec0_0000,
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(pin(&two, 23), Some((0xfec0_0000, 23)));
         assert_eq!(pin(&two, 47), Some((0xfec1_0000, 23)));
         assert_eq!(pin(&[], 5), Some((0xfec0_0000, 5)));
-        // An I/O APIC whose pins begin after the GSI does not have it.
+        // An I/O APIC whose pins begin after the GSI does not include it.
         assert_eq!(pin(&[io_apic(1, 6)], 5), Some((0xfec0_0000, 5)));
     }
 
@@ -150,7 +150,7 @@ mod tests {
     fn an_entry_beyond_the_table_ends_it() {
         assert_eq!(entries(&table(&[&[1, 12, 0, 0]])).count(), 0);
         assert_eq!(entries(&[0; 10]).count(), 0);
-        // An entry that is too short for what it says it is.
+        // An entry that is too short for its type.
         assert_eq!(entries(&table(&[&[1, 4, 0, 0]])).count(), 0);
     }
 

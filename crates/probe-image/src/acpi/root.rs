@@ -6,7 +6,7 @@ use crate::number::{u8_at, u32_at, u64_at};
 /// The length of an RSDP that names an XSDT.
 pub const RSDP_LEN: usize = 36;
 
-/// Whether the bytes of ACPI 1.0 add up to nothing, as its specification wants it.
+/// Whether the checksum of the ACPI 1.0 part is right: its bytes add up to 0.
 pub fn is_intact(rsdp: &[u8; RSDP_LEN]) -> bool {
     rsdp[..20]
         .iter()

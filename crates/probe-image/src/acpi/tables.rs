@@ -1,8 +1,8 @@
 //! Finds the tables in memory, and keeps what the image needs of them.
 //!
-//! The VMM may be hostile. So each table is read once and up to a bound, and only one table of each kind, and no address
-//! and no length makes the image read for long. Checksums are ignored, as in Linux, which warns and uses the table. Only
-//! the search for the RSDP checks them, because its eight letters may be anywhere in memory.
+//! The VMM may be hostile. So only one table of each kind is read, once and up to a bound, and no address or length can
+//! make the image read for long. Checksums are ignored, as in Linux, which warns and uses the table. Only the search for
+//! the RSDP checks them, because its eight letters may be anywhere in memory.
 
 use super::HEADER;
 use super::dsdt::{self, Device};
@@ -12,7 +12,7 @@ use super::root::{RSDP_LEN, Root, is_intact};
 use crate::number::u32_at;
 use crate::pci::mcfg_base;
 
-/// How much of a table is read at most; QEMU's DSDT has 8 KiB.
+/// The most bytes that are read of a table; QEMU's DSDT has 8 KiB.
 const TABLE_MAX: usize = 64 << 10;
 /// How many tables are looked at.
 const TABLES_MAX: usize = 64;
@@ -20,8 +20,8 @@ const TABLES_MAX: usize = 64;
 const IO_APICS_MAX: usize = 8;
 /// How many devices are kept.
 const DEVICES_MAX: usize = 32;
-/// Where an RSDP is looked for if the loader names none: below the hole for video memory, since small VMMs have no
-/// area that firmware would have, and where firmware puts it.
+/// Where to look for an RSDP if the loader does not name one: where firmware puts it, and below the hole for video
+/// memory, since small VMMs do not have the firmware's area.
 const SEARCHED: [(u64, u64); 2] = [(0x8_0000, 0xa_0000), (0xe_0000, 0x10_0000)];
 
 /// Copies bytes from a guest-physical address; `None` if they cannot be read.
@@ -32,9 +32,9 @@ pub type Reader<'a> = &'a dyn Fn(u64, &mut [u8]) -> Option<()>;
 pub struct Acpi {
     /// The FADT.
     pub fadt: Option<Fadt>,
-    /// The value that means S5 in the registers that sleep.
+    /// The value that means S5 in the sleep registers.
     pub sleep_type: Option<u8>,
-    /// Where the configuration space of PCI Express is in memory.
+    /// The address of PCI Express's configuration space.
     pub mcfg: Option<u64>,
     /// How many CPUs there are, if the MADT says so.
     pub cpus: u64,
@@ -127,7 +127,7 @@ impl Acpi {
     }
 }
 
-/// Copies a table whose name is wanted, up to the buffer's size. Empty if there is no such table.
+/// Copies a table whose name is wanted, up to the buffer's size. Empty if the table does not exist.
 fn load<'a>(
     reader: Reader<'_>,
     address: u64,

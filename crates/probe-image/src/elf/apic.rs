@@ -110,7 +110,7 @@ impl LocalApic {
         self.write(TIMER, MASKED);
     }
 
-    /// Switches to x2APIC mode, from which there is no way back.
+    /// Switches to x2APIC mode, which is irreversible.
     pub fn switch_to_x2apic(&mut self, cpu: &Cpu) -> Result<(), &'static str> {
         match self.mode {
             Mode::X2apic => return Ok(()),
@@ -210,8 +210,8 @@ impl LocalApic {
         self.write(INITIAL_COUNT, 0);
     }
 
-    /// Starts the watchdog, which interrupts again and again until the timer is stopped: it wakes a CPU whose awaited
-    /// interrupt does not come, and ends an instruction that does not.
+    /// Starts the watchdog, which interrupts again and again until the timer is stopped: it wakes a CPU whose
+    /// interrupt does not come, and ends an instruction that never completes.
     pub fn start_watchdog(&self) {
         if self.has_timer {
             self.write(DIVIDE, DIVIDE_BY_ONE);
@@ -241,7 +241,7 @@ impl LocalApic {
         self.stop_timer();
     }
 
-    /// How many counts of the timer this many ticks are.
+    /// Converts ticks to counts of the timer.
     pub fn counts(&self, ticks: u64) -> Option<u32> {
         let (all, counts) = self.ticks_for_counts;
         let count = ticks.checked_mul(counts)?.checked_div(all)?;

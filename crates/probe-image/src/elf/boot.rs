@@ -52,7 +52,8 @@ impl Boot {
         Self { kind, info }
     }
 
-    /// Copies the command line, up to its NUL or the end of `to`. It is empty if the loader gives none.
+    /// Copies the command line, up to its NUL or the end of `to`. Empty if the loader does not pass
+    /// one.
     pub fn command_line<'a>(&self, to: &'a mut [u8]) -> &'a str {
         let address = match self.kind {
             Kind::Pvh => read_u64(self.info + 24),
@@ -71,7 +72,7 @@ impl Boot {
         text(&to[..len])
     }
 
-    /// The root of the ACPI tables, if the loader says where it is.
+    /// The root of the ACPI tables, if the loader gives its address.
     pub fn rsdp(&self) -> Option<u64> {
         let address = match self.kind {
             Kind::Pvh => read_u64(self.info + 32),

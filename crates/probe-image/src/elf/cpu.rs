@@ -1,4 +1,4 @@
-//! Instructions of the CPU for which Rust has no function.
+//! CPU instructions for which Rust has no function.
 
 #![allow(unsafe_code)]
 
@@ -74,7 +74,7 @@ pub fn write_msr(msr: u32, value: u64) -> Result<(), Fault> {
     checked(unsafe { guarded_wrmsr(msr, value) })
 }
 
-/// Calls the hypervisor as Intel's CPUs do, or as AMD's do.
+/// Calls the hypervisor with the instruction of Intel's CPUs, or of AMD's.
 pub fn hypercall(amd: bool, number: u32) -> Result<(), Fault> {
     checked(if amd {
         // SAFETY: the numbers used have no pointers; a fault continues after the instruction.
@@ -97,7 +97,7 @@ pub fn disable_interrupts() {
     unsafe { asm!("cli", options(nostack)) };
 }
 
-/// Halts until an interrupt, with interrupts let in meanwhile and kept out before and after.
+/// Halts until an interrupt. Interrupts are enabled only during the halt.
 pub fn halt() {
     // SAFETY: as `enable_interrupts`.
     unsafe { halt_once() };

@@ -1,4 +1,4 @@
-//! The image's end: tries every way to switch a machine off, one after another, since no way works on all VMMs.
+//! The image's end: tries each method to switch a machine off, one after another, since none works on all VMMs.
 //!
 //! QEMU has a debug-exit device if it is asked for, and PM1a; Cloud Hypervisor and alioth have the FADT's sleep
 //! control register; Firecracker, libkrun and kvmtool end by the keyboard controller's reset; crosvm by the reset port;
@@ -13,11 +13,11 @@ const DEBUG_EXIT: u16 = 0xf4;
 const KEYBOARD_CONTROLLER: u16 = 0x64;
 const RESET: u16 = 0xcf9;
 
-/// What means S5 where the DSDT does not say so: what hardware-reduced VMMs have.
+/// The value for S5 if the DSDT does not have it, as hardware-reduced VMMs use it.
 const SLEEP_TYPE: u8 = 5;
 
-/// The name of the way that the tables or ports offer. The machine may end in another way: `end` tries all of them, and
-/// a VMM may end at a port that reads as if it had no device.
+/// The name of the method that the tables or ports offer. The machine may end by another one: `end` tries all of them,
+/// and a VMM may end at a port that reads as if it had no device.
 pub fn first(acpi: &Acpi, safe: bool) -> &'static str {
     if !safe && in8(DEBUG_EXIT) == 0 {
         // QEMU's debug-exit device reads as zero, and an unassigned port as ones.

@@ -29,7 +29,7 @@ macro_rules! shared {
 }
 
 shared! {
-    /// How many interrupts of `ROW_VECTOR` there were.
+    /// The number of interrupts of `ROW_VECTOR`.
     INTERRUPTS: AtomicU64;
     /// The time stamp counter when the handler of the last of them began.
     INTERRUPT_AT: AtomicU64;
@@ -37,7 +37,7 @@ shared! {
     EOI_TICKS: AtomicU64;
     /// How often the watchdog fired.
     WATCHDOGS: AtomicU64;
-    /// How many interrupts came that no row waits for.
+    /// The number of interrupts that no row was waiting for.
     STRAYS: AtomicU64;
     /// The last fault of a guarded instruction.
     FAULT: AtomicU64;
@@ -47,7 +47,7 @@ shared! {
     EOI_MODE: AtomicU32;
     /// Whether the bit in `PV_EOI_WORD` may end an interrupt.
     PV_EOI_ON: AtomicU32;
-    /// KVM's paravirtual EOI: bit 0 says that the EOI may be left out.
+    /// KVM's paravirtual EOI: bit 0 says that the EOI may be skipped.
     PV_EOI_WORD: AtomicU32;
     /// How often the second CPU was interrupted, and once for its start.
     SECOND_CPU_INTERRUPTS: AtomicU64;
@@ -90,7 +90,7 @@ impl Gate {
     }
 }
 
-/// Puts the handlers in place. Interrupts are still kept out.
+/// Installs the handlers. Interrupts are still disabled.
 pub fn install() {
     for (vector, gate) in (0_u64..).zip(&GATES) {
         match vector {

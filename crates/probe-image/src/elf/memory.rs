@@ -1,5 +1,5 @@
 //! Guest-physical memory outside of the image: every address is its own virtual address. The low 4 GiB are mapped from
-//! the start, the rest (a BAR, a table) when it is asked for.
+//! the start, the rest (a BAR, a table) on demand.
 
 #![allow(unsafe_code)]
 
@@ -52,8 +52,8 @@ fn index(address: u64, level: u32) -> usize {
     (address >> (12 + 9 * level) & 511) as usize
 }
 
-/// The end of the addresses that the CPU has: in a table, a bit above them is reserved, and faults. It is within the
-/// half of the virtual addresses that begins at 0.
+/// The end of the CPU's physical addresses: in a page table, a bit above them is reserved, and faults. It is in the
+/// lower half of the virtual addresses.
 fn address_end() -> u64 {
     const LAST: u32 = 0x8000_0000;
     const ADDRESSES: u32 = LAST + 8;
@@ -65,7 +65,7 @@ fn address_end() -> u64 {
     1 << bits.clamp(32, 46)
 }
 
-/// Maps a place, if it is not mapped. `None`: no address, or no table left.
+/// Maps a range unless it is mapped. `None` if it has no address, or no table is left.
 fn map(address: u64, len: u64) -> Option<()> {
     let end = address.checked_add(len)?;
     if end <= LOW_END {

@@ -32,7 +32,7 @@ global_asm!(include_str!("bzimage.S"), options(att_syntax));
 global_asm!(include_str!("interrupt.S"), options(att_syntax));
 global_asm!(include_str!("second_cpu.S"), options(att_syntax));
 
-/// Called once by boot.S, in 64-bit mode, on its stack, with interrupts kept out.
+/// Called once by boot.S, in 64-bit mode, on its stack, with interrupts disabled.
 #[unsafe(no_mangle)]
 extern "sysv64" fn probe_main() -> ! {
     say!("=== vmbell-probe start ===");
@@ -73,7 +73,7 @@ extern "sysv64" fn probe_main() -> ! {
     ending::end(&acpi)
 }
 
-/// The two 8259s of a PC, of which no interrupt is awaited.
+/// Masks the two 8259s of a PC, whose interrupts are not used.
 fn mask_legacy_interrupts() {
     cpu::out8(0x21, 0xff);
     cpu::out8(0xa1, 0xff);
@@ -81,7 +81,7 @@ fn mask_legacy_interrupts() {
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
-    // Of the message, only what needs no formatting.
+    // Only the part of the message that needs no formatting.
     let text = info.message().as_str().unwrap_or("");
     match info.location() {
         Some(place) => {

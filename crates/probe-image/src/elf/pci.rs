@@ -19,7 +19,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// The way that leads to a host bridge. `None` if there is no PCI bus.
+    /// The access method that finds a host bridge. `None` without a PCI bus.
     pub fn find(mcfg: Option<u64>) -> Option<Self> {
         let memory = || Some(Self::Memory(Registers::new(mcfg?, BUS_SIZE)?));
         let leads = |access: &Self| !matches!(access.read(0, 0), 0 | u32::MAX);
@@ -65,7 +65,7 @@ impl Access {
         }
     }
 
-    /// Reads a function's configuration space. `None` if there is no such function.
+    /// Reads a function's configuration space. `None` if the function does not exist.
     pub fn config(self, function: u8) -> Option<Config> {
         if matches!(self.read(function, 0), 0 | u32::MAX) {
             return None;

@@ -11,11 +11,11 @@ use super::memory::Registers;
 use super::time::wait_until;
 use crate::acpi::tables::Acpi;
 
-/// The page that the CPU starts in. Loaders put their tables there, which are not used any more.
+/// The page that the CPU starts in. Loaders put their tables there, which are no longer used.
 const START_PAGE: u32 = 8;
 const INIT: u32 = 0x4500;
 const START_UP: u32 = 0x4600 | START_PAGE;
-/// Ten milliseconds between INIT and start-up, of a CPU with 4 GHz.
+/// Ten milliseconds between INIT and start-up, on a 4 GHz CPU.
 const PAUSE: u64 = 40_000_000;
 /// Long enough for the CPU to come back from its interrupt and halt.
 const HALT_PAUSE: u64 = 100_000;
@@ -73,7 +73,7 @@ impl SecondCpu {
     }
 }
 
-/// Puts the first instructions where a CPU in real mode can run them.
+/// Copies the first instructions to where a CPU in real mode can run them.
 fn copy_start() -> Result<(), &'static str> {
     let from = &raw const second_cpu_start;
     let len = &raw const second_cpu_start_end as u64 - from as u64;

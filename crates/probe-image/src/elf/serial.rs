@@ -9,10 +9,10 @@ const DATA: u16 = 0x3f8;
 /// The line status register.
 pub const LINE_STATUS: u16 = DATA + 5;
 const TRANSMITTER_EMPTY: u8 = 1 << 5;
-/// How often the status is read at most before a byte is sent anyway.
+/// The most reads of the status before a byte is sent anyway.
 const PATIENCE: u32 = 10_000;
 
-/// The port; nothing of it is set up, since VMMs ignore its speed.
+/// The port. It is not set up, since VMMs ignore its speed.
 #[derive(Debug)]
 pub struct Serial;
 

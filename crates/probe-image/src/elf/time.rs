@@ -39,7 +39,7 @@ impl PmTimer {
         value & BITS
     }
 
-    /// How far the timer has come since it had a value.
+    /// How far the timer has advanced since it had a value.
     pub fn since(self, from: u32) -> u32 {
         self.read().wrapping_sub(from) & BITS
     }
@@ -61,7 +61,8 @@ pub fn frequency(cpu: &Cpu, pm_timer: Option<PmTimer>) -> Option<(u64, &'static 
         .or_else(|| named(by_pm_timer(pm_timer?), "pm-timer"))
 }
 
-/// Counts ticks for twenty milliseconds of the timer (`COUNTS`). A timer that does not count gives none.
+/// Counts ticks for twenty milliseconds of the timer (`COUNTS`). A timer that does not count yields
+/// `None`.
 fn by_pm_timer(timer: PmTimer) -> Option<u64> {
     const COUNTS: u32 = 71_591;
     let (begin, from) = (timer.read(), ticks());
@@ -77,7 +78,7 @@ fn pvclock(cpu: &Cpu) -> Option<u64> {
     const SYSTEM_TIME: u32 = 0x4b56_4d01;
     cpu.kvm_features.filter(|bits| bits & CLOCKSOURCE2 != 0)?;
     write_msr(SYSTEM_TIME, core::ptr::from_ref(&PAGE) as u64 | 1).ok()?;
-    // KVM writes the page on the way back into the guest.
+    // KVM writes the page when it enters the guest again.
     let multiplier = PAGE.0[MULTIPLIER].load(Relaxed);
     let [shift, ..] = PAGE.0[SHIFT].load(Relaxed).to_le_bytes();
     let _ = write_msr(SYSTEM_TIME, 0);
@@ -101,12 +102,12 @@ fn by_cpuid(cpu: &Cpu) -> Option<u64> {
     clock::plausible(u64::from(cpuid(TIMING, 0)[0]) * 1000)
 }
 
-/// How many ticks a wait lasts at most: about a second of a fast CPU, and more of a slow one.
+/// The most ticks of a wait: about a second on a fast CPU, and more on a slow one.
 const LIMIT: u64 = 4_000_000_000;
-/// How often a condition is checked at most, in case the time stamp counter does not count.
+/// The most checks of a condition, in case the time stamp counter does not count.
 const LOOKS: u64 = 400_000_000;
 
-/// Waits on the CPU for a condition; false if it does not come.
+/// Polls for a condition; false if it does not come true.
 #[inline]
 pub fn wait_until(condition: impl Fn() -> bool) -> bool {
     if condition() {
@@ -125,7 +126,8 @@ pub fn wait_until(condition: impl Fn() -> bool) -> bool {
     false
 }
 
-/// Halts until a condition; false if it does not come. The watchdog has to run, or nothing might end the halt.
+/// Halts until a condition is true; false if that does not happen. The watchdog must be running, or nothing
+/// might end the halt.
 #[inline]
 pub fn halt_until(condition: impl Fn() -> bool) -> bool {
     let from = ticks();

@@ -25,7 +25,7 @@ fn writes(probe: &Probe<'_>, operations: u32, mode: Mode, register: u32) -> Resu
     }))
 }
 
-/// From the command to the way back from the handler, its EOI included.
+/// From the command to the return from the handler, including its EOI.
 fn self_ipi(probe: &Probe<'_>, operations: u32, mode: Mode) -> Result<u64, Reason> {
     expect(probe, mode)?;
     let mut lost = false;
@@ -44,7 +44,7 @@ fn self_ipi(probe: &Probe<'_>, operations: u32, mode: Mode) -> Result<u64, Reaso
     if lost { Err(HUNG) } else { Ok(ticks) }
 }
 
-/// As `self_ipi`, with KVM's bit in memory that spares the EOI its exit.
+/// Like `self_ipi`, with PV EOI, so that the EOI does not exit.
 fn self_ipi_pv_eoi(probe: &Probe<'_>, operations: u32, mode: Mode) -> Result<u64, Reason> {
     const PV_EOI_MSR: u32 = 0x4b56_4d04;
     const ENABLED: u64 = 1;
@@ -69,7 +69,7 @@ pub fn x2apic_tpr_write(probe: &mut Probe<'_>, operations: u32) -> Result<u64, R
     writes(probe, operations, Mode::X2apic, TASK_PRIORITY)
 }
 
-/// With no interrupt in service, which takes the same way.
+/// Without an interrupt in service, which takes the same path.
 pub fn xapic_eoi(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     writes(probe, operations, Mode::Xapic, EOI)
 }

@@ -27,7 +27,8 @@ pub fn hypercall(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> 
     }
     let amd = probe.cpu.is_amd();
     let mut result = Ok(());
-    // Interrupts are let in for the watchdog: some KVMs come back to the same instruction forever.
+    // Interrupts are enabled for the watchdog: some versions of KVM return to the same instruction
+    // forever.
     cpu::enable_interrupts();
     let ticks = probe.timed(|| {
         for _ in 0..operations {

@@ -1,8 +1,8 @@
 //! The rows: what is measured, in which order, and the results.
 //!
-//! Batches are interleaved: the first of every row, then the second, so that what disturbs the host for a while
-//! disturbs all rows alike; the word `order` shuffles the rows. Each row begins with one unmeasured operation, which shows whether the
-//! machine has what the row needs.
+//! Batches are interleaved: the first of every row, then the second, so that a temporary disturbance of the host affects all rows
+//! alike; the word `order` shuffles the rows. Each row begins with one unmeasured operation, which shows whether the machine has what
+//! the row needs.
 
 mod apic;
 mod instruction;
@@ -52,8 +52,8 @@ pub struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// The ticks of a whole batch. The marks are as close to it as can be, so that a trace of the host between them
-    /// has the batch and nothing else.
+    /// The ticks of a whole batch. The marks are as close to it as possible, so that a trace of the host between
+    /// them has only the batch.
     pub fn timed(&self, batch: impl FnOnce()) -> u64 {
         self.set_mark(self.mark);
         let from = ticks();
@@ -85,9 +85,9 @@ impl Probe<'_> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     First,
-    /// After the switch to x2APIC mode, from which there is no way back.
+    /// After the switch to x2APIC mode, which is irreversible.
     X2apic,
-    /// What can kill a weak VMM: an unassigned port ends gokvm.
+    /// Rows that can kill a fragile VMM: an unassigned port ends gokvm.
     Deadly,
 }
 

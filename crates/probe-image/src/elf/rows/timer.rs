@@ -18,7 +18,7 @@ fn expect_timer(probe: &Probe<'_>) -> Result<bool, Reason> {
     Ok(probe.cpu.has_tsc_deadline())
 }
 
-/// The timer is set to the nearest time there is, and its interrupt taken: from the write to the way back from the
+/// The timer is set to the earliest possible time, and its interrupt taken: from the write to the return from the
 /// handler.
 pub fn timer(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     let deadline = expect_timer(probe)?;
@@ -44,8 +44,8 @@ pub fn timer(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     if lost { Err(HUNG) } else { Ok(ticks) }
 }
 
-/// From the time that the timer was set for to the handler, on a CPU that halts meanwhile. The watchdog is this same
-/// timer, so nothing ends the halt if the interrupt is lost; the row before has shown that it is not.
+/// From the time that the timer was set for to the handler, on a CPU that halts meanwhile. The watchdog is the same
+/// timer, so nothing ends the halt if the interrupt is lost. The row before has shown that it is not lost.
 pub fn hlt_wake(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     let deadline = expect_timer(probe)?;
     let apic = probe.apic;

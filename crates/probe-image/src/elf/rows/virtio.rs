@@ -38,7 +38,7 @@ impl<const KIND: usize> Rows<KIND> {
     };
 }
 
-/// A device that leaves a row without an answer is given up.
+/// A device that does not answer a row gets no further rows.
 fn or_give_up(
     probe: &mut Probe<'_>,
     kind: usize,
@@ -78,7 +78,7 @@ fn notify(device: &Device) -> Result<u64, Reason> {
     }
 }
 
-/// From the notification until the answer is seen by a CPU that looks all the time.
+/// From the notification until a CPU that polls continuously sees the answer.
 fn polled(device: &Device) -> Result<u64, Reason> {
     device.submit();
     let from = ticks();
@@ -90,7 +90,7 @@ fn polled(device: &Device) -> Result<u64, Reason> {
     }
 }
 
-/// The notification of a queue that has nothing new.
+/// The notification of a queue without new buffers.
 fn idle(probe: &Probe<'_>, kind: usize, operations: u32) -> Result<u64, Reason> {
     let device = probe.devices.get(Kind::ALL[kind])?;
     let ticks = probe.timed(|| {
@@ -98,7 +98,7 @@ fn idle(probe: &Probe<'_>, kind: usize, operations: u32) -> Result<u64, Reason> 
             device.kick();
         }
     });
-    // Its answer says that the device has done with the notifications, which may keep a thread busy after them.
+    // Its answer shows that the device has handled the notifications, which may keep a thread busy for longer.
     device.check()?;
     Ok(ticks)
 }
@@ -122,7 +122,7 @@ fn interrupts(
     Ok(ticks)
 }
 
-/// From the notification until a CPU that halts has taken the interrupt and goes on.
+/// From the notification until a halted CPU has taken the interrupt and continues.
 fn round_trip(device: &Device) -> Result<u64, Reason> {
     let before = count();
     device.submit();

@@ -1,5 +1,5 @@
-//! Which devices there are: by the command line, by the DSDT, and on PCI's bus 0, in this order. The first of each kind
-//! that works is taken.
+//! Finds devices: on the command line, in the DSDT, and on PCI bus 0, in this order. The first of each kind that works
+//! is taken.
 
 use super::kind::Kind;
 use super::queue::Queue;
@@ -70,7 +70,7 @@ impl Devices {
         !matches!(self.0[kind as usize], Some(Ok(_)))
     }
 
-    /// Keeps a device that works; of those that do not, the first one's reason.
+    /// Keeps a device that works; if none does, the reason of the first one.
     fn keep(&mut self, kind: Kind, opened: Result<Device, &'static str>) {
         let place = &mut self.0[kind as usize];
         if place.is_none() || opened.is_ok() {
@@ -83,7 +83,7 @@ impl Devices {
         self.0[kind as usize].unwrap_or(Err("there is no such device"))
     }
 
-    /// Resets a device that has left a row without an answer. It has no further rows.
+    /// Resets a device that has not answered a row. It gets no further rows.
     pub fn give_up(&mut self, kind: Kind) {
         let place = &mut self.0[kind as usize];
         if let Some(Ok(device)) = place {

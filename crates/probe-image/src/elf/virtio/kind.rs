@@ -34,7 +34,7 @@ impl Kind {
         }
     }
 
-    /// By PCI's device number, that of a transitional device included.
+    /// By the PCI device ID, including that of a transitional device.
     pub fn from_pci(device: u16) -> Option<Self> {
         match device {
             0x1000 => Some(Self::Net),
@@ -110,7 +110,7 @@ impl Kind {
         }
     }
 
-    /// Whether the last request was answered with data that can be right.
+    /// Whether the last request was answered with plausible data.
     pub fn check(self, queue: &Queue) -> Result<(), &'static str> {
         let first = queue.data[0].load(Relaxed);
         let same = |byte: &AtomicU8| byte.load(Relaxed) == first;
@@ -123,7 +123,7 @@ impl Kind {
         }
     }
 
-    /// A sum over the data of an answer that has to be the same each time: a disk's sector.
+    /// A checksum of an answer that must be the same each time: a disk's sector.
     pub fn sum(self, queue: &Queue) -> u64 {
         if self != Self::Blk {
             return 0;

@@ -26,7 +26,7 @@ const FEATURES_OK: u8 = 8;
 /// The upper half of VIRTIO_F_VERSION_1, the only feature that is accepted.
 const VERSION_1_HIGH: u32 = 1;
 
-/// Why a device has no rows that does not answer.
+/// Why a device that does not answer has no rows.
 pub const NO_ANSWER: &str = "the device does not answer";
 
 /// How a device interrupts.
@@ -139,7 +139,8 @@ impl Device {
         Ok(())
     }
 
-    /// The first requests: one says what later ones have to read. A device that fails them is reset.
+    /// The first requests: one shows what later ones have to read. A device that fails them is
+    /// reset.
     fn tried(mut self) -> Result<Self, &'static str> {
         let answered = self.request().and_then(|()| {
             self.sum = self.kind.sum(self.queue);
@@ -170,7 +171,7 @@ impl Device {
             }
         }
         self.queue.ask_for_interrupts(true);
-        // What was held back until now is not what the row waits for.
+        // An interrupt that was held back until now is not the one that the row waits for.
         enable_interrupts();
         core::hint::spin_loop();
         disable_interrupts();

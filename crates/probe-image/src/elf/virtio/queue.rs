@@ -82,10 +82,10 @@ impl Queue {
         ]
     }
 
-    /// Sets the request that every submission makes: a chain from descriptor 0 on. No interrupt is asked for.
+    /// Sets the request that every submission makes: a chain from descriptor 0 on. No interrupt is requested.
     pub fn prepare(&self, parts: &[Part<'_>]) {
         self.flags.store(NO_INTERRUPT, Relaxed);
-        // Another device, which did not work, may have had the queue.
+        // Another device, which failed, may have used the queue before.
         self.index.store(0, Relaxed);
         self.used.index.store(0, Relaxed);
         for ((place, part), next) in self.descriptors.iter().zip(parts).zip(1..) {
