@@ -1,10 +1,9 @@
 //! Which device, or which eventfd, a guest's write goes to: ours and others', in one run.
 //!
-//! `bus-*` looks a device up among 1 to 10,000 ranges and calls it: vmbell's bus, and vm-device's
-//! and alioth's behind the `RwLock` that they are used with; at one register of each device and
-//! at any. `doorbell-*` looks a write up in the
-//! doorbell table. Addresses come in a pseudo-random order made beforehand. Times are of the wall,
-//! an access, with all threads running.
+//! `bus-*` looks a device up among 1 to 10,000 ranges and calls it, at one register of each device
+//! and at any: vmbell's bus, and vm-device's and alioth's with the usual `RwLock` around them.
+//! `doorbell-*` looks a write up in the doorbell table. Addresses come in a pseudo-random order
+//! made beforehand. Times are wall-clock times of one access, with all threads running.
 //!
 //! `cargo bench --bench bus`. Instructions, which are steadier than times on a shared machine:
 //! ```text

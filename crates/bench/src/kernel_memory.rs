@@ -78,8 +78,8 @@ impl CountedGroup {
     }
 }
 
-/// Has the kernel add up its counts, which lag behind by a batch of pages for each CPU, and are added up when they have changed by
-/// more (Linux `memcg_vmstats_needs_flush()`): it counts twice as many pages here, and counts them off again.
+/// Makes the kernel add up its counts. They lag by a batch of pages for each CPU, and are added up when they have changed by more
+/// (Linux `memcg_vmstats_needs_flush()`). So this charges twice that number of pages, and uncharges them again.
 fn add_up(cpus: usize) -> io::Result<()> {
     let pages = 2 * BATCH * cpus;
     let region = MmapRegion::<()>::new(pages * PAGE).map_err(io::Error::other)?;

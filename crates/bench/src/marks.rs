@@ -2,7 +2,7 @@
 //!
 //! A mark is a write to an I/O port that no device has. Each hypervisor below takes it for an exit of its own guest, so even the
 //! outermost sees it, however deep this machine is. After a first mark, rows are marked in the report's order: a mark, a run, a
-//! mark, a run of twice as many operations, a mark. What the second run has more than the first is that of the operations alone.
+//! mark, a run of twice as many operations, a mark. The difference between the two runs is that of the operations alone.
 #![allow(unsafe_code, reason = "access to an I/O port")]
 
 use std::{env, io};

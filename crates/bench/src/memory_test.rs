@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::*;
 
-/// Far more than the tests have that run beside these in one process.
+/// Far more than the other tests use that run in the same process.
 const SIZE: usize = 128 << 20;
 const PAGE: usize = 4096;
 

@@ -137,7 +137,7 @@ pub(super) fn beside(address: IoEventAddress, number: u32) -> IoEventAddress {
     }
 }
 
-/// A vCPU in addition to the guest's first one, with a page of parameters of its own.
+/// An additional vCPU, with its own page of parameters.
 pub(super) struct OtherVcpu {
     machine: Arc<Machine>,
     vcpu: Box<dyn Vcpu>,
