@@ -56,9 +56,9 @@ struct State {
     on_room: Vec<OnRoom>,
     /// Why nothing more is written.
     failed: Option<io::ErrorKind>,
-    /// Bytes that nobody gets.
+    /// Bytes that were dropped.
     lost: u64,
-    /// Whether nobody prints any more.
+    /// Whether no device prints any more.
     ended: bool,
 }
 
@@ -81,7 +81,7 @@ impl Output {
             full: AtomicBool::new(false),
         });
         let theirs = Arc::clone(&shared);
-        // Nobody waits for the thread: its reader may never read.
+        // The thread is never joined: its reader may never read.
         thread::spawn(ThreadKind::Device, "output", move || {
             while let Some(piece) = theirs.next() {
                 theirs.written(&piece, write(&to, &piece));
@@ -107,7 +107,7 @@ impl Output {
     /// Whether the buffer is full.
     #[inline]
     pub fn is_full(&self) -> bool {
-        // Whoever finds it so is told when it is not, under the lock.
+        // A caller that sees it full is notified under the lock when it no longer is.
         self.shared().full.load(Ordering::Relaxed)
     }
 
@@ -139,7 +139,8 @@ impl Output {
         self.shared().lock().failed
     }
 
-    /// Waits until everything is written, or cannot be, or `go_on` returns false. Returns how many bytes nobody got.
+    /// Waits until everything is written, or cannot be, or `go_on` returns false. Returns the number of dropped
+    /// bytes.
     pub fn drain(&self, mut go_on: impl FnMut() -> bool) -> u64 {
         loop {
             // Without the lock: it may ask for the output's state.
@@ -193,7 +194,7 @@ impl Shared {
         Some(state.bytes.drain(..length).collect())
     }
 
-    /// Counts what was written, or what nobody gets, and tells the devices that there is room.
+    /// Counts what was written or dropped, and notifies the devices that there is room.
     fn written(&self, piece: &[u8], result: Result<(), WriteError>) {
         let mut state = self.lock();
         state.under_way = 0;

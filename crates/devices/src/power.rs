@@ -1,6 +1,6 @@
 //! The power management registers of ACPI: PM1a (ACPI 6.5, 4.8.3.1 and 4.8.3.2), which has events and the request to
 //! sleep, and the timer (4.8.3.3), 24 bits that count at 3.579545 MHz. Hardware-reduced ACPI has the sleep registers
-//! (4.8.3.7) in place of these.
+//! (4.8.3.7) instead.
 //!
 //! The only event is that of the clock (RTC). ACPI mode is always on. vCPU threads access the registers, the clock's
 //! thread raises its event, and the thread that runs the sleeping machine waits for it.
