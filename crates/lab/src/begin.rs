@@ -312,7 +312,7 @@ fn host_cpu() -> String {
 }
 
 impl Sinks {
-    /// Sinks of streams that nobody reads.
+    /// Sinks that discard the streams.
     fn nowhere() -> Self {
         Self {
             stdout: Box::new(io::sink()),

@@ -51,9 +51,9 @@ pub mod answer {
     pub const ASK: u8 = 3;
     /// The time limit is over: ask the program to end.
     pub const END: u8 = 4;
-    /// Nobody reads the program's standard output any more.
+    /// The reader of the program's standard output is gone.
     pub const UNREAD_STDOUT: u8 = 5;
-    /// Nobody reads its standard error any more.
+    /// The reader of its standard error is gone.
     pub const UNREAD_STDERR: u8 = 6;
 }
 
@@ -72,7 +72,7 @@ pub struct InitJob {
     pub stdin: bool,
     /// Whether the folder for results is sent back.
     pub files: bool,
-    /// Whether the program is in a cgroup of its own, whose memory the kernel counts.
+    /// Whether the program is in a separate cgroup, whose memory the kernel counts.
     #[serde(default)]
     pub cgroup: bool,
     /// Whether the program starts at a moment that is the same in each run.
@@ -172,7 +172,7 @@ pub enum ProgramEnding {
     /// A Linux inside L1 had its interrupts off and waited for what never came, so its VMM was ended: which Linux, and the end of
     /// its console.
     Spun(String),
-    /// It never ran, or the kernel has reported a bug of its own.
+    /// It never ran, or the kernel has reported a kernel bug.
     Failed(String),
 }
 

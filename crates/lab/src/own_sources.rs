@@ -1,4 +1,4 @@
-//! Sources of ours that the lab builds for L1's kernel: modules and tests of KVM. This program has them in its binary.
+//! Our sources that the lab builds for L1's kernel: modules and tests of KVM. They are embedded in this program.
 
 use std::fs;
 use std::path::Path;

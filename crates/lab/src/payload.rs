@@ -47,7 +47,7 @@ pub struct LabTask {
     pub out: bool,
     /// Whether the program reads this process's standard input.
     pub stdin: bool,
-    /// Whether the program is in a cgroup of its own, whose memory the kernel counts.
+    /// Whether the program is in a separate cgroup, whose memory the kernel counts.
     pub cgroup: bool,
 }
 

@@ -127,7 +127,7 @@ pub fn keep_modules(draft: &EntryDraft, modules: &Path) -> Result<(), LabError> 
     fs::rename(modules, &kept).map_err(cannot("move modules to", kept))
 }
 
-/// Finishes an entry of a kernel that is another one with these modules in place of its own. What is the same are links to
+/// Finishes an entry of a kernel that is another one with these modules instead of its own. The common files are links to
 /// the other's entry.
 pub fn with_modules(
     board: &LabBoard,

@@ -12,7 +12,8 @@ pub(crate) fn read_only(folder: &Path, test: impl FnOnce() + Send) {
     set(folder, 0o555);
     thread::scope(|scope| {
         let test = || {
-            // Capabilities are a thread's own. With this one, root writes where nobody else may.
+            // Capabilities are a thread's own. With this one, root can write where other users may
+            // not.
             let mut sets = capabilities(None).unwrap();
             sets.effective -= CapabilitySet::DAC_OVERRIDE;
             set_capabilities(None, sets).unwrap();

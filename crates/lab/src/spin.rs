@@ -1,9 +1,9 @@
 //! Ends a guest that spins forever, where instructions are counted: its time limit would take this host minutes
 //! (docs/emulator-bugs.md).
 //!
-//! A Linux guest whose CPU is busy sets its timer at each tick, which is an exit. One that runs for a whole [`PERIOD`]
-//! without an exit of its own has its interrupts off, and waits for what never comes. A thread of the process that started
-//! the VMM looks, at KVM's counts in debugfs.
+//! A Linux guest whose CPU is busy sets its timer at each tick, which is an exit. A guest that runs for a whole [`PERIOD`]
+//! without such an exit has its interrupts off, and waits for an event that never comes. A thread of the process that
+//! started the VMM checks KVM's counts in debugfs.
 
 use std::collections::BTreeSet;
 use std::fs;

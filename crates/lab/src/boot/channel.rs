@@ -37,7 +37,7 @@ pub(crate) enum BootEvent {
     Ended(Duration),
     /// A stream's sink has failed, and what follows is dropped.
     Unwritten(io::Error),
-    /// Nobody reads this stream of the program any more.
+    /// The reader of this stream of the program is gone.
     Unread(ProgramStream),
     /// The host of this VMM's host has the program asked to end.
     End,

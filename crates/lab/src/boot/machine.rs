@@ -61,7 +61,8 @@ pub struct Sinks {
     pub files: Box<dyn Write + Send>,
     /// What the program reads as its standard input.
     pub stdin: Option<Box<dyn Read + Send>>,
-    /// Whether L1 is told that nobody reads a stream any more, at a moment that it does not determine.
+    /// Whether L1 is told that the reader of a stream is gone, which happens at a non-deterministic
+    /// moment.
     pub tells_unread: bool,
     /// Sees each message.
     pub messages: fn(&InitMessage),

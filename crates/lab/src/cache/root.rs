@@ -123,7 +123,7 @@ impl Cache {
                 let path = self.root.join(USE);
                 match File::open(&path) {
                     Ok(lock) => (lock, path),
-                    // Nobody has locked it yet, so nobody waits for this process.
+                    // No process has locked it yet, so none waits for this one.
                     Err(_) => return Ok(Use { _lock: None }),
                 }
             }

@@ -1,8 +1,8 @@
 //! A kernel that checks itself: lockdep, RCU's checks, KASAN and kmemleak, which Debian's kernels lack.
 //!
-//! It is built from the source of one of Debian's kernels, with the compiler of [`Tools`] and a small
-//! configuration of ours. Only what an emulated machine of the lab needs is in it, so the build takes minutes. What later
-//! builds of modules need is kept as a folder of headers.
+//! It is built from the source of one of Debian's kernels, with the compiler of [`Tools`] and our small configuration.
+//! Only what an emulated machine of the lab needs is in it, so the build takes minutes. What later builds of modules need
+//! is kept as a folder of headers.
 
 mod source;
 
@@ -137,8 +137,8 @@ pub(crate) fn arguments(tools: &Tools) -> Vec<String> {
     ]
 }
 
-/// The first line of ours that a finished configuration does not have: the kernel has no such option, or it depends on
-/// another one.
+/// The first line of our configuration that the finished one does not have: the kernel has no such option, or it
+/// depends on another one.
 fn missing(made: &str) -> Option<&'static str> {
     let wanted = CONFIG.lines().filter(|line| line.starts_with("CONFIG_"));
     let mut missing = wanted.filter(|wanted| !made.lines().any(|line| line == *wanted));

@@ -1,4 +1,4 @@
-//! Runs the job's program, in a cgroup of its own if the job says so, and copies its streams to the host.
+//! Runs the job's program, in a separate cgroup if the job says so, and copies its streams to the host.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -154,7 +154,7 @@ pub(super) fn wait_for_whole_second(phase: Duration) {
 const ROOT: &str = "/sys/fs/cgroup";
 const PROGRAM: &str = "/sys/fs/cgroup/program";
 
-/// Starts the program in a cgroup of its own, whose memory the kernel counts. It stays until the end of the machine.
+/// Starts the program in a separate cgroup, whose memory the kernel counts. The cgroup stays until the machine ends.
 fn spawn_in_cgroup(command: &mut Command) -> io::Result<Child> {
     make_cgroup().map_err(|error| {
         io::Error::other(format!("this kernel counts no memory of cgroups: {error}"))
@@ -177,7 +177,7 @@ fn enter(cgroup: &str) -> io::Result<()> {
     fs::write(Path::new(cgroup).join("cgroup.procs"), "0")
 }
 
-/// Copies until the pipe ends or nobody reads the port, and returns the number of bytes.
+/// Copies until the pipe ends or the port has no reader, and returns the number of bytes.
 fn copy(
     mut pipe: Box<dyn Read + Send>,
     mut port: fs::File,

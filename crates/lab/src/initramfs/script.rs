@@ -56,7 +56,7 @@ impl Interpreter {
         })
     }
 
-    /// The error of a script of its own that is to run as a program in an L1 of this architecture: how to run it.
+    /// The error for a separate script that is to run as a program in an L1 of this architecture: how to run it.
     pub(super) fn refuse(self, script: &Path, arch: &str) -> LabError {
         let what = format!("{} is a script", script.display());
         if self.program.is_none() {

@@ -1,9 +1,9 @@
 //! KVM's modules, built from the kernel's own source with changes of the user's.
 //!
-//! The compiler, the headers and the source are packages of the kernel's distribution, of exactly its version, so that a
-//! build without changes has the package's code. [`tools`] unpacks them into a cache entry and makes the programs run
-//! from there, [`changes`] reads the user's changes, and [`tree`] builds them in a folder that is kept, so that a changed patch
-//! builds only what it changes. A module of ours ([`IOEVENTFD`]) is built with the same.
+//! The compiler, the headers and the source are packages of the kernel's distribution, of exactly its version, so that a build
+//! without changes has the package's code. [`tools`] unpacks them into a cache entry and makes the programs run from there,
+//! [`changes`] reads the user's changes, and [`tree`] builds them in a folder that is kept, so that a changed patch builds only
+//! what it changes. Our module ([`IOEVENTFD`]) is built with the same packages.
 
 mod changes;
 mod selftests;

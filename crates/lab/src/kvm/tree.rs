@@ -1,8 +1,8 @@
 //! The folder in which KVM is built, next to the files of [`Tools`]' entry, and not one of them.
 //!
-//! It has hard links to the headers and the source there, and what builds have left. A change replaces a link by a file
-//! of its own, and the next change puts back what it does not change itself, so `make` sees what is different from the
-//! last build.
+//! It has hard links to the headers and the source there, and what builds have left. A change replaces a link by a
+//! separate file, and the next change restores what it does not change itself, so `make` sees what is different from
+//! the last build.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

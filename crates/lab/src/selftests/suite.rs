@@ -113,7 +113,7 @@ impl SelftestSuite {
         self.kernels.keys().cloned().chain(own).collect()
     }
 
-    /// Whether a test is one of ours.
+    /// Whether a test is our own.
     pub fn is_own(test: &str) -> bool {
         own_tests().any(|own| own == test)
     }
