@@ -1,8 +1,8 @@
 //! Exits per operation: defined here, and computed here from what each run counted.
 //!
 //! An exit is a moment at which the guest leaves the CPU because of what it does. Exits for interrupts of the host itself
-//! are not counted ([`is_of_host`]). Of these exits some reach the VMM's process; the kernel, or what stands in for it,
-//! answers the others. A number of a row is the median over its runs.
+//! are not counted ([`is_of_host`]). Of these exits some reach the VMM's process; the kernel, or its replacement, answers
+//! the others. A number of a row is the median over its runs.
 
 use std::collections::BTreeMap;
 

@@ -26,7 +26,7 @@ pub struct Report {
     pub interrupted: bool,
     /// Whether the command's own time limit stopped it before it was done.
     pub timed_out: bool,
-    /// What one nanosecond of its times stands for.
+    /// What one nanosecond of its times means.
     #[serde(flatten)]
     pub timing: Timing,
     /// The seed of the random order of runs and of the bootstrap.
@@ -216,7 +216,7 @@ pub struct Tsc {
 pub struct Highlight {
     /// The name of the entry in the numerator.
     pub new: String,
-    /// The backend that both entries ran on; a floor has none of its own.
+    /// The backend that both entries ran on; a floor has no backend itself.
     pub backend: String,
     /// What the ratio compares, in words.
     pub text: String,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// How many cells of a terminal `text` takes: two for each wide character (`仮`), and none for an accent of its own.
+/// How many cells of a terminal `text` takes: two for each wide character (`仮`), and none for a combining accent.
 pub fn width(text: &str) -> usize {
     text.width()
 }

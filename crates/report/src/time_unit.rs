@@ -1,4 +1,4 @@
-//! The unit that a reader wants all times in, in place of the one that fits each of them.
+//! The unit that the user wants for all times, instead of the one that fits each of them.
 
 use super::{Report, Timing, units};
 

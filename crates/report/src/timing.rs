@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a nanosecond of a report's times stands for.
+/// What a nanosecond of a report's times means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(into = "WrittenTiming", from = "WrittenTiming")]

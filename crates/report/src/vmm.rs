@@ -1,4 +1,5 @@
-//! What a report of `vmbell bench vmms` says of each VMM, beside the rows: its program, and the machine that its guest found.
+//! What a report of `vmbell bench vmms` says about each VMM in addition to its rows: its program, and the machine that its
+//! guest found.
 
 use serde::{Deserialize, Serialize};
 

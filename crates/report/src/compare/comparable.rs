@@ -1,4 +1,4 @@
-//! In what reports differ beside their numbers, and which of that forbids to compare these.
+//! How reports differ other than in their numbers, and which differences forbid a comparison.
 
 use std::collections::BTreeMap;
 use std::fmt;

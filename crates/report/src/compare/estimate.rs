@@ -42,7 +42,7 @@ pub(super) fn row(matched: &MatchedRow<'_>, index: usize, options: &CompareOptio
         row.reason = Some("both sides are below what the row can tell from none".to_owned());
         return row;
     }
-    // Each row has draws of its own, which do not depend on how many rows there are.
+    // Each row has its own random draws, which do not depend on the number of rows.
     let seed = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut random = Random::new(options.seed ^ seed);
     let resamples = options.resamples;

@@ -48,7 +48,7 @@ impl Default for CompareOptions {
 /// What changed from the old reports to the new ones.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// What a nanosecond of the medians stands for.
+    /// What a nanosecond of the medians means.
     #[serde(flatten)]
     pub timing: Timing,
     /// What was asked.
@@ -60,7 +60,7 @@ pub struct Comparison {
     pub new_reports: usize,
     /// The rows that both sides measured, in the order of the old side.
     pub rows: Vec<ComparedRow>,
-    /// In what the reports differ, beside their numbers.
+    /// How the reports differ, other than in their numbers.
     pub differences: Vec<Difference>,
     /// The rows that only the old side measured.
     pub only_old: Vec<RowKey>,

@@ -6,7 +6,7 @@ use super::draw::{drawing, markup, text, upright};
 use super::scale::ChartScale;
 use crate::{Timing, units};
 
-/// How far two letters have to be from each other to stand beside each other on a phone, in per cent.
+/// The least distance of two letters that fit next to each other on a phone, in per cent.
 const GAP: f64 = 5.0;
 
 /// How high a line of text is, in pixels.

@@ -1,4 +1,4 @@
-//! What stands side by side on the page: the backends or VMMs of every report, each one a column.
+//! The columns of the page: the backends or VMMs of every report.
 
 use std::collections::HashMap;
 
@@ -68,7 +68,7 @@ fn backends(report: &Report) -> Vec<&str> {
 }
 
 impl<'r> PageColumn<'r> {
-    /// The letter that stands for the column beside a bar.
+    /// The column's letter, next to its bar.
     pub(super) fn letter(&self) -> String {
         let letters = ('A'..='Z').collect::<Vec<_>>();
         let letter = letters[self.place % letters.len()].to_string();

@@ -1,7 +1,7 @@
 //! The drawings of single rows, as SVG whose lengths across are in per cent and whose colours are classes.
 //!
-//! No drawing is scaled: its text and its lines are as large on a phone as in a wide window. What a drawing shows is beside
-//! it in words, so it is hidden from screen readers.
+//! No drawing is scaled: its text and its lines are as large on a phone as in a wide window. The text next to a drawing
+//! says what it shows, so the drawing is hidden from screen readers.
 
 use maud::{Markup, PreEscaped};
 use svg::node::element::{Circle, Line, Rectangle, SVG, Text};
@@ -52,7 +52,7 @@ pub(super) fn upright(class: &str, place: f64, from: u32, to: u32) -> Line {
 
 /// A text whose middle, or at the left end of the drawing whose edge, is at `place`.
 pub(super) fn text(class: &str, place: f64, y: u32, content: &str) -> Text {
-    // Beside the right end there is room.
+    // There is room at the right end.
     let anchor = if place < 4.0 { "start" } else { "middle" };
     Text::new(content)
         .set("class", class)
@@ -125,7 +125,7 @@ pub(super) fn stack(most: f64, amounts: [(&str, f64); 2]) -> Markup {
     markup(&drawing)
 }
 
-/// Where a value stands from the top of a curve of this height, in pixels.
+/// The distance of a value from the top of a curve of this height, in pixels.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

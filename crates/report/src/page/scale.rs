@@ -1,4 +1,4 @@
-//! Where a value stands on an axis, in per cent of its length.
+//! The position of a value on an axis, in per cent of its length.
 //!
 //! An axis is linear and begins at zero unless its values span more than [`WIDE`] times; then it is logarithmic, since the
 //! small ones could not be told apart.
@@ -34,7 +34,7 @@ impl ChartScale {
         Some(Self::Logarithmic(low as i32, high as i32))
     }
 
-    /// Where `value` stands, from 0 to 100; what lies outside stands at the end.
+    /// The position of `value`, from 0 to 100; a value outside is at the end.
     pub(super) fn place(self, value: f64) -> f64 {
         let share = match self {
             Self::Linear(most) => value / most,
@@ -46,7 +46,7 @@ impl ChartScale {
         share.clamp(0.0, 1.0) * 100.0
     }
 
-    /// The values that have a tick, and whether it has a label: few enough labels to stand beside each other on a phone.
+    /// The values that have a tick, and whether it has a label: few enough labels to fit next to each other on a phone.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -203,7 +203,7 @@ fn values_of_ticks(values: &[f64]) -> Vec<f64> {
     shown
 }
 
-/// Where a value of the parameter stands across, in per cent: by its logarithm.
+/// The horizontal position of a value of the parameter, in per cent, on a logarithmic scale.
 fn place(value: f64, values: &[f64]) -> f64 {
     let log = |value: f64| value.max(1.0).ln();
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);

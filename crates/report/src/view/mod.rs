@@ -26,7 +26,7 @@ pub struct Look {
     pub verbose: bool,
     /// Whether a table of VMMs has ratios to its first column instead of the measured numbers.
     pub ratios: bool,
-    /// Whether each median has a bar beside it, where the lines are long enough.
+    /// Whether each median has a bar next to it, where the lines are long enough.
     pub bars: bool,
     /// The unit of all times; without one, each has the unit that fits it.
     pub unit: Option<TimeUnit>,
