@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Where the statistics are.
 pub const FOLDER: &str = "/sys/kernel/debug/kvm";
 
-/// Whether the statistics name the threads of vCPUs. KVM makes a folder of a vCPU only where it has statistics of its own.
+/// Whether the statistics name the threads of vCPUs. KVM makes a folder for a vCPU only if it has statistics for it.
 pub(crate) const TELLS_THREADS: bool = cfg!(target_arch = "x86_64");
 
 /// What is read of each VM. A kernel may lack some.

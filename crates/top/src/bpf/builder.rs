@@ -148,7 +148,7 @@ impl<'a> Builder<'a> {
         }
         self.asm
             .store(Size::Four, Frame, KEY + counter::CREATOR, R1);
-        // A VM is in pages of its own.
+        // A VM has separate pages.
         self.distance(R8, 12);
         self.asm.store(Size::Four, Frame, KEY + counter::VM, R1);
         self.asm
