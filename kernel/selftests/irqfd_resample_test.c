@@ -189,7 +189,7 @@ TEST_F(irqfd, irqfds_of_a_gsi_share_its_line)
 
 	ASSERT_EQ(0, irqfd(vm, RESAMPLE, GSI, self->fd, self->resample));
 	ASSERT_EQ(0, irqfd(vm, RESAMPLE, GSI, self->other, self->other_resample));
-	/* The EOI lowers the line and tells all of them, whoever has raised it. */
+	/* The EOI lowers the line and notifies all of them, even those that did not raise it. */
 	vm_signal(self->other, 1);
 	ASSERT_TRUE(wait_for_line(vm, true));
 	EXPECT_EQ(1, take(vm));

@@ -144,7 +144,7 @@ static __attribute__((constructor)) void vm_need_kvm(void)
 	close(fd);
 }
 
-/* Ends the test, which runs in a process of its own. */
+/* Ends the test, which runs in a separate process. */
 #define vm_die(...)				\
 	do {					\
 		fprintf(stderr, __VA_ARGS__);	\
