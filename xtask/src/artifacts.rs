@@ -61,18 +61,18 @@ pub(crate) fn tests() -> Result<Artifacts> {
 /// Builds one test binary of the command's package, and the command.
 pub(crate) fn test_of_the_command(name: &str) -> Result<Artifacts> {
     // The whole workspace is named so that its dependencies have the features that [`tests`] gives them: with others they
-    // would be built once more.
+    // would be built again.
     build(&["test", "--workspace", "--test", name, "--no-run"], &[])
 }
 
-/// What of the profile `release` takes time to compile, and little from what QEMU emulates.
+/// The settings of the profile `release` that make compiling slow and gain little under emulation.
 const FOREIGN: [(&str, &str); 2] = [
     ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
     ("CARGO_PROFILE_RELEASE_DEBUG", "false"),
 ];
 
 /// Builds the tests of `packages` and the command for another target, with the profile `release`; without unit tests: the
-/// few that are on KVM depend on no architecture.
+/// few that need KVM do not depend on the architecture.
 pub(crate) fn tests_for(target: &str, packages: &[&str]) -> Result<Artifacts> {
     let mut arguments = vec!["test", "--no-run", "--release", "--target", target];
     arguments.extend(["--test", "*"]);
@@ -89,7 +89,7 @@ pub(crate) fn example_for(target: &str, packages: &[&str], name: &str) -> Result
     build(&arguments, &FOREIGN).map(drop)
 }
 
-/// A build that makes the command, too.
+/// A build that also makes the command.
 fn build(arguments: &[&str], profile: &[(&str, &str)]) -> Result<Artifacts> {
     let artifacts = cargo(arguments, profile)?;
     ensure!(

@@ -1,5 +1,5 @@
-//! What tasks download, once for each user: `$XDG_CACHE_HOME/vmbell/ci`, or `~/.cache/vmbell/ci`, where `.ci/run` keeps its
-//! tools, too. The name of an entry has all that it depends on, so an entry never changes.
+//! What tasks download, once for each user: `$XDG_CACHE_HOME/vmbell/ci`, or `~/.cache/vmbell/ci`, where `.ci/run` also
+//! keeps its tools. The name of an entry contains everything that it depends on, so an entry never changes.
 
 use std::fs;
 use std::path::{Path, PathBuf};

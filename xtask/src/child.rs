@@ -1,4 +1,4 @@
-//! A child process whose output is both shown as it comes and kept.
+//! A child process whose output is shown as it comes, and also kept.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, ExitStatus, Stdio};

@@ -34,7 +34,8 @@ pub(crate) fn is_root() -> bool {
     id.is_ok_and(|id| id.stdout.trim_ascii() == b"0")
 }
 
-/// Installs a package, as root, with the newest lists of packages: a new machine can have old ones, or none.
+/// Installs a package, as root, after an update of the package lists: a new machine may have old ones, or
+/// none.
 pub(crate) fn install(package: &str) -> Result<()> {
     eprintln!("xtask: installing {package}");
     // apt-get does not wait for another one, which a step that runs at the same time may have started.

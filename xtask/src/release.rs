@@ -1,5 +1,5 @@
-//! The release build: nothing in it depends on where and when it is made. It is the program of the package, and that which
-//! the other tasks measure with, so that it is built once.
+//! The release build: nothing in it depends on where and when it is made. The package and the other tasks use the same
+//! program, so that it is built once.
 
 use std::env;
 use std::fs;
@@ -21,7 +21,7 @@ pub(crate) struct BuiltProgram {
     pub(crate) target: PathBuf,
     /// Its version.
     pub(crate) version: String,
-    /// The time of the last commit, in seconds since 1970: that of all files in the package.
+    /// The time of the last commit, in seconds since 1970; all files in the package have it.
     pub(crate) epoch: String,
     /// Who packages it: DEBFULLNAME and DEBEMAIL, as for Debian's own tools.
     pub(crate) maintainer: String,
@@ -50,7 +50,7 @@ pub(crate) fn build(root: &Path) -> Result<BuiltProgram> {
         .arg(&target)
         .env("CARGO_ENCODED_RUSTFLAGS", flags()?)
         .env("SOURCE_DATE_EPOCH", &epoch)
-        // Debug information has paths, and the linker's build ID is a sum over it.
+        // Debug information contains paths, and the linker's build ID is a hash of it.
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
         .env_remove("CARGO_INCREMENTAL")
         .status()
@@ -83,7 +83,7 @@ fn maintainer() -> String {
     format!("{name} <{address}>")
 }
 
-/// The flags that keep the path of cargo's registry out of the program. That of the workspace is not among them: cargo gives
+/// The flags that keep the path of cargo's registry out of the program. There is none for the workspace's path: cargo gives
 /// rustc paths in it, and another clone would have to compile all dependencies for its other flags.
 fn flags() -> Result<String> {
     let home = match env::var_os("CARGO_HOME") {

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 
-/// How far back the past goes, where it ends, and its steps.
+/// The start, the end and the steps of the past.
 const BEGIN: Duration = Duration::from_secs(9 * 86_400);
 const END: Duration = Duration::from_secs(3600);
 const STEP: usize = 3600;
@@ -13,7 +13,7 @@ const STEP: usize = 3600;
 /// The kernel of the past.
 const KERNEL: &str = "Linux 0.0.1";
 
-/// The past of what `text` has, scraped from `instance` by the job `node`.
+/// The past of the metrics in `text`, scraped from `instance` by the job `node`.
 pub(super) fn before(text: &str, instance: &str) -> Result<String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
     let times = || (now - BEGIN).as_secs()..(now - END).as_secs();

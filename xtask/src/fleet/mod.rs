@@ -1,7 +1,9 @@
-//! `cargo xtask fleet`: what `deploy/` has for Prometheus and Grafana, tried with the real programs.
+//! `cargo xtask fleet`: tests the files for Prometheus and Grafana in `deploy/` with the real
+//! programs.
 //!
 //! A run of `vmbell bench` is scraped through node_exporter by a Prometheus that knows a week of the same host's past on
-//! another kernel. Then the run becomes 1.3 times as slow, and the alert has to fire. Last, DuckDB asks ten thousand reports.
+//! another kernel. Then the run becomes 1.3 times as slow, and the alert has to fire. Last, DuckDB queries ten thousand
+//! reports.
 
 mod history;
 mod reports;
@@ -37,7 +39,7 @@ const BENCH: &[&str] = &[
 const ROW: &str = r#"scenario="portio-wildcard-eventfd",backend="usermode""#;
 const FACTOR: f64 = 1.3;
 const ALERT: &str = "VmbellRegressionAfterRollout";
-/// What a short test has for the intervals of `deploy/prometheus/prometheus.yml`.
+/// Shorter intervals than those of `deploy/prometheus/prometheus.yml`, for the test.
 const INTERVALS: [(&str, &str); 2] = [
     ("scrape_interval: 30s", "scrape_interval: 1s"),
     ("evaluation_interval: 1m", "evaluation_interval: 1s"),
@@ -219,7 +221,7 @@ fn first(prometheus: &TestServer, expression: &str) -> Result<Option<f64>> {
     Ok(samples.first().map(|sample| sample.value))
 }
 
-/// Asks every query of the dashboard, and returns how many there are.
+/// Runs every query of the dashboard, and returns their number.
 fn panels(prometheus: &TestServer, dashboard: &Path) -> Result<usize> {
     let dashboard: Value = serde_json::from_str(&fs::read_to_string(dashboard)?)?;
     let mut asked = 0;

@@ -14,7 +14,7 @@ use crate::{artifacts, cache};
 use vmbell_report::{Random, Report};
 
 const VERSION: &str = "2.0.0";
-/// Prints the name of what Python's binary modules are for: its version and the machine's.
+/// Prints the tag of Python's binary modules: its version and the machine's.
 const ABI: &str = "import sysconfig; print(sysconfig.get_config_var('SOABI'))";
 const REPORTS: usize = 10_000;
 /// The slow hosts, the slowest first, and how many times as much they cost.
@@ -23,7 +23,7 @@ const SLOW: [(usize, f64); 3] = [(7_001, 2.0), (123, 1.8), (4_567, 1.6)];
 const KERNELS: [(&str, f64); 2] = [("Linux 6.18.0", 1.0), ("Linux 6.19.0", 1.1)];
 /// What the hosts scatter by, to either side.
 const SCATTER: f64 = 0.02;
-/// Prints the lines of the query as JSON, and nothing else: DuckDB draws its progress on stdout.
+/// Prints the lines of the query as JSON, without the progress bar that DuckDB draws on stdout.
 const SCRIPT: &str = "import duckdb, json, sys; duckdb.sql('SET enable_progress_bar = false'); \
     print(json.dumps(duckdb.sql(sys.stdin.read()).fetchall()))";
 

@@ -1,4 +1,4 @@
-//! A server of the test: a child process that is killed at the end, and questions to it by HTTP.
+//! A server of the test: a child process that is killed at the end, and HTTP requests to it.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-/// How long a server may take to start, and an answer to become right.
+/// The time limit for a server to start, and for its answer to become right.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server.

@@ -87,7 +87,7 @@ impl Arm64 {
         }
     }
 
-    /// The modules that run here alone; without any, all runs that runs nowhere else.
+    /// The modules that run only here. Without any, everything runs that runs nowhere else.
     const fn modules(self) -> &'static [&'static str] {
         match self {
             Self::Gicv3 => &[],

@@ -1,13 +1,12 @@
 //! `cargo xtask lab`: every test that needs `/dev/kvm`, on real KVM in the lab.
 //!
-//! It has four stages. The first are the lab's own tests, which boot the lab themselves. At the same time a deterministic bench
+//! It has four stages. The first runs the lab's own tests, which boot the lab themselves. At the same time a deterministic bench
 //! runs, and its exit counts are checked; then all tests of the workspace on KVM in one boot; then those of doorbells once more,
-//! with the module kvm_ioeventfd. Two boots run at a time: the thread of the other stages helps with the own tests when it is
-//! through with them.
-//! QEMU emulates every instruction of `vmbell` in L1, so the own tests use the release build. Nothing may be skipped: a test
-//! that no stage runs, a binary without a test that passed, and a row without numbers are failures. The lab itself boots again
-//! after a panic of its kernel, and a test whose L1 panicked, or whose Linux in L1 oopsed, runs once more; such retries are
-//! counted here, and nothing else is tried twice.
+//! with the module kvm_ioeventfd. Two boots run at a time: the thread of the other stages helps with the first one when it has
+//! finished. QEMU emulates every instruction of `vmbell` in L1, so the own tests use the release build. Nothing may be skipped:
+//! a test that no stage runs, a binary without a test that passed, and a row without numbers are failures. The lab itself boots
+//! again after a panic of its kernel, and a test whose L1 panicked, or whose Linux in L1 oopsed, runs once more; such retries
+//! are counted here, and nothing else is retried.
 
 mod arm64;
 mod bench;
@@ -65,7 +64,7 @@ impl<'a> LabLauncher<'a> {
     /// `vmbell lab kernel`, which has the options of all limits, with these words, in the workspace's folder.
     fn lab(&self, words: &[&str]) -> Command {
         let mut command = Command::new(self.vmbell);
-        // L1 has fewer CPUs than the threads that cargo has tests run in here.
+        // L1 has fewer CPUs than the test threads that cargo uses here.
         command
             .current_dir(artifacts::root())
             .env_remove("RUST_TEST_THREADS")
@@ -155,7 +154,7 @@ fn run_all() -> Result<()> {
     conclude(&[own, bench, inside, groups], started)
 }
 
-/// Runs what tests the module kvm_ioeventfd on a kernel that checks itself.
+/// Runs the tests of the module kvm_ioeventfd on a kernel that checks itself.
 fn run_on_debug_kernel() -> Result<()> {
     let started = Instant::now();
     let debug = artifacts::tests()?;

@@ -21,7 +21,7 @@ const ON_PURPOSE: (&str, usize) = ("lab_boot::ends", 2);
 pub(super) struct LabTestQueue<'a> {
     suite: &'a TestSuite,
     modules: Vec<Module<'a>>,
-    /// The `vmbell` that they are to use, and the variable that says so.
+    /// The `vmbell` that they are to use, and the variable that names it.
     vmbell: Option<(&'static str, &'a Path)>,
     state: Mutex<State>,
 }

@@ -24,7 +24,7 @@ pub(super) struct StageCounts {
     pub(super) boots: usize,
     /// Boots after a panic of L1's kernel.
     pub(super) retries: usize,
-    /// Tests that passed, or rows that are as they should be.
+    /// Tests that passed, or rows that are as expected.
     pub(super) passed: usize,
 }
 
@@ -40,7 +40,7 @@ impl StageCounts {
         }
     }
 
-    /// The same. If boots were repeated, apart from those of tests that want that, it keeps the output of all of them, and says
+    /// The same. If boots were repeated, except by tests that do so on purpose, it keeps the output of all of them and prints
     /// where: `.ci/run` looks for such lines.
     pub(super) fn told(child: &Finished, name: &str, on_purpose: usize) -> Result<Self> {
         let mut counts = Self::of(child);
@@ -79,7 +79,7 @@ pub(super) struct LabStage {
     pub(super) failure: Option<String>,
 }
 
-/// Runs a stage. A stage that fails has a result too.
+/// Runs a stage. A stage that fails also has a result.
 pub(super) fn run(
     name: &'static str,
     stage: impl FnOnce() -> Result<(StageCounts, Vec<String>)>,

@@ -9,7 +9,8 @@ use anyhow::{Context, Result, ensure};
 use super::output;
 use crate::{cache, debian};
 
-/// What happens in the clean root. Its first words are those of a user who has just installed the package.
+/// The script for the clean root. It starts with the commands of a user who has just installed the
+/// package.
 const SCRIPT: &str = r#"
 set -eu
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
@@ -46,7 +47,7 @@ pub(super) fn test(package: &Path) -> Result<()> {
             .arg(root),
     )?;
     fs::copy(package, root.join("vmbell.deb")).context("cannot copy the package")?;
-    // A new mount namespace: what is mounted in it is gone with its last process.
+    // A new mount namespace: its mounts end with its last process.
     let script = format!(
         "set -e; mount -t proc proc '{0}/proc'; mount --rbind /dev '{0}/dev'; mount --rbind /sys '{0}/sys'; \
          exec chroot '{0}' /bin/sh -c \"$1\"",

@@ -7,7 +7,7 @@ use vmbell_report::{
     Host, RecordingHeader, TopAddress, TopIrqfd, TopLine, TopNameSource, TopSource, TopVm,
 };
 
-/// How many tables it has: more than a curve has points.
+/// The number of its tables: more than a curve has points.
 const TABLES: u32 = 1000;
 
 /// The text, whose last line is cut off.

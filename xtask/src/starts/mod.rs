@@ -1,7 +1,8 @@
-//! `cargo xtask starts`: what `vmbell lab` takes to start from a saved state, compared with a boot of the same machine.
+//! `cargo xtask starts`: how long `vmbell lab` takes to start from a saved state, compared with a boot of the same
+//! machine.
 //!
-//! Cold and warm runs alternate, so that the load of this host changes both alike. A round has two runs of each: of a program
-//! that does nothing, for CPU and wall time, and of a shell that prints a line, for the time until that line is here. The states
+//! Cold and warm runs alternate, so that the load of this host affects both alike. A round has two runs of each: of a program
+//! that does nothing, for CPU and wall time, and of a shell that prints a line, for the time until that line arrives. The states
 //! are in a temporary cache, one for each machine: the first warm run of each machine makes its state, and the user's states are
 //! neither used nor removed. QEMU and the kernels are those of the user's cache.
 
@@ -167,7 +168,7 @@ impl Machine<'_> {
         let mut command = Command::new(vmbell);
         command
             .current_dir(artifacts::root())
-            // Every state has to stay until its machine is measured.
+            // Every state must be kept until its machine is measured.
             .env_remove("VMBELL_STATE_LIMIT")
             .args(["lab", "kernel", "--arch", self.arch])
             .arg(format!("--{}", self.mode))

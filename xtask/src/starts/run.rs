@@ -67,7 +67,7 @@ pub(super) fn take_time(command: &mut Command) -> Result<TimedRun> {
     })
 }
 
-/// The CPU time so far of all children that have ended, and of theirs, in seconds.
+/// The CPU time of all children that have ended, and of their children, in seconds.
 #[expect(
     clippy::cast_precision_loss,
     reason = "microseconds of CPU time, far below 2^53"

@@ -46,7 +46,7 @@ impl Starts {
     }
 }
 
-/// The median of what runs took; NaN if none of them has it.
+/// The median over the runs; NaN if no run has the value.
 fn middle(runs: &[TimedRun], seconds: impl FnMut(&TimedRun) -> Option<f64>) -> f64 {
     let seconds: Vec<f64> = runs.iter().filter_map(seconds).collect();
     median(&seconds).unwrap_or(f64::NAN)

@@ -79,7 +79,7 @@ fn unmeasured(row: &Row, expected: &Expected) -> Option<String> {
     }
 }
 
-/// What is wrong with a row, which has to have at least `least` exits for each operation; `None` if nothing is.
+/// What is wrong with a row that must have at least `least` exits per operation; `None` if it is right.
 fn fault(row: &Row, userspace: f64, least: f64) -> Option<String> {
     if !row.is_ok() {
         let reason = row.reason().unwrap_or("no reason given");

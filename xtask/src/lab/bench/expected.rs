@@ -22,11 +22,11 @@ pub(crate) struct Expected {
     pub(super) skips: &'static [&'static str],
 }
 
-/// How many instructions a row may have more than its floor. The goal is 250; another compiler changes
-/// either number by a few per cent.
+/// The most instructions of a row above its floor. The goal is 250; another compiler changes either
+/// number by a few per cent.
 pub(super) const OVERHEAD: f64 = 350.0;
 
-/// A doorbell costs what an ioeventfd costs alone.
+/// A doorbell costs the same as a bare ioeventfd.
 const IOEVENTFDS: [(&str, &str, f64); 2] = [
     ("mmio-wildcard-eventfd", "floor-kvm-ioeventfd", 1.02),
     ("mmio-datamatch-eventfd", "floor-kvm-ioeventfd", 1.02),
@@ -40,9 +40,8 @@ const SKIPS: &[&str] = &[
     "no other way to a device of a vmm",
 ];
 
-/// Left out is passthrough-intx-userspace, with three exits or a few more: when the VMM sees the handler's first access,
-/// it unmasks a line that is still up, and how soon its thread hears of that decides whether the guest takes a spurious
-/// interrupt.
+/// passthrough-intx-userspace is left out, with three or a few more exits: when the VMM sees the handler's first access,
+/// it unmasks a line that is still up, and its thread's latency decides whether the guest takes a spurious interrupt.
 pub(in crate::lab) const X86_64: Expected = Expected {
     device: "edu",
     rows: &[
@@ -72,7 +71,7 @@ pub(in crate::lab) const X86_64: Expected = Expected {
     skips: SKIPS,
 };
 
-/// Left out is platform-irq-userspace-unmask, whose exits depend on how soon the VMM's thread unmasks the line.
+/// platform-irq-userspace-unmask is left out: its exits depend on how soon the VMM's thread unmasks the line.
 pub(in crate::lab) const AARCH64: Expected = Expected {
     device: "pl031",
     rows: &[
