@@ -43,7 +43,9 @@ mod virt;
 
 pub use backend::{Backend, ChosenBackend, choose_backend};
 pub use error::{BoardError, MachineError};
-pub use image::{Arm64Image, Boot, BootFile, ElfError, INFORMATION, Image, ImageError, Module};
+pub use image::{
+    Arm64Image, Boot, BootFile, ElfError, INFORMATION, Image, ImageError, ImageErrorKind, Module,
+};
 pub use machine::{Machine, Runner};
 pub use pc::{
     AssignedEvent, OnEvent, OnTripleFault, Pc, PcConfig, PcModel, PlatformPlace, Transport,

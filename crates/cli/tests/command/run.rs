@@ -13,14 +13,14 @@ fn image_problems_name_file_and_way_out_and_are_no_guests_status() {
     let cases = [
         (
             "/nowhere/vmexit.flat",
-            "cannot read image /nowhere/vmexit.flat",
+            "/nowhere/vmexit.flat: cannot read the image",
         ),
         (
             script.to_str().unwrap(),
-            "is neither an ELF nor a bzImage, and has no multiboot header",
+            "neither an ELF nor a bzImage, and no multiboot header",
         ),
-        ("/bin/true", "is an ELF without a multiboot header"),
-        ("/dev/zero", "/dev/zero is neither an ELF nor a bzImage"),
+        ("/bin/true", "/bin/true: an ELF without a multiboot header"),
+        ("/dev/zero", "/dev/zero: neither an ELF nor a bzImage"),
     ];
     for (image, message) in cases {
         vmbell(&["run", image])

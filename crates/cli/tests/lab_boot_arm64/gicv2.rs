@@ -56,10 +56,10 @@ fn what_an_arm64_machine_cannot_run_is_refused_with_what_to_do() {
     let said = ran.said();
     let mut lines = said.lines();
     for part in [
-        "/bin/other-cpu is for another CPU, and this is an arm64 machine",
-        "packed is compressed: give the Image, which `gzip -dc <'packed' >Image` makes of it",
+        "/bin/other-cpu: built for another CPU, and this is an arm64 machine",
+        "packed: compressed, which this machine does not boot: give the file that `gzip -dc <'packed' >Image` makes",
         "give the machine more memory (--memory)",
-        "/guest/kernel needs ",
+        "/guest/kernel: needs ",
         "an arm64 guest can have chr-testdev, those of virtio, and vhost-user-blk",
         "--cpu-features hides features that CPUID shows",
         "--pv-eoi hides a feature that only x86-64's guests have",

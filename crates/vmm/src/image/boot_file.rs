@@ -2,13 +2,12 @@
 //! process.
 
 use std::io::{self, Read};
-use std::ops::Range;
 use std::path::Path;
 
 use vm_memory::{GuestAddress, GuestMemoryMmap};
 
-use super::ImageError;
 use super::contents::Contents;
+use super::error::{ImageError, ImageErrorKind};
 
 /// A file for the guest, which stays open until it is in guest memory.
 #[derive(Clone, Debug)]
@@ -47,10 +46,7 @@ impl BootFile {
         let name = path.display().to_string();
         match Contents::open(path, |head| is_image(&name, head)) {
             Ok(contents) => Self { name, contents }.with_head(),
-            Err(source) => Err(ImageError::Read {
-                image: name,
-                source,
-            }),
+            Err(error) => Err(ImageErrorKind::Read(error).of(&name)),
         }
     }
 
@@ -63,10 +59,7 @@ impl BootFile {
     fn with_head(self) -> Result<(Self, Vec<u8>), ImageError> {
         match self.contents.head() {
             Ok(head) => Ok((self, head)),
-            Err(source) => Err(ImageError::Read {
-                image: self.name,
-                source,
-            }),
+            Err(error) => Err(ImageErrorKind::Read(error).of(&self.name)),
         }
     }
 
@@ -85,28 +78,15 @@ impl BootFile {
         self.contents.len()
     }
 
-    /// Copies it into the memory of a guest for `image`, of which it is this part.
+    /// Copies it into guest memory. `what` it is, in words, is for errors.
     pub(super) fn copy(
         &self,
-        image: &str,
-        what: &'static str,
+        what: &str,
         memory: &GuestMemoryMmap,
         at: u64,
-    ) -> Result<(), ImageError> {
-        self.copy_part(&(0..self.len()), image, what, memory, GuestAddress(at))
-    }
-
-    /// Copies these of its bytes.
-    pub(super) fn copy_part(
-        &self,
-        part: &Range<u64>,
-        image: &str,
-        what: &'static str,
-        memory: &GuestMemoryMmap,
-        at: GuestAddress,
-    ) -> Result<(), ImageError> {
-        let copied = self.contents.copy(part, memory, at);
-        copied.map_err(|error| ImageError::copy(&self.name, image, what, error))
+    ) -> Result<(), ImageErrorKind> {
+        let all = 0..self.len();
+        self.contents.copy(what, &all, memory, GuestAddress(at))
     }
 }
 

@@ -11,6 +11,7 @@ use object::ReadRef;
 use object::read::ReadCache;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryError, GuestMemoryMmap};
 
+use super::error::ImageErrorKind;
 use super::multiboot;
 
 /// What is read of any file: enough for all headers at the start of an image.
@@ -25,20 +26,6 @@ pub(super) enum Contents {
         len: u64,
     },
     Bytes(Arc<[u8]>),
-}
-
-/// Why a part of a file is not in guest memory.
-#[derive(Debug)]
-pub(super) enum CopyError {
-    /// The file has another length than when it was opened.
-    Changed {
-        /// The length in bytes then.
-        before: u64,
-        /// The length now.
-        now: u64,
-    },
-    /// The file cannot be read, or guest memory cannot be written.
-    Memory(GuestMemoryError),
 }
 
 impl Contents {
@@ -95,21 +82,35 @@ impl Contents {
         }
     }
 
-    /// Copies a range into guest memory, and [checks the length](Self::check_len).
+    /// Copies a range into guest memory. Fails if the file has become shorter or longer since it was opened. `what` it
+    /// is, in words, is for errors.
     pub(super) fn copy(
         &self,
+        what: &str,
         range: &Range<u64>,
         memory: &GuestMemoryMmap,
         at: GuestAddress,
-    ) -> Result<(), CopyError> {
+    ) -> Result<(), ImageErrorKind> {
         let count = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
         let copied = match self {
-            Self::File { file, .. } => {
+            Self::File { file, len } => {
                 let mut file = &**file;
                 let found = file.seek(SeekFrom::Start(range.start));
-                found
+                let copied = found
                     .map_err(GuestMemoryError::IOError)
-                    .and_then(|_| memory.read_exact_volatile_from(at, &mut file, count))
+                    .and_then(|_| memory.read_exact_volatile_from(at, &mut file, count));
+                match file.metadata() {
+                    // A changed length also explains a failed copy.
+                    Ok(now) if now.len() != *len => {
+                        return Err(ImageErrorKind::Changed {
+                            file: what.to_owned(),
+                            before: *len,
+                            now: now.len(),
+                        });
+                    }
+                    Ok(_) => copied,
+                    Err(error) => Err(GuestMemoryError::IOError(error)),
+                }
             }
             Self::Bytes(bytes) => {
                 let mut bytes = Cursor::new(bytes);
@@ -117,23 +118,10 @@ impl Contents {
                 memory.read_exact_volatile_from(at, &mut bytes, count)
             }
         };
-        // A file that has become shorter explains an error.
-        self.check_len()?;
-        copied.map_err(CopyError::Memory)
-    }
-
-    /// Fails if the file has become shorter or longer since it was opened.
-    fn check_len(&self) -> Result<(), CopyError> {
-        let Self::File { file, len: before } = self else {
-            return Ok(());
-        };
-        let now = file.metadata();
-        let now = now.map_err(|error| CopyError::Memory(GuestMemoryError::IOError(error)))?;
-        let (before, now) = (*before, now.len());
-        if before != now {
-            return Err(CopyError::Changed { before, now });
-        }
-        Ok(())
+        copied.map_err(|source| ImageErrorKind::Memory {
+            what: what.to_owned(),
+            source,
+        })
     }
 }
 

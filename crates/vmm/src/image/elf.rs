@@ -4,7 +4,8 @@ use object::elf::{EM_386, EM_X86_64, FileHeader32, FileHeader64, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadRef};
 
-use super::{ImageError, Segment};
+use super::Segment;
+use super::error::ImageErrorKind;
 
 /// Whether a file begins as ELFs do.
 pub(super) fn is_elf(bytes: &[u8]) -> bool {
@@ -13,28 +14,23 @@ pub(super) fn is_elf(bytes: &[u8]) -> bool {
 
 /// The segments to load, with physical addresses, and the physical address of the entry point.
 pub(super) fn segments<'d>(
-    image: &str,
     contents: impl ReadRef<'d>,
-) -> Result<(Vec<Segment>, u32), ImageError> {
+) -> Result<(Vec<Segment>, u32), ImageErrorKind> {
     let Loaded {
         segments,
         wanted,
         entry,
-    } = load(image, contents)?;
+    } = load(contents)?;
     let entry = entry.and_then(|entry| u32::try_from(entry).ok());
-    let entry = entry.ok_or_else(|| ImageError::Entry {
-        image: image.to_owned(),
-        entry: wanted,
-    })?;
+    let entry = entry.ok_or(ImageErrorKind::Entry { entry: wanted })?;
     Ok((segments, entry))
 }
 
 /// The segments to load, with physical addresses.
 pub(super) fn load_segments<'d>(
-    image: &str,
     contents: impl ReadRef<'d>,
-) -> Result<Vec<Segment>, ImageError> {
-    Ok(load(image, contents)?.segments)
+) -> Result<Vec<Segment>, ImageErrorKind> {
+    Ok(load(contents)?.segments)
 }
 
 /// What an ELF has to be loaded and entered.
@@ -46,39 +42,33 @@ struct Loaded {
     entry: Option<u64>,
 }
 
-fn load<'d>(image: &str, contents: impl ReadRef<'d>) -> Result<Loaded, ImageError> {
+fn load<'d>(contents: impl ReadRef<'d>) -> Result<Loaded, ImageErrorKind> {
     match object::FileKind::parse(contents) {
-        Ok(object::FileKind::Elf64) => read::<FileHeader64<Endianness>, _>(image, contents),
+        Ok(object::FileKind::Elf64) => read::<FileHeader64<Endianness>, _>(contents),
         // Any other file: the reader of 32-bit files reports what is wrong with it.
-        _ => read::<FileHeader32<Endianness>, _>(image, contents),
+        _ => read::<FileHeader32<Endianness>, _>(contents),
     }
 }
 
 fn read<'d, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
-    image: &str,
     contents: R,
-) -> Result<Loaded, ImageError> {
-    let name = || image.to_owned();
-    let broken = |source| ImageError::Elf {
-        image: name(),
-        source,
-    };
-    let header = Elf::parse(contents).map_err(broken)?;
-    let endian = header.endian().map_err(broken)?;
+) -> Result<Loaded, ImageErrorKind> {
+    let header = Elf::parse(contents).map_err(ImageErrorKind::Elf)?;
+    let endian = header.endian().map_err(ImageErrorKind::Elf)?;
     let machine = header.e_machine(endian);
     if ![EM_386, EM_X86_64].contains(&machine) {
-        let machine = machine.0;
-        return Err(ImageError::Machine {
-            image: name(),
-            machine,
-        });
+        let cpu = format!("ELF machine {}", machine.0);
+        return Err(ImageErrorKind::OtherCpu { cpu });
     }
     // Even if a linker knows the physical addresses, it stores the entry point as a virtual one.
     let wanted: u64 = header.e_entry(endian).into();
     let file = super::len(contents);
     let mut entry = None;
     let mut segments = Vec::new();
-    for program in header.program_headers(endian, contents).map_err(broken)? {
+    for program in header
+        .program_headers(endian, contents)
+        .map_err(ImageErrorKind::Elf)?
+    {
         let len: u64 = program.p_memsz(endian).into();
         if program.p_type(endian) != PT_LOAD || len == 0 {
             continue;
@@ -87,7 +77,7 @@ fn read<'d, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
         let virtual_address: u64 = program.p_vaddr(endian).into();
         let (start, size) = program.file_range(endian);
         if start.checked_add(size).is_none_or(|end| end > file) {
-            return Err(ImageError::Truncated { image: name() });
+            return Err(ImageErrorKind::Truncated);
         }
         let offset = wanted.checked_sub(virtual_address);
         if let Some(offset) = offset.filter(|offset| *offset < len) {
@@ -102,7 +92,7 @@ fn read<'d, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
         });
     }
     if segments.is_empty() {
-        return Err(ImageError::Empty { image: name() });
+        return Err(ImageErrorKind::Empty);
     }
     Ok(Loaded {
         segments,

@@ -16,9 +16,9 @@ fn kernels_for_other_cpus_are_named_with_what_is_wanted() {
         (0, b"MZ\0\0zimg", "LoongArch"),
     ] {
         let said = said(at, magic);
-        assert!(said.starts_with("vmlinuz is a kernel for "), "{said}");
+        assert!(said.starts_with("vmlinuz: built for "), "{said}");
         assert!(
-            said.contains(cpu) && said.contains("give one for i386 or x86-64"),
+            said.contains(cpu) && said.contains("give an image for i386 or x86-64"),
             "{said}"
         );
     }
@@ -27,10 +27,10 @@ fn kernels_for_other_cpus_are_named_with_what_is_wanted() {
 #[test]
 fn compressed_files_are_named_with_the_command_that_unpacks_them() {
     for (magic, command) in [
-        (&[0x1f, 0x8b, 8][..], "`gzip -dc vmlinuz >image`"),
-        (b"\xfd7zXZ\0", "`xz -dc vmlinuz >image`"),
-        (&[0x28, 0xb5, 0x2f, 0xfd], "`zstd -dc vmlinuz >image`"),
-        (b"BZh9", "`bzip2 -dc vmlinuz >image`"),
+        (&[0x1f, 0x8b, 8][..], "`gzip -dc <'vmlinuz' >image`"),
+        (b"\xfd7zXZ\0", "`xz -dc <'vmlinuz' >image`"),
+        (&[0x28, 0xb5, 0x2f, 0xfd], "`zstd -dc <'vmlinuz' >image`"),
+        (b"BZh9", "`bzip2 -dc <'vmlinuz' >image`"),
     ] {
         let said = said(0, magic);
         assert!(said.contains(command), "{said}");
@@ -73,7 +73,7 @@ fn unified_kernel_images_are_named_with_the_commands_that_take_them_apart() {
         let error = Image::parse("a.efi".to_owned(), &efi_program(sections)).unwrap_err();
         error.to_string()
     };
-    let expected = "a.efi is a unified kernel image, and this machine has no EFI: take it apart, \
+    let expected = "a.efi: a unified kernel image, and this machine has no EFI: take it apart, \
                     `objcopy -O binary -j .linux 'a.efi' vmlinuz && objcopy -O binary -j .initrd 'a.efi' initrd.img && \
                     objcopy -O binary -j .cmdline 'a.efi' cmdline`, and \
                     `vmbell run vmlinuz --initrd initrd.img --append \"$(tr -d '\\0' <cmdline)\"`";
@@ -87,7 +87,7 @@ fn unified_kernel_images_are_named_with_the_commands_that_take_them_apart() {
     let arm64 = Arm64Image::parse("a.efi".to_owned(), &whole).unwrap_err();
     assert!(arm64.to_string().contains("initrd.img`, and `vmbell run"));
     for sections in [&[".text", ".linuxes"][..], &[]] {
-        assert!(said(sections).contains("is neither an ELF nor a bzImage"));
+        assert!(said(sections).contains("a.efi: neither an ELF nor a bzImage"));
     }
     for len in 0..whole.len() {
         let _ = Image::parse("a.efi".to_owned(), &whole[..len]).unwrap_err();
@@ -101,12 +101,12 @@ fn anything_else_is_no_image() {
         (1, &[0x1f, 0x8b]),
         (0, b"#!/bin/sh"),
     ] {
-        assert!(said(at, magic).contains("is neither an ELF nor a bzImage"));
+        assert!(said(at, magic).contains("vmlinuz: neither an ELF nor a bzImage"));
     }
     let empty = Image::parse("empty".to_owned(), &[]).unwrap_err();
     assert!(
         empty
             .to_string()
-            .contains("empty is neither an ELF nor a bzImage")
+            .contains("empty: neither an ELF nor a bzImage")
     );
 }

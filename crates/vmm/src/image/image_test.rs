@@ -158,13 +158,13 @@ fn what_is_no_image_is_refused_with_its_name_and_advice() {
     let cases: [(Vec<u8>, &str); 5] = [
         (
             b"#!/bin/sh\n".to_vec(),
-            "is neither an ELF nor a bzImage, and has no multiboot header",
+            "neither an ELF nor a bzImage, and no multiboot header",
         ),
         (
             Vec::new(),
-            "is neither an ELF nor a bzImage, and has no multiboot header",
+            "neither an ELF nor a bzImage, and no multiboot header",
         ),
-        (elf_without, "is an ELF without a multiboot header"),
+        (elf_without, ": an ELF without a multiboot header"),
         (header(0), "is not an ELF, so nothing says where it goes"),
         (elf32(0, 0x40_0000, 64)[..90].to_vec(), "a part is missing"),
     ];
@@ -217,7 +217,7 @@ fn elf_for_another_machine_or_with_missing_bytes_is_refused() {
     let mut file = elf32(0, 0x40_0000, 64);
     file[18] = 40;
     let error = parse(&file).unwrap_err().to_string();
-    assert!(error.contains("is for ELF machine 40"), "{error}");
+    assert!(error.contains("built for ELF machine 40"), "{error}");
     let file = elf32(0, 0x40_0000, 64);
     let error = parse(&file[..file.len() - 1]).unwrap_err().to_string();
     assert!(error.contains("a part is missing"), "{error}");
@@ -247,7 +247,7 @@ fn image_that_does_not_fit_is_refused_with_both_sizes() {
         .load(&ram(), &Boot::default())
         .unwrap_err()
         .to_string();
-    let expected = "dir/an image.flat needs 135168 KiB of memory, and the machine has 16384 KiB: give the machine more memory (--memory)";
+    let expected = "dir/an image.flat: needs 135168 KiB of memory, and the machine has 16384 KiB: give the machine more memory (--memory)";
     assert_eq!(error, expected);
     // 3 GiB and a page end where no machine has RAM.
     let image = parse(&elf32(0, 0x40_0000, 0xbfc0_1000)).unwrap();
@@ -421,7 +421,7 @@ fn files_that_an_image_has_no_use_for_are_refused() {
 #[test]
 fn file_that_is_not_there_is_named() {
     let error = Image::open(Path::new("/nowhere/x.flat")).unwrap_err();
-    assert_eq!(error.to_string(), "cannot read image /nowhere/x.flat");
+    assert_eq!(error.to_string(), "/nowhere/x.flat: cannot read the image");
 }
 
 proptest! {

@@ -3,7 +3,8 @@
 //!
 //! A loader puts an image's information, command line and memory map there.
 
-use super::{ImageError, RamEnd, Segment};
+use super::error::ImageErrorKind;
+use super::{RamEnd, Segment};
 
 /// Address of the information, which reaches to the end of RAM below 1 MiB.
 pub(super) const INFORMATION: u32 = 0x9_0000;
@@ -28,13 +29,12 @@ pub(super) fn zeros(segment: &Segment) -> Vec<u8> {
 }
 
 /// Fails unless a segment is in RAM that an image may use.
-pub(super) fn check(image: &str, segment: &Segment, ram: RamEnd) -> Result<(), ImageError> {
+pub(super) fn check(segment: &Segment, ram: RamEnd) -> Result<(), ImageErrorKind> {
     let (first, len) = (segment.address, segment.len);
     let end = first.saturating_add(len);
-    ram.check(image, 0, end)?;
+    ram.check(0, end)?;
     if end > u64::from(INFORMATION) && first < HIGH {
-        return Err(ImageError::Outside {
-            image: image.to_owned(),
+        return Err(ImageErrorKind::Outside {
             first,
             last: end.saturating_sub(1),
             low: INFORMATION.into(),
@@ -73,11 +73,10 @@ impl Area {
     }
 
     /// The bytes, if there is room for them.
-    pub(super) fn finish(self, image: &str) -> Result<Vec<u8>, ImageError> {
+    pub(super) fn finish(self) -> Result<Vec<u8>, ImageErrorKind> {
         let Self(bytes) = self;
         if bytes.len() > INFORMATION_LEN {
-            return Err(ImageError::Information {
-                image: image.to_owned(),
+            return Err(ImageErrorKind::Information {
                 needed: bytes.len(),
                 room: INFORMATION_LEN,
             });

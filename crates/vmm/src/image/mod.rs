@@ -30,7 +30,7 @@ use crate::MEMORY_MAX;
 pub use self::boot_file::BootFile;
 pub use self::linux::Arm64Image;
 pub(super) use self::linux::TREE_LEN;
-pub use error::ImageError;
+pub use error::{ImageError, ImageErrorKind};
 pub(super) use low_memory::LOW_END;
 pub use object::read::Error as ElfError;
 
@@ -52,16 +52,12 @@ pub struct Boot {
 
 impl Boot {
     /// Fails if the arguments have more bytes than a kernel takes.
-    fn check_arguments(&self, image: &str, most: usize) -> Result<(), ImageError> {
+    fn check_arguments(&self, most: usize) -> Result<(), ImageErrorKind> {
         let len = self.arguments.len();
         if len <= most {
             return Ok(());
         }
-        Err(ImageError::CommandLine {
-            image: image.to_owned(),
-            len,
-            most,
-        })
+        Err(ImageErrorKind::CommandLine { len, most })
     }
 }
 
@@ -107,12 +103,11 @@ impl RamEnd {
     }
 
     /// Fails if an image in RAM from `base` on needs memory up to `end`, which is beyond RAM.
-    fn check(self, image: &str, base: u64, end: u64) -> Result<(), ImageError> {
+    fn check(self, base: u64, end: u64) -> Result<(), ImageErrorKind> {
         if end <= self.now {
             return Ok(());
         }
-        Err(ImageError::TooLarge {
-            image: image.to_owned(),
+        Err(ImageErrorKind::TooLarge {
             end: end - base,
             ram: self.now - base,
             most: self.most - base,
@@ -120,10 +115,9 @@ impl RamEnd {
     }
 
     /// That a file has no room in the addresses from `first` to `last`.
-    fn no_room(self, image: &str, file: String, len: u64, (first, last): (u64, u64)) -> ImageError {
+    fn no_room(self, file: String, len: u64, (first, last): (u64, u64)) -> ImageErrorKind {
         let room = |ram: u64| ram.min(last.saturating_add(1)).saturating_sub(first);
-        ImageError::NoRoom {
-            image: image.to_owned(),
+        ImageErrorKind::NoRoom {
             file,
             len,
             room: room(self.now),
@@ -171,7 +165,8 @@ impl Image {
 
     fn of(file: BootFile, head: &[u8]) -> Result<Self, ImageError> {
         let name = file.name();
-        let parsed = file.contents().parsed(Parser { name, head })?;
+        let parsed = file.contents().parsed(Parser { name, head });
+        let parsed = parsed.map_err(|kind| kind.of(name))?;
         Ok(Self { file, parsed })
     }
 
@@ -187,18 +182,27 @@ impl Image {
     /// Copies the image and its information into `memory`, which must begin at 0 and be zero but for what a BIOS leaves,
     /// and returns the entry point of the first vCPU.
     pub fn load(&self, memory: &GuestMemoryMmap, boot: &Boot) -> Result<EntryPoint, ImageError> {
+        let entry = self.load_all(memory, boot);
+        entry.map_err(|kind| kind.of(self.name()))
+    }
+
+    fn load_all(
+        &self,
+        memory: &GuestMemoryMmap,
+        boot: &Boot,
+    ) -> Result<EntryPoint, ImageErrorKind> {
         self.check_files(boot)?;
         let ram_end = RamEnd::new(memory, MEMORY_MAX);
         let ram = ram_end.now;
         let end = self.load_segments(memory, ram_end)?;
         let initrd = |end, last| {
             let file = boot.initrd.as_ref();
-            Initrd::load(self.name(), file, memory, ram_end, (end, last))
+            Initrd::load(file, memory, ram_end, (end, last))
         };
         let (mut eax, mut ebx, mut esi) = (0, 0, 0);
         let information = match &self.parsed.protocol {
             Protocol::Multiboot => {
-                let modules = multiboot::load_modules(self.name(), memory, ram_end, boot, end)?;
+                let modules = multiboot::load_modules(memory, ram_end, boot, end)?;
                 eax = multiboot::LOADER_MAGIC;
                 ebx = low_memory::INFORMATION;
                 multiboot::information(self.name(), boot, ram, &modules)?
@@ -206,17 +210,17 @@ impl Image {
             Protocol::Pvh { is_linux } => {
                 let initrd = initrd(end, linux::INITRD_LAST)?;
                 ebx = low_memory::INFORMATION;
-                linux::start_info(self.name(), *is_linux, boot, ram, initrd)?
+                linux::start_info(*is_linux, boot, ram, initrd)?
             }
             Protocol::Linux(header) => {
                 let end = header.end().max(end);
-                ram_end.check(self.name(), 0, end)?;
+                ram_end.check(0, end)?;
                 let initrd = initrd(end, header.initrd_last())?;
                 esi = low_memory::INFORMATION;
-                header.boot_params(self.name(), boot, ram, initrd)?
+                header.boot_params(boot, ram, initrd)?
             }
         };
-        self.write(memory, &information, INFORMATION, "its information")?;
+        write(memory, &information, INFORMATION, "its information")?;
         Ok(EntryPoint::Protected {
             pc: self.parsed.entry,
             eax,
@@ -226,27 +230,22 @@ impl Image {
     }
 
     /// Copies the segments, and returns the end of the highest one.
-    fn load_segments(&self, memory: &GuestMemoryMmap, ram: RamEnd) -> Result<u64, ImageError> {
+    fn load_segments(&self, memory: &GuestMemoryMmap, ram: RamEnd) -> Result<u64, ImageErrorKind> {
         let mut end = 0;
         for segment in &self.parsed.segments {
-            low_memory::check(self.name(), segment, ram)?;
+            low_memory::check(segment, ram)?;
             let address = GuestAddress(segment.address);
-            let (part, what) = (&segment.file, "its contents");
-            self.file
-                .copy_part(part, self.name(), what, memory, address)?;
-            self.write(
-                memory,
-                &low_memory::zeros(segment),
-                segment.end(),
-                "its zeros",
-            )?;
+            let contents = self.file.contents();
+            contents.copy("the image", &segment.file, memory, address)?;
+            let zeros = low_memory::zeros(segment);
+            write(memory, &zeros, segment.end(), "its zeros")?;
             end = end.max(segment.address.saturating_add(segment.len));
         }
         Ok(end)
     }
 
     /// Fails if the image has no use for a file.
-    fn check_files(&self, boot: &Boot) -> Result<(), ImageError> {
+    fn check_files(&self, boot: &Boot) -> Result<(), ImageErrorKind> {
         let what = match (self.is_kernel(), boot) {
             (
                 true,
@@ -264,27 +263,21 @@ impl Image {
             ) => "an initrd",
             _ => return Ok(()),
         };
-        Err(ImageError::NoUse {
-            image: self.name().to_owned(),
-            what,
-        })
+        Err(ImageErrorKind::NoUse { what })
     }
+}
 
-    fn write(
-        &self,
-        memory: &GuestMemoryMmap,
-        bytes: &[u8],
-        at: GuestAddress,
-        what: &'static str,
-    ) -> Result<(), ImageError> {
-        memory
-            .write_slice(bytes, at)
-            .map_err(|source| ImageError::Memory {
-                image: self.name().to_owned(),
-                what,
-                source,
-            })
-    }
+fn write(
+    memory: &GuestMemoryMmap,
+    bytes: &[u8],
+    at: GuestAddress,
+    what: &str,
+) -> Result<(), ImageErrorKind> {
+    let written = memory.write_slice(bytes, at);
+    written.map_err(|source| ImageErrorKind::Memory {
+        what: what.to_owned(),
+        source,
+    })
 }
 
 /// Whether a file begins as an image does.
@@ -301,18 +294,18 @@ struct Parser<'i> {
 }
 
 impl Parse for Parser<'_> {
-    type Output = Result<Parsed, ImageError>;
+    type Output = Result<Parsed, ImageErrorKind>;
 
     fn parse<'d, R: ReadRef<'d>>(self, contents: R) -> Self::Output {
         let Self { name, head } = self;
         if let Some(header) = multiboot::Header::find(head) {
-            multiboot::parse(header, name, head, contents)
+            multiboot::parse(header, head, contents)
         } else if elf::is_elf(head) {
-            linux::parse_elf(name, contents)
+            linux::parse_elf(contents)
         } else if let Some(header) = SetupHeader::find(head) {
-            linux::parse_bzimage(header, name, contents)
+            linux::parse_bzimage(header, contents)
         } else {
-            Err(error::refusal(name.to_owned(), head))
+            Err(error::refusal(name, head))
         }
     }
 }

@@ -6,7 +6,8 @@
 use object::ReadRef;
 use vm_memory::GuestMemoryMmap;
 
-use super::{BootFile, ImageError, Parsed, Protocol, RamEnd, elf, len};
+use super::error::ImageErrorKind;
+use super::{BootFile, Parsed, Protocol, RamEnd, elf, len};
 use crate::image::low_memory::{Area, HIGH, LOW_END, memory_map};
 use crate::image::{Boot, Module, Segment};
 
@@ -16,18 +17,13 @@ pub(super) const LOADER_MAGIC: u32 = 0x2bad_b002;
 /// Checks an image with this header.
 pub(super) fn parse<'d>(
     header: Header,
-    image: &str,
     head: &[u8],
     contents: impl ReadRef<'d>,
-) -> Result<Parsed, ImageError> {
-    let (segments, entry) = match header.check(image)? {
-        Some(addresses) => addresses.segments(image, len(contents))?,
-        None if elf::is_elf(head) => elf::segments(image, contents)?,
-        None => {
-            return Err(ImageError::NotElf {
-                image: image.to_owned(),
-            });
-        }
+) -> Result<Parsed, ImageErrorKind> {
+    let (segments, entry) = match header.check()? {
+        Some(addresses) => addresses.segments(len(contents))?,
+        None if elf::is_elf(head) => elf::segments(contents)?,
+        None => return Err(ImageErrorKind::NotElf),
     };
     Ok(Parsed {
         segments,
@@ -107,13 +103,10 @@ impl Header {
     }
 
     /// Fails if the header requires what no loader can do. Returns the addresses, if the header has them.
-    pub(super) fn check(self, image: &str) -> Result<Option<Addresses>, ImageError> {
+    pub(super) fn check(self) -> Result<Option<Addresses>, ImageErrorKind> {
         let bits = self.flags & REQUIRED & !(PAGE_ALIGN | MEMORY_INFO | VIDEO);
         if bits != 0 {
-            return Err(ImageError::Requirement {
-                image: image.to_owned(),
-                bits,
-            });
+            return Err(ImageErrorKind::Requirement { bits });
         }
         Ok(self.addresses)
     }
@@ -121,15 +114,8 @@ impl Header {
 
 impl Addresses {
     /// The single segment of a flat file of this length, and its entry point.
-    pub(super) fn segments(
-        self,
-        image: &str,
-        file: u64,
-    ) -> Result<(Vec<Segment>, u32), ImageError> {
-        let wrong = |what| ImageError::Addresses {
-            image: image.to_owned(),
-            what,
-        };
+    pub(super) fn segments(self, file: u64) -> Result<(Vec<Segment>, u32), ImageErrorKind> {
+        let wrong = ImageErrorKind::Addresses;
         // The header itself is at `header` in memory, so the distance from the first loaded byte to the header
         // is the same in the file as in memory.
         let before = self.header.checked_sub(self.load);
@@ -156,8 +142,7 @@ impl Addresses {
         let entry = u64::from(self.entry);
         let first = u64::from(self.load);
         if !(first..first + len).contains(&entry) {
-            let image = image.to_owned();
-            return Err(ImageError::Entry { image, entry });
+            return Err(ImageErrorKind::Entry { entry });
         }
         let segment = Segment {
             address: first,
@@ -198,12 +183,11 @@ pub(in crate::image) struct Loaded<'b> {
 /// Copies the modules into RAM above the image, which ends at `end`, each at a page boundary: what is below is the image's, or has
 /// no room for them.
 pub(in crate::image) fn load_modules<'b>(
-    image: &str,
     memory: &GuestMemoryMmap,
     ram: RamEnd,
     boot: &'b Boot,
     end: u64,
-) -> Result<Vec<Loaded<'b>>, ImageError> {
+) -> Result<Vec<Loaded<'b>>, ImageErrorKind> {
     let environment = boot.environment.iter().map(|file| ("", file));
     let with_arguments = |Module { command_line, file }: &'b Module| (&**command_line, file);
     let mut free = end.max(HIGH);
@@ -211,11 +195,11 @@ pub(in crate::image) fn load_modules<'b>(
         let address = free.next_multiple_of(PAGE);
         let len = file.len();
         free = address.saturating_add(len);
+        let name = format!("module {}", file.name());
         if free > ram.now {
-            let name = format!("module {}", file.name());
-            return Err(ram.no_room(image, name, len, (address, u64::MAX)));
+            return Err(ram.no_room(name, len, (address, u64::MAX)));
         }
-        file.copy(image, "a module", memory, address)?;
+        file.copy(&name, memory, address)?;
         Ok(Loaded {
             command_line,
             address,
@@ -234,7 +218,7 @@ pub(in crate::image) fn information(
     boot: &Boot,
     ram: u64,
     modules: &[Loaded<'_>],
-) -> Result<Vec<u8>, ImageError> {
+) -> Result<Vec<u8>, ImageErrorKind> {
     let mut area = Area::with(FIXED);
     let mut flags = HAS_MEMORY | HAS_COMMAND_LINE | HAS_MEMORY_MAP | HAS_LOADER_NAME;
     set(&mut area, 4, kibibytes(LOW_END));
@@ -267,7 +251,7 @@ pub(in crate::image) fn information(
         set(&mut area, 24, at);
     }
     set(&mut area, 0, flags);
-    area.finish(image)
+    area.finish()
 }
 
 fn set(area: &mut Area, at: usize, value: u32) {

@@ -11,7 +11,7 @@ use vm_memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 use vmbell_hypervisor::aarch64::IMAGE_RAM;
 
 use super::{Initrd, SetupHeader};
-use crate::image::error::{cpu, unpacker};
+use crate::image::error::{COMPRESSED_FORM, ImageErrorKind, cpu, unpacker};
 use crate::image::{Boot, BootFile, ImageError, RamEnd, elf, multiboot, uki};
 
 /// The magic number and its offset.
@@ -93,7 +93,7 @@ impl Arm64Image {
 
     fn of(file: BootFile, head: &[u8]) -> Result<Self, ImageError> {
         if let Some(refusal) = refusal(file.name(), head) {
-            return Err(refusal);
+            return Err(refusal.of(file.name()));
         }
         let header = Header::find(head);
         Ok(Self { file, header })
@@ -106,17 +106,21 @@ impl Arm64Image {
 
     /// Copies the image and its initrd into `memory`, which must be zero and begin at a multiple of [`TREE_LEN`].
     pub(crate) fn load(&self, memory: &GuestMemoryMmap, boot: &Boot) -> Result<Loaded, ImageError> {
+        let loaded = self.load_all(memory, boot);
+        loaded.map_err(|kind| kind.of(self.file.name()))
+    }
+
+    fn load_all(&self, memory: &GuestMemoryMmap, boot: &Boot) -> Result<Loaded, ImageErrorKind> {
         let initrd = self.check_files(boot)?;
-        boot.check_arguments(self.file.name(), COMMAND_LINE)?;
+        boot.check_arguments(COMMAND_LINE)?;
         let base = memory.iter().next().map_or(0, |ram| ram.start_addr().0);
         let ram = RamEnd::new(memory, IMAGE_RAM.end);
         let (entry, end) = self.place(base, ram.now);
         let tree = end.checked_next_multiple_of(TREE_LEN).unwrap_or(u64::MAX);
         let end = tree.saturating_add(TREE_LEN);
-        let name = self.file.name();
-        ram.check(name, base, end)?;
-        self.file.copy(name, "its contents", memory, entry)?;
-        let initrd = Initrd::load(name, initrd, memory, ram, (end, u64::MAX))?;
+        ram.check(base, end)?;
+        self.file.copy("the image", memory, entry)?;
+        let initrd = Initrd::load(initrd, memory, ram, (end, u64::MAX))?;
         Ok(Loaded {
             entry,
             tree,
@@ -137,17 +141,14 @@ impl Arm64Image {
     }
 
     /// The initrd. That of an image without a header may be the environment, as kvm-unit-tests have it.
-    fn check_files<'b>(&self, boot: &'b Boot) -> Result<Option<&'b BootFile>, ImageError> {
+    fn check_files<'b>(&self, boot: &'b Boot) -> Result<Option<&'b BootFile>, ImageErrorKind> {
         let what = match (&boot.environment, &boot.initrd) {
             (None, initrd) => return Ok(initrd.as_ref()),
             (environment, None) if !self.is_kernel() => return Ok(environment.as_ref()),
             (_, None) => "an environment file (--env)",
             (_, Some(_)) => "an environment file (--env) in addition to its initrd",
         };
-        Err(ImageError::NoUse {
-            image: self.file.name().to_owned(),
-            what,
-        })
+        Err(ImageErrorKind::NoUse { what })
     }
 }
 
@@ -164,40 +165,41 @@ const PAYLOAD_OFFSET: usize = 8;
 const PAYLOAD_LENGTH: usize = 12;
 
 /// Why a file that begins with these bytes is not booted; `None` if it is.
-pub(super) fn refusal(image: &str, file: &[u8]) -> Option<ImageError> {
-    let name = image.to_owned();
+pub(super) fn refusal(image: &str, file: &[u8]) -> Option<ImageErrorKind> {
     if is_image(file) {
         return None;
     }
     if file.is_empty() {
-        return Some(ImageError::EmptyFile { image: name });
+        return Some(ImageErrorKind::EmptyFile);
     }
     if !begins_with_branch(file)
         && let Some(commands) = unpacking(image, file)
     {
-        let image = name;
-        return Some(ImageError::Packed { image, commands });
+        return Some(ImageErrorKind::Form {
+            form: COMPRESSED_FORM,
+            commands,
+        });
     }
     if elf::is_elf(file) && elf_machine(file) == Some(EM_AARCH64.0) {
-        return Some(ImageError::Arm64Elf { image: name });
+        return Some(ImageErrorKind::Form {
+            form: "an ELF",
+            commands: format!("objcopy -O binary -S '{image}' Image"),
+        });
     }
     if elf::is_elf(file)
         || SetupHeader::find(file).is_some()
         || multiboot::Header::find(file).is_some()
         || cpu(file).is_some()
     {
-        return Some(ImageError::OtherKernel { image: name });
+        return Some(ImageErrorKind::NotForArm64);
     }
     if let Some(advice) = uki::advice(image, file) {
-        return Some(ImageError::Unified {
-            image: name,
-            advice,
-        });
+        return Some(ImageErrorKind::Unified { advice });
     }
     if file.starts_with(EFI) {
-        return Some(ImageError::EfiProgram { image: name });
+        return Some(ImageErrorKind::EfiProgram);
     }
-    (!begins_with_instruction(file)).then_some(ImageError::NotAnArm64Image { image: name })
+    (!begins_with_instruction(file)).then_some(ImageErrorKind::NotAnArm64Image)
 }
 
 fn elf_machine(file: &[u8]) -> Option<u16> {

@@ -130,7 +130,13 @@ fn kernel_and_initrd_that_do_not_fit_are_refused_with_both_sizes() {
     for file in [file, flat(15 << 20), flat(17 << 20)] {
         let error = parse(&file).unwrap().load(&memory(RAM), &Boot::default());
         assert!(
-            matches!(error, Err(ImageError::TooLarge { .. })),
+            matches!(
+                error,
+                Err(ImageError {
+                    kind: ImageErrorKind::TooLarge { .. },
+                    ..
+                })
+            ),
             "{error:?}"
         );
     }
@@ -175,17 +181,17 @@ fn files_that_are_no_kernel_for_arm64_are_refused_by_what_they_are() {
     riscv[56..60].copy_from_slice(b"RSC\x05");
     for file in [&bzimage, &elf, &multiboot, &riscv] {
         let error = refused(file);
-        assert!(error.contains("is for another CPU"), "{error}");
+        assert!(error.contains(": built for another CPU"), "{error}");
     }
     elf[18] = 183;
     let error = refused(&elf);
     assert!(error.contains("objcopy"), "{error}");
-    assert_eq!(refused(b""), "dir/Image is empty");
+    assert_eq!(refused(b""), "dir/Image: the file is empty");
     let error = refused(b"MZ\x90\0");
-    assert!(error.contains("is a program for EFI"), "{error}");
+    assert!(error.contains(": a program for EFI"), "{error}");
     for file in [&b"#!/bin/sh"[..], &[0; 64], &flat(4)[..3]] {
         let error = refused(file);
-        assert!(error.contains("is not an image for arm64"), "{error}");
+        assert!(error.contains(": not an image for arm64"), "{error}");
     }
 }
 
@@ -262,8 +268,8 @@ fn kernel_goes_from_its_file_into_ram_and_one_that_shrank_meanwhile_is_an_error(
     let error = kernel.load(&memory, &boot(b"files")).unwrap_err();
     assert!(
         matches!(
-            error,
-            ImageError::Changed {
+            error.kind,
+            ImageErrorKind::Changed {
                 before: 68,
                 now: 64,
                 ..

@@ -9,8 +9,9 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::boot_params::{BootParams, HEADER_END, Header, MapEntry, SETUP_HEADER};
 use super::{INITRD_LAST, Initrd};
+use crate::image::error::ImageErrorKind;
 use crate::image::low_memory::{Area, HIGH, memory_map};
-use crate::image::{Boot, ImageError, Parsed, Protocol, Segment, len};
+use crate::image::{Boot, Parsed, Protocol, Segment, len};
 
 const MAGIC: [u8; 4] = *b"HdrS";
 /// Offsets in the file of the magic number, and of the byte that is the distance from there to the header's end.
@@ -60,13 +61,12 @@ impl SetupHeader {
     /// The bytes of the boot parameters, and the command line after them, for a machine whose RAM ends at `ram`.
     pub(in crate::image) fn boot_params(
         &self,
-        image: &str,
         boot: &Boot,
         ram: u64,
         initrd: Option<Initrd>,
-    ) -> Result<Vec<u8>, ImageError> {
+    ) -> Result<Vec<u8>, ImageErrorKind> {
         let most = usize::try_from(self.0.cmdline_size.get()).unwrap_or(usize::MAX);
-        boot.check_arguments(image, most)?;
+        boot.check_arguments(most)?;
         let mut area = Area::with(size_of::<BootParams>());
         let mut params = BootParams::new_zeroed();
         params.hdr = self.0.clone();
@@ -88,7 +88,7 @@ impl SetupHeader {
             };
         }
         area.set(0, params.as_bytes());
-        area.finish(image)
+        area.finish()
     }
 }
 
@@ -102,16 +102,12 @@ impl fmt::Debug for SetupHeader {
 /// Checks a file with this header.
 pub(in crate::image) fn parse<'d>(
     header: SetupHeader,
-    image: &str,
     contents: impl ReadRef<'d>,
-) -> Result<Parsed, ImageError> {
+) -> Result<Parsed, ImageErrorKind> {
     let SetupHeader(fields) = &header;
     let version = fields.version.get();
     if version < VERSION_MIN || fields.loadflags & LOADED_HIGH == 0 {
-        return Err(ImageError::OldKernel {
-            image: image.to_owned(),
-            version,
-        });
+        return Err(ImageErrorKind::OldKernel { version });
     }
     // 0 means 4, for kernels older than any that come here.
     let sectors = match fields.setup_sects {
@@ -120,9 +116,7 @@ pub(in crate::image) fn parse<'d>(
     };
     let kernel = (sectors + 1) * SECTOR..len(contents);
     if kernel.is_empty() {
-        return Err(ImageError::Truncated {
-            image: image.to_owned(),
-        });
+        return Err(ImageErrorKind::Truncated);
     }
     let segment = Segment {
         address: HIGH,

@@ -8,7 +8,8 @@ mod pvh;
 
 use vm_memory::GuestMemoryMmap;
 
-use crate::image::{BootFile, ImageError, RamEnd};
+use crate::image::error::ImageErrorKind;
+use crate::image::{BootFile, RamEnd};
 
 pub use self::arm64::Arm64Image;
 pub(crate) use self::arm64::TREE_LEN;
@@ -31,31 +32,25 @@ pub(in crate::image) struct Initrd {
 
 impl Initrd {
     /// The highest address for this number of bytes in RAM above the kernel, whose memory ends at `kernel`, and not above `last`.
-    fn place(
-        image: &str,
-        len: u64,
-        ram: RamEnd,
-        (kernel, last): (u64, u64),
-    ) -> Result<Self, ImageError> {
+    fn place(len: u64, ram: RamEnd, (kernel, last): (u64, u64)) -> Result<Self, ImageErrorKind> {
         let end = ram.now.min(last.saturating_add(1));
         let address = end.checked_sub(len).map(|address| address / PAGE * PAGE);
         match address.filter(|address| *address >= kernel) {
             Some(address) => Ok(Self { address, len }),
-            None => Err(ram.no_room(image, "the initrd".to_owned(), len, (kernel, last))),
+            None => Err(ram.no_room("the initrd".to_owned(), len, (kernel, last))),
         }
     }
 
     /// Copies the initrd, if there is one, to its place.
     pub(in crate::image) fn load(
-        image: &str,
         file: Option<&BootFile>,
         memory: &GuestMemoryMmap,
         ram: RamEnd,
         place: (u64, u64),
-    ) -> Result<Option<Self>, ImageError> {
+    ) -> Result<Option<Self>, ImageErrorKind> {
         let Some(file) = file else { return Ok(None) };
-        let initrd = Self::place(image, file.len(), ram, place)?;
-        file.copy(image, "the initrd", memory, initrd.address)?;
+        let initrd = Self::place(file.len(), ram, place)?;
+        file.copy("the initrd", memory, initrd.address)?;
         Ok(Some(initrd))
     }
 }

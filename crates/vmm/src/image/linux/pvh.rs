@@ -10,8 +10,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use vmbell_devices::ACPI_BASE;
 
 use super::Initrd;
+use crate::image::error::ImageErrorKind;
 use crate::image::low_memory::{Area, memory_map};
-use crate::image::{Boot, ImageError, Parsed, Protocol, Segment, elf};
+use crate::image::{Boot, Parsed, Protocol, Segment, elf};
 
 /// The name and the type of the note with the entry point (`XEN_ELFNOTE_PHYS32_ENTRY`).
 const NOTE_NAME: &[u8; 4] = b"Xen\0";
@@ -75,27 +76,21 @@ struct MapEntry {
 }
 
 /// Checks an ELF whose notes have the entry point.
-pub(in crate::image) fn parse<'d>(
-    image: &str,
-    contents: impl ReadRef<'d>,
-) -> Result<Parsed, ImageError> {
-    let segments = elf::load_segments(image, contents)?;
+pub(in crate::image) fn parse<'d>(contents: impl ReadRef<'d>) -> Result<Parsed, ImageErrorKind> {
+    let segments = elf::load_segments(contents)?;
     let said = match object::FileKind::parse(contents) {
-        Ok(object::FileKind::Elf64) => find::<FileHeader64<Endianness>, _>(image, contents)?,
-        _ => find::<FileHeader32<Endianness>, _>(image, contents)?,
+        Ok(object::FileKind::Elf64) => find::<FileHeader64<Endianness>, _>(contents)?,
+        _ => find::<FileHeader32<Endianness>, _>(contents)?,
     };
     let Some(entry) = said.entry else {
-        return Err(ImageError::NoEntryProtocol {
-            image: image.to_owned(),
-        });
+        return Err(ImageErrorKind::NoEntryProtocol);
     };
     let inside = |segment: &Segment| {
         let first = segment.address;
         (first..first.saturating_add(segment.len)).contains(&entry.into())
     };
     if !segments.iter().any(inside) {
-        return Err(ImageError::Entry {
-            image: image.to_owned(),
+        return Err(ImageErrorKind::Entry {
             entry: entry.into(),
         });
     }
@@ -117,23 +112,18 @@ struct Said {
 
 /// What the segments of notes say; the first entry point counts.
 fn find<'d, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
-    image: &str,
     contents: R,
-) -> Result<Said, ImageError> {
-    let broken = |source| ImageError::Elf {
-        image: image.to_owned(),
-        source,
-    };
-    let header = Elf::parse(contents).map_err(broken)?;
-    let endian = header.endian().map_err(broken)?;
-    let programs = header.program_headers(endian, contents).map_err(broken)?;
+) -> Result<Said, ImageErrorKind> {
+    let header = Elf::parse(contents).map_err(ImageErrorKind::Elf)?;
+    let endian = header.endian().map_err(ImageErrorKind::Elf)?;
+    let programs = header
+        .program_headers(endian, contents)
+        .map_err(ImageErrorKind::Elf)?;
     let mut said = Said::default();
     for program in programs {
         if program.p_type(endian) == PT_NOTE {
             let notes = program.data(endian, contents);
-            let notes = notes.map_err(|()| ImageError::Truncated {
-                image: image.to_owned(),
-            })?;
+            let notes = notes.map_err(|()| ImageErrorKind::Truncated)?;
             said.entry = said.entry.or_else(|| entry_in(notes));
             said.is_linux |= is_linux(notes);
         }
@@ -166,14 +156,13 @@ fn entry_in(notes: &[u8]) -> Option<u32> {
 
 /// The bytes of the start information, with what it points to, for a machine whose RAM ends at `ram`.
 pub(in crate::image) fn start_info(
-    image: &str,
     is_linux: bool,
     boot: &Boot,
     ram: u64,
     initrd: Option<Initrd>,
-) -> Result<Vec<u8>, ImageError> {
+) -> Result<Vec<u8>, ImageErrorKind> {
     if is_linux {
-        boot.check_arguments(image, LINUX_COMMAND_LINE)?;
+        boot.check_arguments(LINUX_COMMAND_LINE)?;
     }
     let mut area = Area::with(size_of::<StartInfo>());
     let modlist = initrd.map_or(0, |Initrd { address, len }| {
@@ -207,5 +196,5 @@ pub(in crate::image) fn start_info(
         reserved: U32::ZERO,
     };
     area.set(0, info.as_bytes());
-    area.finish(image)
+    area.finish()
 }
