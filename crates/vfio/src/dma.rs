@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use super::PassthroughError;
 use super::iova::Iova;
+use super::{PassthroughError, PassthroughErrorKind};
 use vmbell::memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap};
 
 /// The addresses that devices see: those of a container, of an IOAS, or of a test. Any thread may use it.
@@ -43,11 +43,13 @@ impl DmaMap {
         for region in memory.iter() {
             let (address, size) = (region.start_addr().0, region.len());
             if !iova.has(address, size) {
-                return Err(PassthroughError::Window {
+                let windows = iova.to_string();
+                return Err(PassthroughErrorKind::Window {
                     address,
                     size,
-                    windows: iova.to_string(),
-                });
+                    windows,
+                }
+                .into());
             }
             let result = map.space.map(address, region);
             result.map_err(|source| refused(address, size, source))?;
@@ -58,15 +60,15 @@ impl DmaMap {
 }
 
 /// The error of a region that cannot be mapped.
-fn refused(address: u64, size: u64, source: io::Error) -> PassthroughError {
+fn refused(address: u64, size: u64, source: io::Error) -> PassthroughErrorKind {
     if source.raw_os_error() == Some(libc::ENOMEM) {
-        return PassthroughError::Lock {
+        return PassthroughErrorKind::Lock {
             address,
             size,
             source,
         };
     }
-    PassthroughError::Map {
+    PassthroughErrorKind::Map {
         address,
         size,
         source,

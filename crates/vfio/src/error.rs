@@ -1,7 +1,7 @@
 //! Why a device cannot be given to a guest, or not be used as asked.
 
-use std::io;
 use std::path::PathBuf;
+use std::{error, fmt, io};
 
 use super::iova::IovaError;
 use super::irq_index::IrqCountError;
@@ -9,9 +9,42 @@ use super::region::RegionError;
 use vmbell::bus::BusError;
 
 /// An error of passthrough.
+#[derive(Debug)]
+pub struct PassthroughError {
+    /// The device, or the file of VFIO or of the IOMMU, if the error is about one.
+    pub device: Option<String>,
+    /// What is wrong.
+    pub kind: PassthroughErrorKind,
+}
+
+impl fmt::Display for PassthroughError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(device) = &self.device {
+            write!(f, "{device}: ")?;
+        }
+        self.kind.fmt(f)
+    }
+}
+
+impl error::Error for PassthroughError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        self.kind.source()
+    }
+}
+
+impl<K: Into<PassthroughErrorKind>> From<K> for PassthroughError {
+    fn from(kind: K) -> Self {
+        Self {
+            device: None,
+            kind: kind.into(),
+        }
+    }
+}
+
+/// What is wrong. The text is about the device, and leaves out its name.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum PassthroughError {
+pub enum PassthroughErrorKind {
     /// A file of VFIO or of the IOMMU cannot be opened.
     #[error("cannot open {}", path.display())]
     Open {
@@ -28,101 +61,70 @@ pub enum PassthroughError {
     },
     /// The device is in no IOMMU group.
     #[error(
-        "{name} is in no iommu group: this host has no iommu, or its kernel does not use it (intel_iommu=on)"
+        "in no iommu group: this host has no iommu, or its kernel does not use it (intel_iommu=on)"
     )]
-    NoGroup {
-        /// The device.
-        name: String,
-        /// Why its group cannot be read.
-        source: io::Error,
-    },
+    NoGroup(#[source] io::Error),
     /// Another device of the group is in use by the host.
     #[error(
-        "iommu group {group} of {name} is not viable: another device of it is bound to a driver of the host"
+        "its iommu group {group} is not viable: another device of it is bound to a driver of the host"
     )]
     NotViable {
-        /// The device.
-        name: String,
         /// The number of its group.
         group: u32,
     },
     /// The device is not bound to a driver of VFIO.
-    #[error("{name} is not bound to vfio-pci, vfio-platform or vfio-amba")]
-    NotBound {
-        /// The device.
-        name: String,
-        /// What the kernel said.
-        source: io::Error,
-    },
+    #[error("not bound to vfio-pci, vfio-platform or vfio-amba")]
+    NotBound(#[source] io::Error),
     /// Another process has the group.
-    #[error("iommu group {group} of {name} is in use by another process or another container")]
+    #[error("its iommu group {group} is in use by another process or another container")]
     InUse {
-        /// The device.
-        name: String,
         /// The number of its group.
         group: u32,
         /// What the kernel said.
         source: io::Error,
     },
     /// A request to the kernel failed.
-    #[error("{name}: cannot {operation}")]
+    #[error("cannot {operation}")]
     System {
-        /// The device, or the file of the IOMMU.
-        name: String,
         /// What the request was to do.
         operation: &'static str,
         /// Why.
         source: io::Error,
     },
     /// The device is of a bus that cannot be assigned here.
-    #[error("{name} is neither a pci nor a platform device (flags {flags:#x})")]
+    #[error("neither a pci nor a platform device (flags {flags:#x})")]
     Kind {
-        /// The device.
-        name: String,
         /// What it says of itself.
         flags: u32,
     },
     /// The device has more regions or interrupt indexes than any device has.
-    #[error("{name} is said to have {count} regions or interrupt indexes, and {most} are the most")]
+    #[error("said to have {count} regions or interrupt indexes, and {most} are the most")]
     Indexes {
-        /// The device.
-        name: String,
         /// How many.
         count: u32,
         /// The most.
         most: u32,
     },
     /// What the device says of a region makes no sense.
-    #[error("{name}: region {region} makes no sense")]
+    #[error("region {region} makes no sense")]
     Region {
-        /// The device.
-        name: String,
         /// The region's index.
         region: u32,
         /// Why.
         source: RegionError,
     },
     /// What the device says of its interrupts makes no sense.
-    #[error("{name}: its interrupts make no sense")]
-    IrqCount {
-        /// The device.
-        name: String,
-        /// Why.
-        source: IrqCountError,
-    },
+    #[error("its interrupts make no sense")]
+    IrqCount(#[source] IrqCountError),
     /// The device has no such region.
-    #[error("{name} has no region {region}")]
+    #[error("no region {region}")]
     NoRegion {
-        /// The device.
-        name: String,
         /// The region's index.
         region: u32,
     },
     /// An access is not in the region.
-    #[error("{name}: {len} bytes at {offset:#x} are not in region {region}, which has {size:#x}")]
+    #[error("{len} bytes at {offset:#x} are not in region {region}, which has {size:#x}")]
     Access {
-        /// The device.
-        name: String,
         /// The region's index.
         region: u32,
         /// The offset of the access.
@@ -133,10 +135,8 @@ pub enum PassthroughError {
         size: u64,
     },
     /// The device has no such interrupt.
-    #[error("{name} has no interrupt {subindex} of index {index}, which has {count}")]
+    #[error("no interrupt {subindex} of index {index}, which has {count}")]
     NoInterrupt {
-        /// The device.
-        name: String,
         /// The index.
         index: u32,
         /// The interrupt.
@@ -145,18 +145,14 @@ pub enum PassthroughError {
         count: u32,
     },
     /// The interrupts of this index are edges, which cannot be masked.
-    #[error("{name}: interrupts of index {index} cannot be masked, because they are edges")]
+    #[error("interrupts of index {index} cannot be masked, because they are edges")]
     NotMaskable {
-        /// The device.
-        name: String,
         /// The index.
         index: u32,
     },
     /// A request about an interrupt failed.
-    #[error("{name}: cannot {operation} interrupt index {index}")]
+    #[error("cannot {operation} interrupt index {index}")]
     Interrupt {
-        /// The device.
-        name: String,
         /// What the request was to do.
         operation: &'static str,
         /// The index.
@@ -165,20 +161,14 @@ pub enum PassthroughError {
         source: io::Error,
     },
     /// The device cannot be reset by itself.
-    #[error("{name} has no reset")]
-    NoReset {
-        /// The device.
-        name: String,
-    },
+    #[error("no reset")]
+    NoReset,
     /// The device was given back.
     #[error("the device was given back to the host")]
     GivenBack,
     /// What the IOMMU says of its addresses makes no sense.
     #[error("the iommu's addresses make no sense")]
-    Iova {
-        /// Why.
-        source: IovaError,
-    },
+    Iova(#[source] IovaError),
     /// Guest memory is where the IOMMU can map none.
     #[error(
         "{size:#x} bytes of guest memory at {address:#x} cannot be reached by the device: the iommu maps {windows}"
@@ -203,11 +193,9 @@ pub enum PassthroughError {
     },
     /// The VMM has to see the accesses to a region that the guest reaches without it.
     #[error(
-        "{name}: the vmm hands its interrupts on and has to see accesses to region {region}, which the guest was made with"
+        "the vmm hands its interrupts on and has to see accesses to region {region}, which the guest was made with"
     )]
     Watched {
-        /// The device.
-        name: String,
         /// The region's index.
         region: u32,
     },
@@ -228,30 +216,31 @@ pub enum PassthroughError {
     },
     /// The IOMMU cannot confine the device's interrupts, and the host does not allow that.
     #[error(
-        "the iommu of {name} has no interrupt remapping, so that its guest could send any interrupt; \
+        "its iommu has no interrupt remapping, so that its guest could send any interrupt; \
          allow_unsafe_interrupts=1 of the module vfio_iommu_type1, or iommufd, allows it"
     )]
-    UnsafeInterrupts {
-        /// The device.
-        name: String,
-        /// What the kernel said.
-        source: io::Error,
-    },
+    UnsafeInterrupts(#[source] io::Error),
     /// The backend refused something.
     #[error(transparent)]
     Backend(#[from] vmbell_hypervisor::Error),
 }
 
+impl PassthroughErrorKind {
+    /// The error of this device or file.
+    pub(super) fn of(self, device: &str) -> PassthroughError {
+        PassthroughError {
+            device: Some(device.to_owned()),
+            kind: self,
+        }
+    }
+}
+
 impl PassthroughError {
-    /// Makes the error of a request about `name` that was to do `operation`.
+    /// Makes the error of a request about `device` that was to do `operation`.
     pub(super) fn system<'n>(
-        name: &'n str,
+        device: &'n str,
         operation: &'static str,
     ) -> impl Fn(io::Error) -> Self + Copy + use<'n> {
-        move |source| Self::System {
-            name: name.to_owned(),
-            operation,
-            source,
-        }
+        move |source| PassthroughErrorKind::System { operation, source }.of(device)
     }
 }

@@ -26,4 +26,4 @@ pub mod pci;
 pub mod placed;
 pub mod region;
 
-pub use error::PassthroughError;
+pub use error::{PassthroughError, PassthroughErrorKind};

@@ -10,10 +10,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
-use super::PassthroughError;
 use super::device::Device;
 use super::dma::{DmaMap, DmaSpace};
 use super::interrupt::{InterruptPath, Line};
+use super::{PassthroughError, PassthroughErrorKind};
 use vmbell::bus::{Bus, BusDevice, BusRange};
 use vmbell::irq::Gsi;
 use vmbell::memory::GuestMemoryMmap;
@@ -164,10 +164,8 @@ impl Placed {
         let region = self.device.region(place.region)?.clone();
         let is_watched = self.lines.lock().iter().any(Line::needs_accesses);
         if is_watched && place.access == Access::MappedFromStart {
-            return Err(PassthroughError::Watched {
-                name: self.device.name().to_owned(),
-                region: place.region,
-            });
+            let region = place.region;
+            return Err(self.device.error(PassthroughErrorKind::Watched { region }));
         }
         let range = BusRange::new(place.address, region.size)?;
         let registers = TrappedRegisters {

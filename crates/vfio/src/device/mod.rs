@@ -17,10 +17,10 @@ use vfio_bindings::bindings::vfio::{
     VFIO_DEVICE_FLAGS_RESET,
 };
 
-use crate::PassthroughError;
 use crate::chain::word32;
 use crate::irq_index::{self, IrqIndex};
 use crate::region::{self, Region, RegionError};
+use crate::{PassthroughError, PassthroughErrorKind};
 use vmbell::eventfd::EventFd;
 use vmbell_hypervisor::DeviceMemory;
 
@@ -63,12 +63,12 @@ impl Device {
             DeviceKind::Platform
         } else {
             let flags = info.flags;
-            return Err(PassthroughError::Kind { name, flags });
+            return Err(PassthroughErrorKind::Kind { flags }.of(&name));
         };
         for count in [info.regions, info.irqs] {
             if count > INDEXES_MAX {
                 let most = INDEXES_MAX;
-                return Err(PassthroughError::Indexes { name, count, most });
+                return Err(PassthroughErrorKind::Indexes { count, most }.of(&name));
             }
         }
         let regions = (0..info.regions)
@@ -112,10 +112,7 @@ impl Device {
         let region = self.regions.get(index as usize);
         region
             .filter(|region| region.size > 0)
-            .ok_or_else(|| PassthroughError::NoRegion {
-                name: self.name.clone(),
-                region: index,
-            })
+            .ok_or_else(|| self.error(PassthroughErrorKind::NoRegion { region: index }))
     }
 
     /// All interrupt indexes.
@@ -157,13 +154,13 @@ impl Device {
         let found = self.region(region)?;
         let end = offset.checked_add(len as u64);
         if end.is_none_or(|end| end > found.size) {
-            return Err(PassthroughError::Access {
-                name: self.name.clone(),
+            let size = found.size;
+            return Err(self.error(PassthroughErrorKind::Access {
                 region,
                 offset,
                 len,
-                size: found.size,
-            });
+                size,
+            }));
         }
         Ok(found.offset + offset)
     }
@@ -173,11 +170,10 @@ impl Device {
         self.resets
     }
 
-    /// Resets the device. Fails with [`PassthroughError::NoReset`] if it has no reset.
+    /// Resets the device. Fails with [`PassthroughErrorKind::NoReset`] if it has no reset.
     pub fn reset(&self) -> Result<(), PassthroughError> {
         if !self.resets {
-            let name = self.name.clone();
-            return Err(PassthroughError::NoReset { name });
+            return Err(self.error(PassthroughErrorKind::NoReset));
         }
         self.file.reset().map_err(self.refused("reset it"))
     }
@@ -258,11 +254,12 @@ impl Device {
             data,
         };
         let result = self.file.set_irqs(&request);
-        result.map_err(|source| PassthroughError::Interrupt {
-            name: self.name.clone(),
-            operation,
-            index,
-            source,
+        result.map_err(|source| {
+            self.error(PassthroughErrorKind::Interrupt {
+                operation,
+                index,
+                source,
+            })
         })
     }
 
@@ -278,11 +275,12 @@ impl Device {
         let end = (start as usize).checked_add(count);
         found
             .filter(|_| end.is_some_and(|end| end <= has as usize))
-            .ok_or_else(|| PassthroughError::NoInterrupt {
-                name: self.name.clone(),
-                index,
-                subindex: start,
-                count: has,
+            .ok_or_else(|| {
+                self.error(PassthroughErrorKind::NoInterrupt {
+                    index,
+                    subindex: start,
+                    count: has,
+                })
             })
     }
 
@@ -290,10 +288,11 @@ impl Device {
         if self.interrupts(index, subindex, 1)?.maskable {
             return Ok(());
         }
-        Err(PassthroughError::NotMaskable {
-            name: self.name.clone(),
-            index,
-        })
+        Err(self.error(PassthroughErrorKind::NotMaskable { index }))
+    }
+
+    pub(crate) fn error(&self, kind: PassthroughErrorKind) -> PassthroughError {
+        kind.of(&self.name)
     }
 
     fn refused(&self, operation: &'static str) -> impl Fn(io::Error) -> PassthroughError + '_ {
@@ -321,10 +320,9 @@ impl fmt::Debug for Device {
 /// Asks for a region, twice if its capabilities need more room.
 fn read_region(name: &str, file: &dyn DeviceFile, index: u32) -> Result<Region, PassthroughError> {
     let failed = PassthroughError::system(name, "ask for a region");
-    let refused = |source| PassthroughError::Region {
-        name: name.to_owned(),
-        region: index,
-        source,
+    let refused = |source| {
+        let region = index;
+        PassthroughErrorKind::Region { region, source }.of(name)
     };
     let mut answer = match file.region_info(index, region::REGION_INFO) {
         Ok(answer) => answer,
@@ -357,10 +355,8 @@ fn read_irq_index(
             return Err(PassthroughError::system(name, "ask for an interrupt index")(error));
         }
     };
-    irq_index::parse(index, flags, count).map_err(|source| PassthroughError::IrqCount {
-        name: name.to_owned(),
-        source,
-    })
+    let irq = irq_index::parse(index, flags, count);
+    irq.map_err(|error| PassthroughErrorKind::IrqCount(error).of(name))
 }
 
 #[cfg(test)]

@@ -8,11 +8,11 @@
 use std::sync::Arc;
 
 use super::vmm_line::VmmLine;
-use crate::PassthroughError;
 use crate::device::Device;
+use crate::{PassthroughError, PassthroughErrorKind};
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
 use vmbell::irq::{Gsi, IrqError};
-use vmbell_hypervisor::{AssignedDevices, ForwardedInterrupt, ForwardedState, Irqfd, Irqs};
+use vmbell_hypervisor::{AssignedDevices, Error, ForwardedInterrupt, ForwardedState, Irqfd, Irqs};
 
 /// What raises an interrupt in the guest, and what unmasks it at the device when it ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,10 @@ impl Line {
     ) -> Result<Self, PassthroughError> {
         match Wire::register(device, index, irqs, gsi) {
             Ok(wire) => Self::start(device, index, Way::Irqfd(wire)),
-            Err(PassthroughError::Backend(vmbell_hypervisor::Error::Irq(IrqError::NoResample))) => {
+            Err(PassthroughError {
+                kind: PassthroughErrorKind::Backend(Error::Irq(IrqError::NoResample)),
+                ..
+            }) => {
                 let reason = IrqError::NoResample.to_string();
                 Self::through_vmm(device, index, irqs, gsi, reason)
             }

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use super::line::eventfd;
-use crate::PassthroughError;
 use crate::device::Device;
+use crate::{PassthroughError, PassthroughErrorKind};
 use vmbell::eventfd::EFD_NONBLOCK;
 use vmbell::irq::Msi;
 use vmbell_devices::pci::{MessageIrqfd, Routes};
@@ -55,12 +55,11 @@ impl Vectors {
     pub fn set(&mut self, vector: usize, message: Option<Msi>) -> Result<(), PassthroughError> {
         let count = self.irqfds.len();
         let Some(irqfd) = self.irqfds.get_mut(vector) else {
-            return Err(PassthroughError::NoInterrupt {
-                name: self.device.name().to_owned(),
+            return Err(self.device.error(PassthroughErrorKind::NoInterrupt {
                 index: self.index,
                 subindex: u32::try_from(vector).unwrap_or(u32::MAX),
                 count: u32::try_from(count).unwrap_or(u32::MAX),
-            });
+            }));
         };
         match message {
             Some(message) => {

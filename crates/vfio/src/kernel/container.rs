@@ -15,7 +15,7 @@ use vmbell_hypervisor::AssignedDevices;
 use super::super::device::Device;
 use super::super::dma::DmaSpace;
 use super::super::iova::{IOMMU_INFO, IOMMU_INFO_MAX, Iova, IovaError};
-use super::super::{PassthroughError, chain};
+use super::super::{PassthroughError, PassthroughErrorKind, chain};
 use super::device_file::{Group, KernelFile, Member, RegisteredFile};
 use super::{ioctl, no_iommu, open};
 
@@ -37,12 +37,12 @@ impl Container {
         let version = ioctl::api_version(&file).map_err(failed)?;
         if version != VFIO_API_VERSION as i32 {
             let what = format!("version {version}, and {VFIO_API_VERSION} is needed");
-            return Err(PassthroughError::Kernel { what });
+            return Err(PassthroughErrorKind::Kernel { what }.into());
         }
         let failed = PassthroughError::system(CONTAINER, "ask for the kinds of iommu");
         if !ioctl::has_extension(&file, VFIO_TYPE1v2_IOMMU).map_err(failed)? {
             let what = "no type 1 iommu (module vfio_iommu_type1)".to_owned();
-            return Err(PassthroughError::Kernel { what });
+            return Err(PassthroughErrorKind::Kernel { what }.into());
         }
         Ok(Self {
             file: Arc::new(file),
@@ -64,10 +64,9 @@ impl Container {
             ioctl::device_of_group(&group.registered.file, &text).map_err(|source| match source
                 .raw_os_error()
             {
-                Some(libc::ENODEV | libc::EINVAL) => PassthroughError::NotBound {
-                    name: name.clone(),
-                    source,
-                },
+                Some(libc::ENODEV | libc::EINVAL) => {
+                    PassthroughErrorKind::NotBound(source).of(&name)
+                }
                 _ => PassthroughError::system(&name, "open it")(source),
             })?;
         let file = KernelFile {
@@ -90,23 +89,25 @@ impl Container {
             return Ok(group);
         }
         let path = Path::new("/dev/vfio").join(number.to_string());
+        let in_use = |source| PassthroughErrorKind::InUse {
+            group: number,
+            source,
+        };
         let file = open(&path).map_err(|error| match error {
-            PassthroughError::Open { source, .. } if busy(&source) => in_use(name, number, source),
-            PassthroughError::Open { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                let name = name.to_owned();
-                PassthroughError::NotBound { name, source }
+            PassthroughErrorKind::Open { source, .. } if busy(&source) => in_use(source).of(name),
+            PassthroughErrorKind::Open { source, .. }
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
+                PassthroughErrorKind::NotBound(source).of(name)
             }
-            error => error,
+            error => error.into(),
         })?;
         if !ioctl::is_viable(&file).map_err(PassthroughError::system(name, "ask for its group"))? {
-            return Err(PassthroughError::NotViable {
-                name: name.to_owned(),
-                group: number,
-            });
+            return Err(PassthroughErrorKind::NotViable { group: number }.of(name));
         }
         ioctl::set_container(&file, &self.file).map_err(|source| {
             if busy(&source) {
-                return in_use(name, number, source);
+                return in_use(source).of(name);
             }
             no_iommu("put its group into a container", name, source)
         })?;
@@ -137,38 +138,27 @@ fn busy(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EINVAL))
 }
 
-fn in_use(name: &str, group: u32, source: io::Error) -> PassthroughError {
-    PassthroughError::InUse {
-        name: name.to_owned(),
-        group,
-        source,
-    }
-}
-
 /// The number of a device's group, by the link in its folder.
 fn group_number(name: &str, sysfs: &Path) -> Result<u32, PassthroughError> {
     let number = |link: &Path| link.file_name()?.to_str()?.parse().ok();
     let link = sysfs.join("iommu_group").read_link();
     link.and_then(|link| number(&link).ok_or_else(|| io::ErrorKind::InvalidData.into()))
-        .map_err(|source| PassthroughError::NoGroup {
-            name: name.to_owned(),
-            source,
-        })
+        .map_err(|error| PassthroughErrorKind::NoGroup(error).of(name))
 }
 
 impl DmaSpace for Container {
     fn iova(&self) -> Result<Iova, PassthroughError> {
         let failed = PassthroughError::system(CONTAINER, "ask for the iommu's addresses");
-        let refused = |source| PassthroughError::Iova { source };
+        let refused = PassthroughErrorKind::Iova;
         let mut answer = ioctl::iommu_info(&self.file, IOMMU_INFO).map_err(failed)?;
         let wanted = chain::word32(&answer, 0).unwrap_or_default();
         if wanted as usize > IOMMU_INFO_MAX {
-            return Err(refused(IovaError::Long { len: wanted }));
+            return Err(refused(IovaError::Long { len: wanted }).into());
         }
         if wanted as usize > answer.len() {
             answer = ioctl::iommu_info(&self.file, wanted as usize).map_err(failed)?;
         }
-        Iova::parse(&answer).map_err(refused)
+        Ok(Iova::parse(&answer).map_err(refused)?)
     }
 
     fn map(&self, address: u64, region: &GuestRegionMmap) -> io::Result<()> {

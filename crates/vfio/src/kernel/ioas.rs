@@ -16,10 +16,10 @@ use iommufd_ioctls::{IommuFd, IommufdError};
 use vmbell::memory::{GuestMemoryRegion, GuestRegionMmap};
 use vmbell_hypervisor::AssignedDevices;
 
-use super::super::PassthroughError;
 use super::super::device::Device;
 use super::super::dma::DmaSpace;
 use super::super::iova::{Iova, windows};
+use super::super::{PassthroughError, PassthroughErrorKind};
 use super::device_file::{KernelFile, Member, RegisteredFile};
 use super::{ioctl, open};
 
@@ -59,10 +59,8 @@ impl Ioas {
         backend: Option<&Arc<dyn AssignedDevices>>,
     ) -> Result<Device, PassthroughError> {
         let name = super::name(sysfs);
-        let path = device_path(sysfs).map_err(|source| PassthroughError::NotBound {
-            name: name.clone(),
-            source,
-        })?;
+        let path = device_path(sysfs);
+        let path = path.map_err(|error| PassthroughErrorKind::NotBound(error).of(&name))?;
         let file = Arc::new(open(&path)?);
         let registered = RegisteredFile::new(Arc::clone(&file), backend)?;
         ioctl::bind_iommufd(&file, self.iommufd.0.as_raw_fd())
@@ -102,7 +100,7 @@ impl DmaSpace for Ioas {
     fn iova(&self) -> Result<Iova, PassthroughError> {
         let failed = PassthroughError::system(IOMMUFD, "ask for the iommu's addresses");
         let (alignment, pairs) = ioctl::ioas_ranges(&self.iommufd.0, self.id).map_err(failed)?;
-        let windows = windows(&pairs).map_err(|source| PassthroughError::Iova { source })?;
+        let windows = windows(&pairs).map_err(PassthroughErrorKind::Iova)?;
         Ok(Iova {
             page: alignment.max(1),
             windows,

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use rustix::fs::{Access, access};
 use vmbell_hypervisor::AssignedDevices;
 
-use super::PassthroughError;
 use super::device::Device;
 use super::dma::DmaSpace;
+use super::{PassthroughError, PassthroughErrorKind};
 
 pub use container::{CONTAINER, Container};
 pub use ioas::{IOMMUFD, Ioas};
@@ -66,9 +66,9 @@ impl Vfio {
     }
 }
 
-fn open(path: &Path) -> Result<File, PassthroughError> {
+fn open(path: &Path) -> Result<File, PassthroughErrorKind> {
     let file = OpenOptions::new().read(true).write(true).open(path);
-    file.map_err(|source| PassthroughError::Open {
+    file.map_err(|source| PassthroughErrorKind::Open {
         path: path.to_owned(),
         source,
     })
@@ -83,8 +83,7 @@ fn name(sysfs: &Path) -> String {
 /// The error of a device whose IOMMU cannot be used.
 fn no_iommu(operation: &'static str, name: &str, source: io::Error) -> PassthroughError {
     if source.raw_os_error() == Some(libc::EPERM) {
-        let name = name.to_owned();
-        return PassthroughError::UnsafeInterrupts { name, source };
+        return PassthroughErrorKind::UnsafeInterrupts(source).of(name);
     }
     PassthroughError::system(name, operation)(source)
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::PassthroughError;
+use crate::PassthroughErrorKind;
 use vmbell_devices::pci::{CapabilityError, MsixError};
 
 /// Why a device cannot be assigned.
@@ -11,10 +11,7 @@ use vmbell_devices::pci::{CapabilityError, MsixError};
 pub enum AssignError {
     /// Configuration space cannot be read.
     #[error("cannot read configuration space")]
-    Config {
-        /// The error of the access.
-        source: PassthroughError,
-    },
+    Config(#[source] PassthroughErrorKind),
     /// Configuration space reads as ones.
     #[error("the device does not answer: its vendor reads as 0xffff")]
     Absent,
@@ -81,7 +78,7 @@ pub struct AssignedError {
     /// What failed.
     pub attempt: Attempt,
     /// Why.
-    pub source: PassthroughError,
+    pub source: PassthroughErrorKind,
 }
 
 /// What is done with a device that is assigned.

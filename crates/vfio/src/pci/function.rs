@@ -10,10 +10,10 @@ use vfio_bindings::bindings::vfio::VFIO_PCI_CONFIG_REGION_INDEX;
 use super::interrupts::{Interrupts, Mode};
 use super::shape::{Meeting, Shape};
 use super::{AssignError, AssignedError, Attempt, Space};
-use crate::PassthroughError;
 use crate::device::Device;
 use crate::dma::DmaMap;
 use crate::interrupt::InterruptPath;
+use crate::{PassthroughError, PassthroughErrorKind};
 use vmbell::irq::Gsi;
 use vmbell::sync::{Mutex, MutexGuard, RwLock};
 use vmbell_devices::pci::{
@@ -130,14 +130,15 @@ impl AssignedPci {
         act: impl FnOnce(&Open) -> Result<T, PassthroughError>,
     ) -> Result<T, PassthroughError> {
         let open = self.open.read();
-        act(open.as_ref().ok_or(PassthroughError::GivenBack)?)
+        act(open.as_ref().ok_or(PassthroughErrorKind::GivenBack)?)
     }
 
     /// Reports what has failed, and returns whether nothing has.
     fn report(&self, attempt: Attempt, outcome: Result<(), PassthroughError>) -> bool {
-        let Err(source) = outcome else { return true };
+        let Err(error) = outcome else { return true };
         let mut reported = self.reported.lock();
         if reported.insert(attempt.kind()) {
+            let source = error.kind;
             (self.on_error)(AssignedError { attempt, source });
         }
         false

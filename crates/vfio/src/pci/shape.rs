@@ -56,7 +56,7 @@ impl Shape {
         let mut config = [0; CONFIG_SIZE];
         device
             .read(VFIO_PCI_CONFIG_REGION_INDEX, 0, &mut config)
-            .map_err(|source| AssignError::Config { source })?;
+            .map_err(|error| AssignError::Config(error.kind))?;
         if word(&config, 0) == 0xffff {
             return Err(AssignError::Absent);
         }

@@ -2,15 +2,17 @@
 
 use std::path::Path;
 
-use vmbell_vfio::PassthroughError;
 use vmbell_vfio::kernel::{CONTAINER, Container, IOMMUFD, Ioas, Vfio};
+use vmbell_vfio::{PassthroughError, PassthroughErrorKind};
 
 /// The file that cannot be opened, if the error is that.
 fn missing<T>(result: Result<T, PassthroughError>) -> Option<String> {
     match result {
         Ok(_) => None,
-        Err(PassthroughError::Open { path, .. }) => Some(path.display().to_string()),
-        Err(error) => panic!("{error}"),
+        Err(error) => match &error.kind {
+            PassthroughErrorKind::Open { path, .. } => Some(path.display().to_string()),
+            _ => panic!("{error}"),
+        },
     }
 }
 
@@ -25,10 +27,13 @@ fn file_that_the_host_lacks_is_named() {
 fn device_that_does_not_exist_is_in_no_group() {
     let folder = Path::new("/sys/bus/pci/devices/ffff:ff:1f.7");
     let result = Vfio::open(folder).and_then(|vfio| vfio.device(folder, None));
-    match result.map(drop) {
-        Err(PassthroughError::NoGroup { name, .. }) => assert_eq!(name, "ffff:ff:1f.7"),
+    let error = result.map(drop).unwrap_err();
+    match &error.kind {
+        PassthroughErrorKind::NoGroup(_) => {
+            assert_eq!(error.device.as_deref(), Some("ffff:ff:1f.7"));
+        }
         // This host has no VFIO.
-        Err(PassthroughError::Open { path, .. }) => assert_eq!(path, Path::new(CONTAINER)),
-        result => panic!("{result:?}"),
+        PassthroughErrorKind::Open { path, .. } => assert_eq!(path, Path::new(CONTAINER)),
+        _ => panic!("{error}"),
     }
 }

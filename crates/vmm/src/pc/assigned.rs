@@ -10,13 +10,13 @@ use super::{BoardError, Pc};
 use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_devices::pci::PciError;
 use vmbell_hypervisor::{AssignedDevices, chain};
-use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::dma::DmaMap;
 use vmbell_vfio::host::HostDevice;
 use vmbell_vfio::interrupt::{InterruptPath, RemovalRequest};
 use vmbell_vfio::kernel::Vfio;
 use vmbell_vfio::pci::{AssignedError, AssignedPci, GuestParts};
+use vmbell_vfio::{PassthroughError, PassthroughErrorKind};
 
 /// The assigned devices of a PC.
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ pub enum AssignedEvent {
     /// Something that the guest asked for could not be done.
     Failed(AssignedError),
     /// An access of the guest to a platform device failed.
-    Access(PassthroughError),
+    Access(PassthroughErrorKind),
     /// The VMM hands the device's INTx on, and all accesses to the device are exits.
     ThroughVmm {
         /// Why there is no shorter way.

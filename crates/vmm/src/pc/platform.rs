@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use vmbell::irq::Gsi;
 use vmbell_devices::virtio::mmio::Location;
-use vmbell_hypervisor::{AssignedDevices, Irqs};
+use vmbell_hypervisor::{AssignedDevices, Error, Irqs};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::dma::DmaSpace;
@@ -138,7 +138,7 @@ impl Pc {
         let mut pins = free.iter().skip(taken.pins);
         for irq in device.irqs().iter().filter(|irq| irq.count > 0) {
             let pin = *pins.next().ok_or_else(|| no_room(&device, "pins"))?;
-            let gsi = Gsi::new(pin).map_err(|error| PassthroughError::Backend(error.into()))?;
+            let gsi = Gsi::new(pin).map_err(|error| PassthroughError::from(Error::Irq(error)))?;
             wires.push(Wire {
                 index: irq.index,
                 gsi,
@@ -156,7 +156,7 @@ impl Pc {
             mmio: &self.machine.mmio,
             backend: self.machine.vm().clone(),
             irqs,
-            on_error: Arc::new(move |error| report(AssignedEvent::Access(error))),
+            on_error: Arc::new(move |error| report(AssignedEvent::Access(error.kind))),
         };
         let placed = Placed::new(device, space, &guest, &places, &wires)?;
         place.paths = placed.paths();

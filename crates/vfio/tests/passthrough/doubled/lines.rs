@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vmbell::eventfd::EventFd;
 use vmbell::irq::{ForwardedLine, Gsi, IrqError, Msi, Route};
 use vmbell_hypervisor::{Error, Hypervisor, Irqfd, Irqs};
-use vmbell_vfio::PassthroughError;
+use vmbell_vfio::PassthroughErrorKind;
 use vmbell_vfio::interrupt::{InterruptPath, Line};
 use vmbell_vfio::placed::Handover;
 
@@ -104,7 +104,7 @@ fn line_that_the_vmm_hands_on_is_not_mapped_past_it<H: Hypervisor>(h: &H) {
     let error = guest.put(&device, &space, &[place], &[wire(Handover::Vmm)]);
     let error = error.map(drop).unwrap_err();
     assert!(
-        matches!(error, PassthroughError::Watched { region: 0, .. }),
+        matches!(error.kind, PassthroughErrorKind::Watched { region: 0, .. }),
         "{error}"
     );
     edu.assert_quiet();

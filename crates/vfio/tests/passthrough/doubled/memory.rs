@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use vmbell::memory::{Bytes, GuestAddress};
 use vmbell_hypervisor::{Hypervisor, VmConfig};
-use vmbell_vfio::PassthroughError;
+use vmbell_vfio::PassthroughErrorKind;
 use vmbell_vfio::dma::{DmaMap, DmaSpace};
 use vmbell_vfio::placed::Handover;
 
@@ -74,11 +74,11 @@ fn memory_outside_of_the_windows_is_refused<H: Hypervisor>(h: &H) {
         let guest = Guest::new(h, &device, &[]);
         let dma = Arc::clone(&space) as Arc<dyn DmaSpace>;
         let error = guest.put(&device, &dma, &[], &[]).map(drop).unwrap_err();
-        let PassthroughError::Window {
+        let PassthroughErrorKind::Window {
             address,
             size,
             windows,
-        } = &error
+        } = &error.kind
         else {
             panic!("{error}")
         };
@@ -100,14 +100,14 @@ fn memory_that_cannot_be_mapped_leaves_none_mapped() {
     let other = memory_of(&[(0x48_0000, 0x1000)]);
     let taken = DmaMap::new(Arc::clone(&space) as _, &other).unwrap();
     let error = DmaMap::new(Arc::clone(&space) as _, &memory).unwrap_err();
-    let PassthroughError::Map {
+    let PassthroughErrorKind::Map {
         address, source, ..
-    } = error
+    } = &error.kind
     else {
         panic!("{error}")
     };
     assert_eq!(
-        (address, source.raw_os_error()),
+        (*address, source.raw_os_error()),
         (0x40_0000, Some(libc::EEXIST))
     );
     assert_eq!(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vmbell::irq::Msi;
 use vmbell_devices::pci::Routes;
 use vmbell_hypervisor::Hypervisor;
-use vmbell_vfio::PassthroughError;
+use vmbell_vfio::PassthroughErrorKind;
 use vmbell_vfio::interrupt::Vectors;
 
 use crate::passthrough::double::{Edu, INTX, MSI, RAISE, Space};
@@ -78,14 +78,17 @@ fn vectors_that_the_device_has_not_are_refused<H: Hypervisor>(h: &H) {
     for (index, count) in [(MSI, 2), (2, 1), (3, 1), (9, 1), (MSI, 2048)] {
         let error = Vectors::enable(&device, index, count, &routes).unwrap_err();
         assert!(
-            matches!(error, PassthroughError::NoInterrupt { .. }),
+            matches!(error.kind, PassthroughErrorKind::NoInterrupt { .. }),
             "{error}"
         );
     }
     let mut vectors = Vectors::enable(&device, MSI, 1, &routes).unwrap();
     let error = vectors.set(1, Some(Guest::message())).unwrap_err();
     assert!(
-        matches!(error, PassthroughError::NoInterrupt { subindex: 1, .. }),
+        matches!(
+            error.kind,
+            PassthroughErrorKind::NoInterrupt { subindex: 1, .. }
+        ),
         "{error}"
     );
     drop(vectors);
@@ -100,7 +103,10 @@ fn messages_and_line_are_not_on_together() {
     device.set_triggers(MSI, 0, &[Some(&message)]).unwrap();
     let error = device.set_triggers(INTX, 0, &[Some(&line)]).unwrap_err();
     assert!(
-        matches!(error, PassthroughError::Interrupt { index: INTX, .. }),
+        matches!(
+            error.kind,
+            PassthroughErrorKind::Interrupt { index: INTX, .. }
+        ),
         "{error}"
     );
     device.write(0, RAISE, &1_u32.to_le_bytes()).unwrap();

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
 
 use vmbell_hypervisor::Hypervisor;
-use vmbell_vfio::PassthroughError;
+use vmbell_vfio::PassthroughErrorKind;
 use vmbell_vfio::interrupt::{Line, RemovalRequest};
 use vmbell_vfio::placed::Handover;
 
@@ -77,7 +77,7 @@ fn row_3_unmask_eventfd_is_taken_back_before_another() {
     device.set_unmask(INTX, 0, Some(&unmask)).unwrap();
     for again in [&unmask, &other] {
         let error = device.set_unmask(INTX, 0, Some(again)).unwrap_err();
-        let PassthroughError::Interrupt { source, .. } = &error else {
+        let PassthroughErrorKind::Interrupt { source, .. } = &error.kind else {
             panic!("{error}")
         };
         assert_eq!(
@@ -105,7 +105,7 @@ fn line_is_connected_once<H: Hypervisor>(h: &H) {
     // The second one takes the unmask eventfd that is there, and is refused.
     let error = Line::connect(&device, INTX, &irqs, line()).unwrap_err();
     assert!(
-        matches!(error, PassthroughError::Interrupt { .. }),
+        matches!(error.kind, PassthroughErrorKind::Interrupt { .. }),
         "{error}"
     );
     drop(first);
@@ -123,7 +123,10 @@ fn configuration_space_is_read_and_written() {
     device.read(CONFIG, 4, &mut word).unwrap();
     assert_eq!(word, [6, 0]);
     let error = device.read(CONFIG, 255, &mut word).unwrap_err();
-    assert!(matches!(error, PassthroughError::Access { .. }), "{error}");
+    assert!(
+        matches!(error.kind, PassthroughErrorKind::Access { .. }),
+        "{error}"
+    );
 }
 
 testbed::on_both! {

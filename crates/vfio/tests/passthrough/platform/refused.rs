@@ -6,7 +6,7 @@ use std::sync::Arc;
 use vmbell::irq::Gsi;
 use vmbell_hypervisor::kvm::{ForwardError, KvmError};
 use vmbell_hypervisor::{AssignedDevices, Capability, Error, Hypervisor, Irqchip, VmConfig};
-use vmbell_vfio::PassthroughError;
+use vmbell_vfio::PassthroughErrorKind;
 use vmbell_vfio::interrupt::{InterruptPath, Line};
 use vmbell_vfio::placed::{Access, Handover};
 
@@ -52,7 +52,10 @@ fn interrupt_or_device_that_does_not_exist_is_refused<H: Hypervisor>(h: &H) {
     assert_refused!(wrong, ForwardError::Index);
     let error = Line::forward(&clock.device, 1, &*backend, line()).unwrap_err();
     assert!(
-        matches!(error, PassthroughError::NoInterrupt { index: 1, .. }),
+        matches!(
+            error.kind,
+            PassthroughErrorKind::NoInterrupt { index: 1, .. }
+        ),
         "{error:?}"
     );
     let no_device = Arc::new(File::open("/dev/null").unwrap());

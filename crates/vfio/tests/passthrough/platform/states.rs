@@ -1,7 +1,7 @@
 //! The states of a forwarded interrupt, as the guest's interrupt controller shows them, and what may change them.
 
 use vmbell_hypervisor::{ForwardedState, Hypervisor};
-use vmbell_vfio::PassthroughError;
+use vmbell_vfio::PassthroughErrorKind;
 use vmbell_vfio::placed::{Handover, Placed};
 
 use super::guest::{AGAIN, CHECK, Guest, HELD, STATES};
@@ -90,7 +90,7 @@ fn row_12_mask_while_active_is_refused_and_no_interrupt_is_lost<H: Hypervisor>(h
                 clock.device.disable(0),
             ] {
                 let error = refused.unwrap_err();
-                let is_busy = matches!(&error, PassthroughError::Interrupt { source, .. }
+                let is_busy = matches!(&error.kind, PassthroughErrorKind::Interrupt { source, .. }
                     if source.raw_os_error() == Some(libc::EBUSY));
                 assert!(is_busy, "{error:?}");
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use vmbell::memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 use vmbell_hypervisor::Hypervisor;
-use vmbell_vfio::PassthroughError;
+use vmbell_vfio::PassthroughErrorKind;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::dma::{DmaMap, DmaSpace};
 
@@ -64,7 +64,10 @@ fn windows_leave_out_the_addresses_of_messages<H: Hypervisor>(_h: &H) {
     assert!(iova.has(BASE, RAM));
     assert!(!iova.has(0xfee0_0000, 0x1000), "{iova}");
     let error = DmaMap::new(edu.space(), &memory(0xfedf_f000, 0x2000)).unwrap_err();
-    assert!(matches!(error, PassthroughError::Window { .. }), "{error}");
+    assert!(
+        matches!(error.kind, PassthroughErrorKind::Window { .. }),
+        "{error}"
+    );
     // The kernel refuses it, too.
     let memory = memory(0xfee0_0000, 0x1000);
     let region = memory.iter().next().unwrap();
@@ -78,14 +81,14 @@ fn row_10_overlap_and_half_of_a_mapping_are_refused<H: Hypervisor>(_h: &H) {
     let (all, other) = (memory_of(&regions), memory(0x48_0000, 0x1000));
     let taken = DmaMap::new(edu.space(), &other).unwrap();
     let error = DmaMap::new(edu.space(), &all).unwrap_err();
-    let PassthroughError::Map {
+    let PassthroughErrorKind::Map {
         address, source, ..
-    } = error
+    } = &error.kind
     else {
         panic!("{error}")
     };
     assert_eq!(
-        (address, source.raw_os_error()),
+        (*address, source.raw_os_error()),
         (0x40_0000, Some(libc::EEXIST))
     );
     drop(taken);
@@ -110,14 +113,14 @@ fn row_10_more_mappings_than_the_limit_are_refused<H: Hypervisor>(_h: &H) {
         .map(|index| (BASE + index * 0x10_0000, 0x1000))
         .collect();
     let error = DmaMap::new(edu.space(), &memory_of(&regions)).unwrap_err();
-    let PassthroughError::Map {
+    let PassthroughErrorKind::Map {
         address, source, ..
-    } = error
+    } = &error.kind
     else {
         panic!("{error}")
     };
     assert_eq!(
-        (address, source.raw_os_error()),
+        (*address, source.raw_os_error()),
         (regions[3].0, Some(libc::ENOSPC))
     );
     assert_eq!(

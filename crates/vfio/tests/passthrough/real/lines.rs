@@ -1,7 +1,7 @@
 //! INTx and MSI as eventfds, without a guest.
 
 use vmbell_hypervisor::Hypervisor;
-use vmbell_vfio::PassthroughError;
+use vmbell_vfio::PassthroughErrorKind;
 
 use super::{Real, acknowledge, assert_signalled, assert_silent, raise, read, write};
 use crate::passthrough::double::{IDENT, INTX, MSI, RAISE};
@@ -73,7 +73,10 @@ fn each_message_is_a_signal<H: Hypervisor>(_h: &H) {
         acknowledge(device);
     }
     let error = device.mask(MSI, 0).unwrap_err();
-    assert!(matches!(error, PassthroughError::NotMaskable { .. }));
+    assert!(matches!(
+        error.kind,
+        PassthroughErrorKind::NotMaskable { .. }
+    ));
     device.disable(MSI).unwrap();
     raise(device);
     assert_silent(&trigger);
