@@ -28,6 +28,7 @@ pub struct Iova {
 
 /// An answer that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum IovaError {
     /// The answer is shorter than the structure.
     #[error("the answer has {len} bytes and not {IOMMU_INFO}")]

@@ -48,6 +48,7 @@ impl Region {
 
 /// A region that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RegionError {
     /// The answer is shorter than the structure.
     #[error("the answer has {len} bytes and not {REGION_INFO}")]

@@ -12,6 +12,7 @@ use crate::{ImageError, RamError};
 
 /// Why the machine could not run its guest.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MachineError {
     /// The backend failed.
     #[error("the vcpu could not run")]
@@ -49,6 +50,7 @@ pub enum MachineError {
 
 /// Why a PC or an arm64 board cannot be built, or cannot continue.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BoardError {
     /// The backend lacks a capability that operating systems need.
     #[error(transparent)]

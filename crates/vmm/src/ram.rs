@@ -16,6 +16,7 @@ const PAGE: u64 = 4096;
 
 /// Why a board cannot have its RAM.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RamError {
     /// The board cannot have this amount.
     #[error(

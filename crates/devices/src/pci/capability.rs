@@ -77,6 +77,7 @@ impl Found {
 
 /// What is wrong with a list of capabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CapabilityError {
     /// A pointer leads into the header.
     #[error("the capability pointer at {pointer:#x} leads to {to:#x}, inside the header")]

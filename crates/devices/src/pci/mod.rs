@@ -100,6 +100,7 @@ pub trait PciFunction: Send + Sync {
 
 /// Why a function cannot be added to the bus, or a BAR cannot be mapped.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PciError {
     /// All 32 slots are taken.
     #[error("no slot for {name}: all {slots} are taken")]

@@ -33,6 +33,7 @@ pub struct BarPart {
 
 /// What is wrong with a device's MSI-X capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MsixError {
     /// The BAR is not there, or is one of ports.
     #[error("the {part} of msi-x is in BAR{bar}, which is not a memory BAR")]

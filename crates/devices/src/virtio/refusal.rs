@@ -8,6 +8,7 @@ use vmbell_virtqueue::{QueueError, SetupError, UsedError};
 
 /// Why a device cannot handle a chain.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum HandlerError {
     /// A buffer of the chain is not all in guest memory.
     #[error("a buffer at {address:#x} is not in guest memory", address = address.0)]
@@ -37,6 +38,7 @@ pub enum HandlerError {
 
 /// Why a device refused a write, or stopped. The driver sees only a status bit; the VMM can log this.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refusal {
     /// The driver chose a feature that is not offered, or did not choose `VIRTIO_F_VERSION_1`.
     #[error("features {chosen:#x} were chosen where {offered:#x} are offered")]

@@ -6,6 +6,7 @@ use super::files::{self, Host};
 
 /// Why a text means no device.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FindError {
     /// No device of these buses has the name.
     #[error("no device {name} on the bus {}{}", buses_text(buses), near_text(near))]

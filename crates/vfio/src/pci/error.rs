@@ -8,6 +8,7 @@ use vmbell_devices::pci::{CapabilityError, MsixError};
 
 /// Why a device cannot be assigned.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum AssignError {
     /// Configuration space cannot be read.
     #[error("cannot read configuration space")]

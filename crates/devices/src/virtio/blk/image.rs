@@ -22,6 +22,7 @@ const HEAD: usize = 512;
 
 /// Why a file cannot be a disk.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DiskError {
     /// It is neither a file with contents nor a block device.
     #[error("it is {kind}, and a disk is a file or a block device")]

@@ -26,6 +26,7 @@ const IFF_VNET_HDR: i16 = 0x4000;
 
 /// Why a tap cannot be used, and what the user can do about it.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TapError {
     /// The name is not one that an interface can have.
     #[error(

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 /// A worker that cannot be had.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum VhostError {
     /// The kernel has no worker of this type, or this user may not have it.
     #[error(
@@ -53,6 +54,7 @@ impl VhostError {
 
 /// A back end of vhost-user that cannot be had.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum VhostUserError {
     /// The back end could not map the guest's memory.
     #[error(
