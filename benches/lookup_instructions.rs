@@ -10,7 +10,7 @@ use std::{convert::Infallible, env, hint::black_box, process::ExitCode, sync::Ar
 
 use vmbell::{
     bus::{Bus, BusDevice, BusRange, BusReader},
-    doorbell::{IoEventAddress, Pattern, Sharing, engine::TableWriter},
+    doorbell::{IoEventAddress, Pattern, Sharing, table::TableWriter},
     eventfd::EventId,
 };
 use vmbell_core::table::{Kind, Table};

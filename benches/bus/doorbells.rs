@@ -11,7 +11,7 @@ use std::{
 
 use criterion::{BenchmarkId, Criterion};
 use vmbell::{
-    doorbell::{IoEventAddress, Pattern, Sharing, engine::TableWriter},
+    doorbell::{IoEventAddress, Pattern, Sharing, table::TableWriter},
     eventfd::EventId,
     quiesce::Domain,
 };

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use vmbell::doorbell::engine::TableWriter;
+use vmbell::doorbell::table::TableWriter;
 use vmbell::doorbell::{DoorbellError, IoEventAddress, Pattern, RegisterError, Sharing};
 use vmbell::eventfd::EventId;
 use vmbell::sync::Mutex;

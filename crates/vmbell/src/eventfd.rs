@@ -51,8 +51,8 @@ impl EventId {
         Self::in_directory(Path::new(FDINFO), event.as_raw_fd())
     }
 
-    /// An identity made up by the caller, for tests and benches of registrations without eventfds.
-    #[doc(hidden)]
+    /// The identity of the eventfd with this `eventfd-id` in a `/proc/PID/fdinfo/FD`. An eventfd of this process has
+    /// [`of`](Self::of).
     pub const fn from_raw(id: u64) -> Self {
         Self(id)
     }

@@ -39,11 +39,36 @@ pub use error::{DoorbellError, RegisterError};
 pub use pattern::{Datamatch, IoEventAddress, Pattern};
 pub use set::{Bell, DoorbellSet};
 
-/// The writer of a table that is not in a [`DoorbellSet`], for the usermode backend: its table is in the sandbox, and a
-/// removal waits for the lookups there. This is not a stable interface.
-#[doc(hidden)]
-pub mod engine {
+/// The table of a [`DoorbellSet`] by itself, for a VMM that keeps it in other memory: the usermode backend shares it with
+/// the process that runs the guest.
+///
+/// One thread writes the table, any thread looks writes up, and a lookup returns the numbers that the VMM has given to its
+/// eventfds. A number may be used again once the lookups that began before its removal have ended.
+///
+/// ```
+/// use std::convert::Infallible;
+///
+/// use vmbell::doorbell::table::{Kind, Table, TableWriter};
+/// use vmbell::doorbell::{IoEventAddress, Pattern, Sharing};
+/// use vmbell::eventfd::{EFD_NONBLOCK, EventFd, EventId};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let event = EventId::of(&EventFd::new(EFD_NONBLOCK)?)?;
+/// let (address, pattern) = (IoEventAddress::Pio(0x510), Pattern { len: 2, value: None });
+/// let (table, mut writer) = (Table::boxed(), TableWriter::new(32));
+/// let number = || Ok::<_, Infallible>(7);
+/// writer.register(&table, event, address, pattern, Sharing::Exclusive, number)?;
+/// assert!(table.lookup(Kind::Pio, 0x510, 2, 0x1234).iter().eq([7]));
+///
+/// let removal = writer.unlink(&table, event, address, pattern)?;
+/// // Here a VMM waits for the lookups that have begun.
+/// assert_eq!(writer.finish(removal), 7);
+/// # Ok(())
+/// # }
+/// ```
+pub mod table {
     pub use crate::doorbell::writer::{Removal, TableWriter};
+    pub use vmbell_core::table::{Kind, Table};
 }
 
 /// The default for the most doorbells of one group (iosignalfd's `KVM_MAX_IOSIGNALFD_ITEMS`).
