@@ -19,5 +19,6 @@ pub mod eventfd;
 pub mod irq;
 pub mod memory;
 pub mod quiesce;
+#[allow(clippy::disallowed_types, reason = "these locks are made of those")]
 pub mod sync;
 pub mod thread;

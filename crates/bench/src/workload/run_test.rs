@@ -118,13 +118,13 @@ fn batches_save_notifications() {
 
 #[test]
 fn each_thread_is_told_its_role() {
-    let roles = std::sync::Mutex::new(Vec::new());
+    let roles = vmbell::sync::Mutex::new(Vec::new());
     let options = WorkloadOptions {
         bufs: 10,
         ..WorkloadOptions::default()
     };
-    run(&options, &|role| roles.lock().unwrap().push(role)).unwrap();
-    let roles = roles.into_inner().unwrap();
+    run(&options, &|role| roles.lock().push(role)).unwrap();
+    let roles = roles.into_inner();
     assert!(roles.contains(&Role::Driver) && roles.contains(&Role::Device));
 }
 
