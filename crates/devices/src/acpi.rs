@@ -29,7 +29,7 @@ use super::power::{
 };
 use super::reset::{PORT_A, RESET};
 use super::rtc::RTC_CENTURY;
-use super::virtio::mmio::Location;
+use super::virtio::mmio::{Location, register};
 use crate::pci::{CONFIG_MEMORY_LEN, CONFIG_PORTS, CONFIG_PORTS_LEN, Pin, SLOTS};
 use crate::power::Sleep;
 use crate::serial::{SERIAL_GSI, SERIAL_LEN, SERIAL_PORTS};
@@ -303,7 +303,7 @@ fn serial(bytes: &mut Vec<u8>) {
 
 /// A virtio device (the ID is that of Linux's `virtio_mmio`), whose interrupt is an edge.
 fn virtio_mmio(index: u8, location: Location, bytes: &mut Vec<u8>) {
-    let registers = Memory32Fixed::new(true, dword(location.address), dword(Location::LEN));
+    let registers = Memory32Fixed::new(true, dword(location.address), dword(register::LEN));
     let interrupt = Interrupt::new(true, true, false, false, location.gsi);
     let resources = ResourceTemplate::new(vec![&registers, &interrupt]);
     Device::new(

@@ -19,6 +19,9 @@ pub struct Features {
 }
 
 impl Features {
+    /// The feature bit `VIRTIO_F_VERSION_1`, without which a device is a legacy one. It changes no ring.
+    pub const VERSION_1: u64 = 1 << 32;
+
     /// Sets whether event indexes were negotiated.
     #[must_use]
     pub const fn with_event_idx(mut self, event_idx: bool) -> Self {

@@ -10,7 +10,7 @@ use vmbell::bus::BusRange;
 use vmbell::irq::Gsi;
 use vmbell::sync::Mutex;
 use vmbell_devices::SERIAL_GSI;
-use vmbell_devices::virtio::mmio::{Interrupt, Location, VirtioMmio};
+use vmbell_devices::virtio::mmio::{Interrupt, Location, VirtioMmio, register};
 use vmbell_devices::virtio::{Notify, Raise, VirtioDevice};
 use vmbell_hypervisor::{Error, IrqTrigger, Irqs, Vm};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
@@ -35,14 +35,14 @@ impl MmioPlace<'_> {
             device: name,
             source,
         })?;
-        let range = BusRange::new(self.location.address, Location::LEN)?;
+        let range = BusRange::new(self.location.address, register::LEN)?;
         Ok(self.machine.mmio.insert(range, Arc::new(made))?)
     }
 
     /// Makes the device's registers, with its line and its doorbells.
     fn connected(&self, device: VirtioDevice) -> Result<VirtioMmio, Error> {
         let (machine, notify) = (self.machine, device.config().notify);
-        let mut interrupt = Interrupt::new(Some(self.trigger(&device)?));
+        let mut interrupt = Interrupt::new(self.trigger(&device)?);
         let has_doorbells = matches!(notify, Notify::Doorbell | Notify::Poll);
         if has_doorbells {
             interrupt.acknowledge_by_doorbell().map_err(resources)?;

@@ -48,8 +48,7 @@ pub use image::{
 };
 pub use machine::{Machine, Runner};
 pub use pc::{
-    AssignedEvent, OnEvent, OnTripleFault, Pc, PcConfig, PcModel, PlatformPlace, Transport,
-    VCPUS_MAX,
+    AssignedEvent, OnEvent, OnTripleFault, Pc, PcConfig, PcModel, PlatformPlace, VCPUS_MAX,
 };
 pub use ram::{MEMORY_MAX, MEMORY_MIN, RamError};
 pub use stop::{Deadline, Stop, done};

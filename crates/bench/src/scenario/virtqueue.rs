@@ -171,7 +171,7 @@ impl RoundTrip {
             Hearing::Irqfd => irqfd(&guest.machine)
                 .map(|(interrupt, doorbell)| (interrupt, Some(doorbell)))
                 .map_err(|error| guest.failed(error))?,
-            _ => (Interrupt::default(), None),
+            _ => (Interrupt::none(), None),
         };
         let backlog = guest.machine.backlog.clone();
         let device = VirtioDevice::new(Inverter, 1, config);
@@ -231,7 +231,7 @@ fn irqfd(machine: &Machine) -> Result<(Interrupt, Doorbell), ScenarioFailure> {
     let gsi = wiring.gsi(Hearing::Irqfd.name())?;
     let event = Arc::new(EventFd::new(EFD_NONBLOCK)?);
     let irqfd = vm.register_irqfd(&event, gsi, None)?;
-    let mut interrupt = Interrupt::new(Some(Box::new(irqfd)));
+    let mut interrupt = Interrupt::new(Box::new(irqfd));
     let acknowledged = vm.register_ioevent(
         &interrupt.acknowledge_by_doorbell()?,
         IoEventAddress::Mmio(REGISTERS + register::INTERRUPT_ACK),

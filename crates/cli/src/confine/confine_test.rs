@@ -235,7 +235,7 @@ fn a_disk_makes_no_call_that_is_not_allowed() {
         ..VirtioConfig::default()
     };
     let device = VirtioDevice::new(Disk::new(file, false).unwrap(), 1, config);
-    let (interrupt, backlog) = (Interrupt::default(), Backlog::default());
+    let (interrupt, backlog) = (Interrupt::none(), Backlog::default());
     let transport = VirtioMmio::new(device, &memory, interrupt, backlog).unwrap();
     let layout = SplitLayout::contiguous(0, 16);
     let (header, status) = (Buffer::new(0x2000, 16), Buffer::new(0x3000, 1));

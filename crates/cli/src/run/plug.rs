@@ -17,7 +17,7 @@ use vmbell_devices::virtio::{self, CONSOLE_QUEUES, ConsoleReady, Disk, Entropy, 
 use vmbell_devices::virtio::{Notify, VirtioConfig};
 use vmbell_report::units::plural;
 use vmbell_vfio::node::DeviceNode;
-use vmbell_vmm::{Pc, Transport};
+use vmbell_vmm::Pc;
 
 /// What plugging leaves to be done.
 #[derive(Default)]
@@ -62,11 +62,11 @@ pub(super) fn all(
             RunDevice::PciTestdev(config) => pc.add_testdev(*config)?,
             RunDevice::Virtio(device, ways) => {
                 let device = plugged.open(device, ways.config(notify), pc.memory(), output)?;
-                pc.add(device, Transport::Pci)?;
+                pc.add_virtio_pci(device)?;
             }
             RunDevice::VirtioMmio(device, ways) => {
                 let device = plugged.open(device, ways.config(notify), pc.memory(), output)?;
-                pc.add(device, Transport::Mmio)?;
+                pc.add_virtio_mmio(device)?;
             }
             RunDevice::VfioPci(device) => assign::pci(pc, device)?,
             RunDevice::VfioPlatform(device) => plugged.nodes.push(assign::platform(pc, device)?),

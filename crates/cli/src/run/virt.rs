@@ -50,7 +50,7 @@ pub(super) fn boot_on(
             RunDevice::ChrTestdev => virt.add_chr_testdev()?,
             RunDevice::Virtio(device, ways) | RunDevice::VirtioMmio(device, ways) => {
                 let config = ways.config(args.notify());
-                virt.add(plugged.open(device, config, virt.memory(), &output)?)?;
+                virt.add_virtio_mmio(plugged.open(device, config, virt.memory(), &output)?)?;
             }
             _ => bail!(
                 "only a PC has the devices pc-testdev, pci-testdev, vfio-pci and vfio-platform: an arm64 guest can have \

@@ -22,7 +22,7 @@ pub(super) const DATA: u64 = 0x1_0000;
 pub(super) fn driver_side(memory: &GuestMemoryMmap) -> DriverSide {
     DriverSide {
         memory: Arc::new(memory.clone()),
-        interrupts: Arc::new(Interrupt::default()),
+        interrupts: Arc::new(Interrupt::none()),
         trouble: Arc::default(),
     }
 }

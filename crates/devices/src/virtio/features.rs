@@ -4,7 +4,7 @@ use vmbell_virtqueue::Features;
 
 pub(super) const INDIRECT_DESC: u64 = 1 << 28;
 pub(super) const EVENT_IDX: u64 = 1 << 29;
-pub(super) const VERSION_1: u64 = 1 << 32;
+pub(super) const VERSION_1: u64 = Features::VERSION_1;
 pub(super) const RING_PACKED: u64 = 1 << 34;
 pub(super) const IN_ORDER: u64 = 1 << 35;
 pub(super) const NOTIFICATION_DATA: u64 = 1 << 38;

@@ -41,7 +41,7 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
-        Self::with(|_| Arc::new(Interrupt::default()))
+        Self::with(|_| Arc::new(Interrupt::none()))
     }
 
     fn with(interrupts: impl FnOnce(&Arc<Keeper>) -> Arc<dyn Interrupts>) -> Self {

@@ -103,7 +103,7 @@ fn round(watch: &'static Watch, random: &mut Random, flips: bool) {
     let device = VirtioMmio::new(
         VirtioDevice::new(Entropy, 1, VirtioConfig::default()),
         vm.memory(),
-        Interrupt::new(None),
+        Interrupt::none(),
         Backlog::default(),
     );
     let device = device.unwrap();

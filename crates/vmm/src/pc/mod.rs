@@ -40,7 +40,6 @@ use super::error::BoardError;
 pub use assigned::{AssignedEvent, OnEvent};
 pub use layout::VCPUS_MAX;
 pub use platform::PlatformPlace;
-pub use plug::Transport;
 
 /// CPUID.1:ECX, a hypervisor is present.
 const HYPERVISOR: u32 = 1 << 31;

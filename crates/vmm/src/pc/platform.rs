@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use vmbell::irq::Gsi;
-use vmbell_devices::virtio::mmio::Location;
+use vmbell_devices::virtio::mmio::{Location, register};
 use vmbell_hypervisor::{AssignedDevices, Error, Irqs};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
@@ -55,7 +55,7 @@ impl Taken {
     /// Addresses and a pin that a virtio device can take; if they are used up, the error says what is missing.
     fn next_virtio(&self) -> Result<Location, &'static str> {
         let address = FIRST_ADDRESS + self.bytes;
-        if END_ADDRESS - address < Location::LEN {
+        if END_ADDRESS - address < register::LEN {
             return Err("addresses");
         }
         let gsi = *FREE_PINS.get(self.pins).ok_or("pins")?;
@@ -64,7 +64,7 @@ impl Taken {
 
     /// Takes what is [next](Self::next_virtio) for a virtio device that is there.
     fn take_virtio(&mut self, location: Location) {
-        self.bytes += Location::LEN;
+        self.bytes += register::LEN;
         self.pins += 1;
         self.virtio.push(location);
     }

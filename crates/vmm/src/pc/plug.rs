@@ -17,15 +17,6 @@ use vmbell_devices::virtio::VirtioDevice;
 use vmbell_devices::virtio::pci::{GuestParts, VirtioPci};
 use vmbell_hypervisor::IoEvents;
 
-/// Where a PC has a virtio device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// The PCI bus, on which the guest finds the device.
-    Pci,
-    /// Registers in memory and an interrupt line, of which the DSDT tells the guest.
-    Mmio,
-}
-
 impl Pc {
     /// Adds a function to the PCI bus, in the next slot, and returns the slot's number.
     pub fn add_pci(&self, function: Arc<dyn PciFunction>) -> Result<usize, BoardError> {
@@ -54,16 +45,20 @@ impl Pc {
         self.machine.vm().memory()
     }
 
-    /// Adds a virtio device.
+    /// Adds a virtio device with registers in memory and an interrupt line, of which the DSDT tells the guest.
     ///
     /// # Errors
-    /// The process has no descriptors or threads for it, or the board no place: no slot of the PCI bus; or no addresses or pin
-    /// for MMIO registers, of which the micro model has none.
-    pub fn add(&self, device: VirtioDevice, on: Transport) -> Result<(), BoardError> {
+    /// The process has no descriptors or threads for it, or the board no addresses or pin. The micro model has none.
+    pub fn add_virtio_mmio(&self, device: VirtioDevice) -> Result<(), BoardError> {
+        self.at_next(device.name(), |place| place.plug(device))
+    }
+
+    /// Adds a virtio device to the PCI bus, on which the guest finds it.
+    ///
+    /// # Errors
+    /// The process has no descriptors or threads for it, or the bus no slot.
+    pub fn add_virtio_pci(&self, device: VirtioDevice) -> Result<(), BoardError> {
         let name = device.name();
-        if on == Transport::Mmio {
-            return self.at_next(name, |place| place.plug(device));
-        }
         let function = VirtioPci::new(device, self.guest_parts(name));
         let function = function.map_err(|source| BoardError::Virtio {
             device: name,

@@ -9,7 +9,7 @@ use vm_memory::GuestMemoryMmap;
 use vmbell::bus::BusRange;
 use vmbell_devices::ChrTestdev;
 use vmbell_devices::virtio::VirtioDevice;
-use vmbell_devices::virtio::mmio::Location;
+use vmbell_devices::virtio::mmio::{Location, register};
 
 use super::{BoardError, Virt};
 use crate::MachineError;
@@ -17,11 +17,11 @@ use crate::board_devices::MmioPlace;
 use crate::off::Off;
 
 impl Virt {
-    /// Adds a virtio device.
+    /// Adds a virtio device with registers in memory and an interrupt line, of which the device tree tells the guest.
     ///
     /// # Errors
     /// The board has no place for it, or the process no descriptors or threads.
-    pub fn add(&self, device: VirtioDevice) -> Result<(), BoardError> {
+    pub fn add_virtio_mmio(&self, device: VirtioDevice) -> Result<(), BoardError> {
         self.at_next(device.name(), |place| place.plug(device))
     }
 
@@ -33,7 +33,7 @@ impl Virt {
         let switch = Arc::clone(&self.switch);
         let device = ChrTestdev::new(self.memory(), move |code| switch.turn(Off::Done(code)));
         self.at_next("chr-testdev", |place| {
-            let range = BusRange::new(place.location.address, Location::LEN)?;
+            let range = BusRange::new(place.location.address, register::LEN)?;
             Ok(place.machine.mmio.insert(range, Arc::new(device))?)
         })
     }
@@ -75,7 +75,7 @@ const VIRTIO_GSI: u32 = 16;
 /// Where a virtio device is.
 pub(super) const fn virtio(index: u32) -> Location {
     Location {
-        address: VIRTIO + Location::LEN * index as u64,
+        address: VIRTIO + register::LEN * index as u64,
         gsi: VIRTIO_GSI + index,
     }
 }

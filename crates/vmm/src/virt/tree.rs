@@ -3,7 +3,7 @@
 
 use vm_fdt::{Error, FdtWriter};
 use vmbell::irq::Gic;
-use vmbell_devices::virtio::mmio::Location;
+use vmbell_devices::virtio::mmio::{Location, register};
 use vmbell_devices::{SERIAL_GSI, SERIAL_LEN};
 use vmbell_hypervisor::aarch64::{
     GICC, GICD, GICR, GICR_SIZE, IMAGE_RAM, ITS, MAINTENANCE, cpu_affinity,
@@ -164,7 +164,7 @@ fn device(fdt: &mut FdtWriter, index: u32) -> Result<(), Error> {
     let Location { address, gsi } = virtio(index);
     let node = fdt.begin_node(&format!("virtio@{address:x}"))?;
     fdt.property_string("compatible", "virtio,mmio")?;
-    fdt.property_array_u64("reg", &[address, Location::LEN])?;
+    fdt.property_array_u64("reg", &[address, register::LEN])?;
     fdt.property_array_u32("interrupts", &[SHARED, gsi, EDGE_RISING])?;
     fdt.property_null("dma-coherent")?;
     fdt.end_node(node)

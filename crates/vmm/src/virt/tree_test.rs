@@ -149,7 +149,7 @@ fn virtio_devices_have_registers_and_an_edge_each() {
         let expected = [0, 1].map(|index| {
             let Location { address, gsi } = virtio(index);
             let interrupt = vec![SHARED, gsi, EDGE_RISING];
-            (vec![(address, Location::LEN)], interrupt)
+            (vec![(address, register::LEN)], interrupt)
         });
         assert_eq!(devices, expected);
     });

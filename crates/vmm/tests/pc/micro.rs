@@ -2,7 +2,7 @@
 
 use vmbell_devices::virtio::{Entropy, VirtioConfig, VirtioDevice};
 use vmbell_hypervisor::{CpuFeatures, Hypervisor};
-use vmbell_vmm::{OnTripleFault, Pc, PcConfig, PcModel, Stop, Transport};
+use vmbell_vmm::{OnTripleFault, Pc, PcConfig, PcModel, Stop};
 
 use super::player::{Op, Play, Played};
 use testbed::chain;
@@ -124,7 +124,7 @@ fn window_to_the_bar_works_and_makes_each_read_an_exit<H: Hypervisor>(hypervisor
 fn devices_that_need_lines_are_refused<H: Hypervisor>(hypervisor: &H) {
     let pc = Pc::new(hypervisor, CONFIG, &Paper::default().output).unwrap();
     let virtio = VirtioDevice::new(Entropy, 1, VirtioConfig::default());
-    let virtio = pc.add(virtio, Transport::Mmio);
+    let virtio = pc.add_virtio_mmio(virtio);
     for (device, refused) in [("virtio-rng", virtio), ("pc-testdev", pc.add_pc_testdev())] {
         let text = chain(&refused.unwrap_err());
         let expected =

@@ -12,7 +12,7 @@ use vmbell_guest::{DONE_PORT, Program};
 use vmbell_hypervisor::Hypervisor;
 use vmbell_hypervisor::measure::ExitCounts;
 use vmbell_vfio::host::{Bus, Host};
-use vmbell_vmm::{Boot, Image, OnEvent, Pc, PcConfig, Stop, Transport};
+use vmbell_vmm::{Boot, Image, OnEvent, Pc, PcConfig, Stop};
 
 use kit::image::{Segment, elf, kernel};
 use testbed::paper::Paper;
@@ -178,7 +178,7 @@ impl Play {
             pc.add_testdev(*device).unwrap();
         }
         if let Some(config) = self.rng {
-            pc.add(VirtioDevice::new(Entropy, 1, config), Transport::Pci)
+            pc.add_virtio_pci(VirtioDevice::new(Entropy, 1, config))
                 .unwrap();
         }
         if let Some(name) = self.assigned {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use vmbell_devices::virtio::{Disk, Entropy, Notify, Raise, VirtioConfig, VirtioDevice};
 use vmbell_hypervisor::{CpuFeatures, Hypervisor};
-use vmbell_vmm::{Boot, Image, Pc, PcConfig, PcModel, Stop, Transport};
+use vmbell_vmm::{Boot, Image, Pc, PcConfig, PcModel, Stop};
 
 use std::time::Instant;
 
@@ -35,12 +35,12 @@ fn document_of<H: Hypervisor>(
         ..Boot::default()
     };
     let pc = Pc::new(hypervisor, config, &paper.output).unwrap();
-    pc.add(VirtioDevice::new(Entropy, 1, virtio), Transport::Pci)
+    pc.add_virtio_pci(VirtioDevice::new(Entropy, 1, virtio))
         .unwrap();
     let file = tempfile::tempfile().unwrap();
     file.set_len(1 << 20).unwrap();
     let disk = VirtioDevice::new(Disk::new(file, false).unwrap(), 1, virtio);
-    pc.add(disk, Transport::Pci).unwrap();
+    pc.add_virtio_pci(disk).unwrap();
     let begun = Instant::now();
     let end = pc.run(&image, &boot, move || begun.elapsed() > HANG);
     let output = paper.text();

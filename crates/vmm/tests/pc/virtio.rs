@@ -2,7 +2,7 @@
 
 use vmbell_devices::virtio::{Entropy, Notify, VirtioConfig, VirtioDevice};
 use vmbell_hypervisor::Hypervisor;
-use vmbell_vmm::{Pc, PcConfig, Stop, Transport};
+use vmbell_vmm::{Pc, PcConfig, Stop};
 
 use super::player::{Op, Play, Played};
 use testbed::chain;
@@ -65,7 +65,7 @@ fn device_that_could_not_be_made_takes_no_pin<H: Hypervisor>(hypervisor: &H) {
         notification_data: true,
         ..VirtioConfig::default()
     };
-    let plug = |config| pc.add(VirtioDevice::new(Entropy, 1, config), Transport::Mmio);
+    let plug = |config| pc.add_virtio_mmio(VirtioDevice::new(Entropy, 1, config));
     let error = chain(&plug(impossible).unwrap_err());
     assert!(error.contains("notification data needs PCI"), "{error}");
     for pin in 1..=9 {
@@ -81,11 +81,12 @@ fn full_bus_refuses_a_device_that_has_room_in_memory<H: Hypervisor>(hypervisor: 
         notify: Notify::Exit,
         ..VirtioConfig::default()
     };
-    let plug = |on| pc.add(VirtioDevice::new(Entropy, 1, config), on);
-    let error = std::iter::repeat_with(|| plug(Transport::Pci)).find_map(Result::err);
+    let device = || VirtioDevice::new(Entropy, 1, config);
+    let plugged = std::iter::repeat_with(|| pc.add_virtio_pci(device()));
+    let error = plugged.flat_map(Result::err).next();
     let error = chain(&error.unwrap());
     assert!(error.contains("virtio-rng"), "{error}");
-    plug(Transport::Mmio).unwrap();
+    pc.add_virtio_mmio(device()).unwrap();
 }
 
 testbed::on_kvm! {

@@ -69,7 +69,7 @@ fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
     let vm = configured(hypervisor, config);
     let (gsi, interrupts) = edge(&*vm);
     let irqfd = vm.register_irqfd(&event(), gsi, None).unwrap();
-    let mut interrupt = Interrupt::new(Some(Box::new(irqfd)));
+    let mut interrupt = Interrupt::new(Box::new(irqfd));
     let _acknowledged = doorbell.then(|| {
         let event = interrupt.acknowledge_by_doorbell().unwrap();
         let value = Datamatch::U32(Some(Interrupt::ACKNOWLEDGE));

@@ -33,7 +33,7 @@ impl Rig {
     ) -> Self {
         let vm = configured(hypervisor, VmConfig::default());
         let program = programs::virtqueue_polled();
-        Self::with(vm, program, handler, notify, Interrupt::default())
+        Self::with(vm, program, handler, notify, Interrupt::none())
     }
 
     pub fn with(

@@ -29,7 +29,7 @@ const USED_BUFFER: u32 = 1 << 0;
 const CONFIGURATION: u32 = 1 << 1;
 
 /// The device's interrupt, which any thread may raise.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Interrupt {
     reasons: Mutex<u32>,
     trigger: Option<Box<dyn IrqTrigger>>,
@@ -42,11 +42,20 @@ impl Interrupt {
     /// register.
     pub const ACKNOWLEDGE: u32 = USED_BUFFER;
 
-    /// An interrupt that signals `trigger`; without a trigger, only the register is set.
-    pub fn new(trigger: Option<Box<dyn IrqTrigger>>) -> Self {
+    /// An interrupt that signals `trigger`, such as an irqfd.
+    pub fn new(trigger: Box<dyn IrqTrigger>) -> Self {
         Self {
-            trigger,
-            ..Self::default()
+            trigger: Some(trigger),
+            ..Self::none()
+        }
+    }
+
+    /// No interrupt: only the register is set, for a driver that polls.
+    pub fn none() -> Self {
+        Self {
+            reasons: Mutex::new(0),
+            trigger: None,
+            acknowledged: None,
         }
     }
 

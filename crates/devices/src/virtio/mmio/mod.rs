@@ -20,10 +20,5 @@ pub struct Location {
     pub gsi: u32,
 }
 
-impl Location {
-    /// How many bytes of addresses a device has.
-    pub const LEN: u64 = 0x1000;
-}
-
 #[cfg(test)]
 mod tests;

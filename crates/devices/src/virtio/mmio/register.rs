@@ -42,8 +42,10 @@ pub const QUEUE_DEVICE: [u64; 2] = [0x0a0, 0x0a4];
 pub const SHM: std::ops::RangeInclusive<u64> = 0x0b0..=0x0bc;
 /// A number that changes when the device's configuration does.
 pub const CONFIG_GENERATION: u64 = 0x0fc;
-/// The end of the registers; the device's own configuration begins here.
+/// The end of the registers. From here to [`LEN`] is the device's own configuration.
 pub const CONFIG: u64 = 0x100;
+/// How many bytes of addresses a device takes, with its configuration.
+pub const LEN: u64 = 0x1000;
 
 /// The value of [`MAGIC_VALUE`].
 pub const MAGIC: u32 = 0x7472_6976;

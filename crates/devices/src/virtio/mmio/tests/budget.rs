@@ -61,7 +61,7 @@ impl Handler for Ahead {
 
 /// A live device of a driver that has offered its first chain.
 fn live(handler: impl Handler + 'static, notify: Notify) -> Device {
-    let device = Device::of(handler, notify, Interrupt::default());
+    let device = Device::of(handler, notify, Interrupt::none());
     device.negotiate(0);
     assert!(device.set_up(0, 8, &LAYOUT));
     device.go_live();

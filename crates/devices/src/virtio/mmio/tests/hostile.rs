@@ -141,7 +141,7 @@ fn a_device_that_panics_stops_as_one_that_fails() {
         (true, "the device panicked: features 0x100000000"),
     ] {
         let handler = Panics { at_features };
-        let device = Device::of(handler, Notify::Exit, Interrupt::default());
+        let device = Device::of(handler, Notify::Exit, Interrupt::none());
         device.negotiate(0);
         assert!(device.set_up(0, 8, &LAYOUT));
         device.go_live();

@@ -5,7 +5,7 @@ use super::*;
 
 /// An interrupt with the doorbell that acknowledges it.
 fn with_doorbell() -> (Interrupt, Arc<EventFd>) {
-    let mut interrupt = Interrupt::default();
+    let mut interrupt = Interrupt::none();
     let doorbell = interrupt.acknowledge_by_doorbell().unwrap();
     (interrupt, doorbell)
 }

@@ -104,7 +104,7 @@ fn an_answer_has_64_kib_at_most() {
 #[test]
 fn a_used_buffer_interrupts_until_it_is_acknowledged() {
     let trigger = EventFd::new(EFD_NONBLOCK).unwrap();
-    let interrupt = Interrupt::new(Some(Box::new(trigger.try_clone().unwrap())));
+    let interrupt = Interrupt::new(Box::new(trigger.try_clone().unwrap()));
     let device = Device::with(Notify::Exit, interrupt);
     with_driver(&device, |driver| {
         driver.send(&[Buffer::new(REQUEST, 1)], &[]);

@@ -41,7 +41,7 @@ pub struct Device {
 
 impl Device {
     pub fn new(notify: Notify) -> Self {
-        Self::with(notify, Interrupt::default())
+        Self::with(notify, Interrupt::none())
     }
 
     pub fn with(notify: Notify, interrupt: Interrupt) -> Self {

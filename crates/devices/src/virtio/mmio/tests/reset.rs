@@ -8,7 +8,7 @@ use crate::virtio::reset_test::{Driven, Field, LAYOUT, Puppet, on_transport};
 
 impl Driven for Device {
     fn new(puppet: Puppet) -> Self {
-        Self::of(puppet, Notify::Exit, Interrupt::default())
+        Self::of(puppet, Notify::Exit, Interrupt::none())
     }
 
     fn memory(&self) -> &GuestMemoryMmap {

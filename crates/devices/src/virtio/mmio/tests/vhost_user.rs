@@ -62,7 +62,7 @@ fn connect(
 fn plugged(memory: GuestMemoryMmap, disk: VhostUserBlk) -> Device {
     let device = VirtioDevice::with_worker(disk, VirtioConfig::default());
     let backlog = Backlog::default();
-    let transport = VirtioMmio::new(device, &memory, Interrupt::default(), backlog.clone());
+    let transport = VirtioMmio::new(device, &memory, Interrupt::none(), backlog.clone());
     let device = Device {
         memory,
         transport: transport.unwrap(),

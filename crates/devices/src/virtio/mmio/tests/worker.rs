@@ -38,7 +38,7 @@ fn wait(line: &Line, raised: u32) {
 pub fn set_up() -> (Device, Double, Line) {
     let (worker, line) = (Double::default(), Line::default());
     let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), RAM)]).unwrap();
-    let interrupt = Interrupt::new(Some(Box::new(line.clone())));
+    let interrupt = Interrupt::new(Box::new(line.clone()));
     let device = VirtioDevice::with_worker(worker.clone(), VirtioConfig::default());
     let backlog = Backlog::default();
     let transport = VirtioMmio::new(device, &memory, interrupt, backlog.clone());
