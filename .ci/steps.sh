@@ -58,7 +58,7 @@ inputs() {
     workflows) echo .github .ci ;;
     deny) echo '*Cargo.toml' '*Cargo.lock' deny.toml .cargo .ci rust-toolchain.toml ;;
     msrv) closure "${libraries[@]}" ;;
-    api) echo docs/api "$(closure xtask vmbell-vmm "${libraries[@]}")" ;;
+    api) echo docs/api "$(closure xtask "${libraries[@]}")" ;;
     loom) closure vmbell vmbell-virtqueue vmbell-core vmbell-devices ;;
     miri-irq) closure vmbell vmbell-usermode ;;
     miri-bus) closure vmbell ;;
@@ -94,7 +94,7 @@ closure() {
 }
 
 # What other projects depend on.
-libraries=(vmbell vmbell-virtqueue vmbell-hypervisor vmbell-usermode vmbell-guest vmbell-vfio vmbell-devices vmbell-check)
+libraries=(vmbell vmbell-core vmbell-virtqueue vmbell-hypervisor vmbell-usermode vmbell-guest vmbell-vfio vmbell-devices vmbell-vmm vmbell-check)
 
 # xtask as `build` made it.
 xtask() {
