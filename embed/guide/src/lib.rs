@@ -9,25 +9,12 @@ use vmbell_hypervisor::x86_64::DONE_PORT;
 use vmbell_hypervisor::{Hypervisor, Irqchip, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 use vmbell_usermode::Usermode;
 
-/// Whether the first argument is `kvm`.
-pub fn uses_kvm() -> bool {
-    std::env::args().nth(1).as_deref() == Some("kvm")
-}
-
-/// Opens KVM or, by default, the usermode backend, which needs no /dev/kvm.
-pub fn open() -> Result<Box<dyn Hypervisor>> {
-    if uses_kvm() {
-        Ok(Box::new(Kvm::open()?))
-    } else {
-        Ok(Box::new(Usermode))
-    }
-}
-
-/// Makes a guest with 16 MiB of RAM and interrupt controllers, whose vCPU will run `program`.
-pub fn create(
-    hypervisor: &dyn Hypervisor,
-    program: Program,
-) -> Result<(Arc<dyn Vm>, Box<dyn Vcpu>)> {
+/// Creates a guest with 16 MiB of RAM and interrupt controllers, whose vCPU will run `program`.
+pub fn create(program: Program) -> Result<(Arc<dyn Vm>, Box<dyn Vcpu>)> {
+    let hypervisor: Box<dyn Hypervisor> = match std::env::args().nth(1).as_deref() {
+        Some("kvm") => Box::new(Kvm::open()?),
+        _ => Box::new(Usermode),
+    };
     let vm = hypervisor.create_vm(&VmConfig {
         irqchip: Irqchip::Full,
         ..VmConfig::default()

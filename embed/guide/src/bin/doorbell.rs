@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use my_vmm::{create, open, run};
+use my_vmm::{create, run};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
 
@@ -10,7 +10,7 @@ vmbell_guest::guest_programs! {
 }
 
 fn main() -> Result<()> {
-    let (vm, mut vcpu) = create(&*open()?, guest())?;
+    let (vm, mut vcpu) = create(guest())?;
 
     // A four-byte write of 7 signals the eventfd. Dropping the returned value removes the doorbell.
     let event = Arc::new(EventFd::new(EFD_NONBLOCK)?);

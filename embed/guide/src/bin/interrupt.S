@@ -1,28 +1,7 @@
-    jmp 1f
-    .balign 16
-    # The interrupt handler, which begins at byte 16 (vmbell_guest::HANDLER).
-    pop rbx                 # the vector
-    xor eax, eax
-    xor edx, edx
-    mov ecx, 0x80b          # x2APIC EOI
-    wrmsr
-    jmp qword ptr [rip + 2f]
-2:
-    .quad {INTERRUPT_RETURN}
-
-1:
-    mov ecx, 0x1b           # IA32_APIC_BASE: enables x2APIC
-    rdmsr
-    or eax, 0xc00
-    wrmsr
-    mov ecx, 0x80f          # x2APIC SIVR: enables interrupts
-    mov eax, 0x1ff
-    xor edx, edx
-    wrmsr
     mov edi, 0xd0000000
     mov dword ptr [rdi], 7  # the doorbell
     sti
-    hlt                     # until the interrupt comes
+    hlt                     # until the interrupt
     mov eax, ebx
     out 0x10, eax           # prints the vector
     out {DONE_PORT}, eax

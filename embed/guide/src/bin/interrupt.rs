@@ -2,18 +2,18 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::Result;
-use my_vmm::{create, open, run};
+use my_vmm::{create, run};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
 use vmbell::irq::{Gsi, Msi, Route, Target};
 use vmbell_guest::{CODE, HANDLER};
 
 vmbell_guest::guest_programs! {
-    guest = "interrupt.S";
+    guest = "apic.S" "interrupt.S";
 }
 
 fn main() -> Result<()> {
-    let (vm, mut vcpu) = create(&*open()?, guest())?;
+    let (vm, mut vcpu) = create(guest())?;
     vcpu.set_interrupt_handler(CODE.0 + HANDLER)?;
 
     // Guest to host: any write of four bytes signals `rung`. A read of `rung` blocks until then.
