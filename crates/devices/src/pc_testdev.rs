@@ -4,6 +4,23 @@
 //! It has four parts, each a device on a bus: a [latch](TestLatch) of four bytes on ports, [interrupt
 //! lines](TestLines), a port that takes a [page](TestFlush) out of the guest's page tables on the host, and
 //! [memory](TestMemory) of which every access leaves the guest. All run on the thread of the vCPU that accesses them.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use vmbell::bus::{Bus, BusRange};
+//! use vmbell_devices::pc_testdev::{TEST_LATCH_LEN, TEST_LATCH_PORTS, TestLatch};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let ports = Bus::new();
+//! let [first, _] = TEST_LATCH_PORTS;
+//! ports.insert(BusRange::new(first, TEST_LATCH_LEN)?, Arc::new(TestLatch::default()))?;
+//! let mut vcpu = ports.reader();
+//! let mut byte = [0];
+//! assert!(vcpu.write(first, &[7]) && vcpu.read(first, &mut byte));
+//! assert_eq!(byte, [7]);
+//! # Ok(())
+//! # }
+//! ```
 
 use std::fmt;
 use std::sync::Arc;

@@ -2,6 +2,19 @@
 //!
 //! A [`Hypervisor`] makes a [`Vm`], and a [`Vm`] makes [`Vcpu`]s. Each vCPU runs on the thread that calls
 //! [`Vcpu::run`]. Where backends differ, the difference is a [`Capability`], which a caller asks for once.
+//!
+//! ```no_run
+//! use vmbell_hypervisor::kvm::Kvm;
+//! use vmbell_hypervisor::{EntryPoint, Error, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+//!
+//! /// The first exit of a guest whose code is at `pc`.
+//! fn first_exit(pc: u64) -> Result<VmExit, Error> {
+//!     let vm = Kvm::open()?.create_vm(&VmConfig::default())?;
+//!     let mut vcpu = vm.create_vcpu(0)?;
+//!     vcpu.set_entry_point(EntryPoint::Program { pc, sp: pc, arguments: [0; 2] })?;
+//!     vcpu.run(VmEntry::Resume)
+//! }
+//! ```
 
 mod capability;
 mod config;

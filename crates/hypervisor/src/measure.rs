@@ -3,6 +3,17 @@
 //!
 //! The code in which an event happens counts it: the kernel, or the usermode engine. All of this can be asked on any
 //! thread.
+//!
+//! ```
+//! use vmbell_hypervisor::{Error, Vcpu, Vm, VmEntry};
+//!
+//! /// How many exits reach the VMM until the guest leaves for the next time.
+//! fn exits(vm: &dyn Vm, vcpu: &mut dyn Vcpu) -> Result<u64, Error> {
+//!     let before = vm.measure().exit_counts().heavy;
+//!     vcpu.run(VmEntry::Resume)?;
+//!     Ok(vm.measure().exit_counts().heavy - before)
+//! }
+//! ```
 
 use std::collections::BTreeMap;
 use std::io;

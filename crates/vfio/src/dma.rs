@@ -1,4 +1,16 @@
 //! Guest memory for a device: every region of it at its guest-physical address, as long as a [`DmaMap`] exists.
+//!
+//! ```no_run
+//! use vmbell::memory::GuestMemoryMmap;
+//! use vmbell_vfio::PassthroughError;
+//! use vmbell_vfio::dma::DmaMap;
+//! use vmbell_vfio::kernel::Vfio;
+//!
+//! /// Lets the devices of a container reach all memory of a guest, until the returned value is dropped.
+//! fn map(vfio: &Vfio, memory: &GuestMemoryMmap) -> Result<DmaMap, PassthroughError> {
+//!     DmaMap::new(vfio.dma_space(), memory)
+//! }
+//! ```
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,17 @@
 //! Which addresses an IOMMU can map: the answer of VFIO_IOMMU_GET_INFO, checked. A pure function of its bytes.
+//!
+//! ```
+//! use vmbell_vfio::iova::Iova;
+//!
+//! let iova = Iova {
+//!     page: 4096,
+//!     windows: vec![0..=0xfedf_ffff, 0xfef0_0000..=u64::MAX],
+//!     free_entries: None,
+//! };
+//! assert!(iova.has(0x10_0000, 0x1000));
+//! // Messages of interrupts go there.
+//! assert!(!iova.has(0xfee0_0000, 0x1000));
+//! ```
 
 use std::fmt;
 use std::ops::RangeInclusive;

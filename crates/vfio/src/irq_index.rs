@@ -1,4 +1,15 @@
 //! Interrupt indexes of a device: the answer of VFIO_DEVICE_GET_IRQ_INFO, checked.
+//!
+//! ```
+//! use vmbell_vfio::irq_index::parse;
+//!
+//! # fn main() -> Result<(), vmbell_vfio::irq_index::IrqCountError> {
+//! // VFIO_IRQ_INFO_EVENTFD, VFIO_IRQ_INFO_MASKABLE and VFIO_IRQ_INFO_AUTOMASKED, as the INTx of a PCI device has them.
+//! let intx = parse(0, 0b111, 1)?;
+//! assert!(intx.eventfd && intx.maskable && intx.automasked);
+//! # Ok(())
+//! # }
+//! ```
 
 use vfio_bindings::bindings::vfio::{
     VFIO_IRQ_INFO_AUTOMASKED, VFIO_IRQ_INFO_EVENTFD, VFIO_IRQ_INFO_MASKABLE,

@@ -4,6 +4,27 @@
 //! Set-up does memory, interrupts and registers in this order, so that the guest never reaches a device whose interrupts
 //! have no receiver. Tear-down does interrupts, registers and memory, which the device loses when it is quiet. Both
 //! may run on any thread; a register that is not mapped is accessed by the thread of the vCPU.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use vmbell::irq::Gsi;
+//! use vmbell_vfio::PassthroughError;
+//! use vmbell_vfio::device::Device;
+//! use vmbell_vfio::dma::DmaSpace;
+//! use vmbell_vfio::placed::{Access, Guest, Handover, Place, Placed, Wire};
+//!
+//! /// Puts region 0 at an address of the guest, and connects interrupt index 0.
+//! fn put(
+//!     device: Arc<Device>,
+//!     space: Arc<dyn DmaSpace>,
+//!     guest: &Guest<'_>,
+//!     gsi: Gsi,
+//! ) -> Result<Placed, PassthroughError> {
+//!     let place = Place { region: 0, address: 0xd000_0000, access: Access::Mapped };
+//!     let wire = Wire { index: 0, gsi, handover: Handover::Irqfd };
+//!     Placed::new(device, space, guest, &[place], &[wire])
+//! }
+//! ```
 
 use std::fmt;
 use std::sync::atomic::AtomicBool;

@@ -1,4 +1,12 @@
 //! Regions of a device: the answer of VFIO_DEVICE_GET_REGION_INFO, checked. A pure function of its bytes.
+//!
+//! ```
+//! use vmbell_vfio::region::{REGION_INFO, RegionError, parse};
+//!
+//! // An answer that is too short.
+//! let error = parse(0, &[0; REGION_INFO - 1]).unwrap_err();
+//! assert!(matches!(error, RegionError::Short { .. }));
+//! ```
 
 use std::ops::Range;
 

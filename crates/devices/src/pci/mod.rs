@@ -4,6 +4,18 @@
 //! [`PciFunction`], assigns base addresses before the guest starts, as firmware would, and maps
 //! each BAR on the bus at the guest's address, during the configuration write that changes the address. All of it
 //! runs on the thread of the vCPU that accesses.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use vmbell_devices::pci::{HostBridge, PciError, PciRoot};
+//!
+//! /// Puts a host bridge on a bus that has no function yet.
+//! fn add_bridge(root: &PciRoot) -> Result<(), PciError> {
+//!     let slot = root.add(Arc::new(HostBridge))?;
+//!     assert_eq!(slot, 0);
+//!     Ok(())
+//! }
+//! ```
 
 mod bar;
 mod board;

@@ -4,6 +4,19 @@
 //! A guest selects a test by writing its number to offset 0 of BAR0 (memory) or BAR1 (ports), reads
 //! from the header what to write and where, writes it, and reads from the header how many of the writes reached
 //! the device. With a working doorbell none do. All of it runs on the thread of the vCPU that accesses.
+//!
+//! ```
+//! use std::io;
+//! use std::sync::Arc;
+//! use vmbell_devices::pci_testdev::{PciTestdev, PciTestdevConfig};
+//! use vmbell_hypervisor::IoEvents;
+//!
+//! /// A device whose doorbells are those of a guest.
+//! fn testdev(guest: Arc<dyn IoEvents>) -> io::Result<PciTestdev> {
+//!     let on_error = |error| eprintln!("pci-testdev: {error}");
+//!     PciTestdev::new(PciTestdevConfig::default(), guest, Box::new(on_error))
+//! }
+//! ```
 
 mod header;
 mod selection;

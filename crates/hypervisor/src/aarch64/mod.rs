@@ -10,6 +10,13 @@
 //!
 //! The hypercall page is called with the number in `x0` and the argument in `x1`; the result is
 //! in `x0`, and `x1` to `x3`, `x16` and `x17` are lost. There are no ports. `wfi` does not leave to the VMM: the kernel puts the vCPU to sleep until an interrupt comes.
+//!
+//! ```
+//! use vmbell_hypervisor::aarch64::cpu_affinity;
+//!
+//! // Aff0 has 16 values.
+//! assert_eq!(cpu_affinity(17), 1 << 8 | 1);
+//! ```
 
 use std::ops::Range;
 

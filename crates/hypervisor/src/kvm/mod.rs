@@ -14,6 +14,18 @@
 //! handler already. A thread that runs a vCPU must not block the signal.
 //!
 //! Code for one architecture is in a folder of its name, which is the module `arch`: `x86_64/`, `aarch64/`.
+//!
+//! ```no_run
+//! use vmbell_hypervisor::kvm::{Kvm, KvmError};
+//!
+//! match Kvm::open() {
+//!     Ok(_) => println!("this host has KVM"),
+//!     Err(error) => match error.of_backend() {
+//!         Some(KvmError::Missing { .. }) => println!("this host has no /dev/kvm"),
+//!         _ => println!("{error}"),
+//!     },
+//! }
+//! ```
 
 #[cfg_attr(target_arch = "x86_64", path = "x86_64/mod.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "aarch64/mod.rs")]

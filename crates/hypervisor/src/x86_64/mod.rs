@@ -6,6 +6,12 @@
 //! An interrupt handler finds the vector as one 64-bit word at `[rsp]`, above it the processor's ordinary 64-bit
 //! frame (`rip`, `cs`, `rflags`, `rsp`, `ss`), and IF clear. It drops the vector and returns by a jump to
 //! [`INTERRUPT_RETURN`] with `rsp` at the frame. `cli`, `sti` and `hlt` are ordinary instructions.
+//!
+//! ```
+//! use vmbell_hypervisor::x86_64::{PAGE_FAULT, exception};
+//!
+//! assert_eq!(exception(PAGE_FAULT), "#PF");
+//! ```
 
 /// The address that an interrupt handler jumps to at its end: the code there does what `iretq` does.
 pub const INTERRUPT_RETURN: u64 = vmbell_core::addresses::INTERRUPT_RETURN;

@@ -2,6 +2,21 @@
 //!
 //! The device is hostile, and so may be its driver: what it says is read once. Any thread may use a [`Device`]; when it
 //! is dropped, its interrupts are disabled and it is reset, which ends its DMA.
+//!
+//! ```
+//! use vmbell_vfio::PassthroughError;
+//! use vmbell_vfio::device::Device;
+//!
+//! /// The first four bytes of region 0, after a reset if the device has one.
+//! fn first_word(device: &Device) -> Result<[u8; 4], PassthroughError> {
+//!     if device.can_reset() {
+//!         device.reset()?;
+//!     }
+//!     let mut word = [0; 4];
+//!     device.read(0, 0, &mut word)?;
+//!     Ok(word)
+//! }
+//! ```
 
 mod command;
 mod file;

@@ -2,6 +2,18 @@
 //!
 //! There are two ways: a container with IOMMU groups, which every kernel with VFIO has, and an IOAS of an iommufd with
 //! a file for each device (Linux 6.6). Any thread may use them.
+//!
+//! ```no_run
+//! use std::path::Path;
+//! use vmbell_vfio::kernel::Vfio;
+//!
+//! # fn main() -> Result<(), vmbell_vfio::PassthroughError> {
+//! let sysfs = Path::new("/sys/bus/pci/devices/0000:00:03.0");
+//! let device = Vfio::open(sysfs)?.device(sysfs, None)?;
+//! println!("{} has {} regions", device.name(), device.regions().len());
+//! # Ok(())
+//! # }
+//! ```
 
 mod container;
 mod device_file;

@@ -3,6 +3,24 @@
 //! [`AssignedPci`] emulates the registers that say where the device is and how it interrupts: BARs, command, INTx, MSI
 //! and MSI-X. All other registers are the device's, and its BARs are mapped into the guest where they can be. It runs
 //! on the thread of the vCPU that accesses, on those of several vCPUs at a time; any thread may give the device back.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use vmbell_devices::pci::PciRoot;
+//! use vmbell_vfio::device::Device;
+//! use vmbell_vfio::pci::{AssignedPci, GuestParts};
+//!
+//! /// Puts a device of the host on the bus of a guest, with its registers mapped.
+//! fn add(
+//!     root: &PciRoot,
+//!     device: Arc<Device>,
+//!     guest: GuestParts,
+//! ) -> Result<(), Box<dyn std::error::Error>> {
+//!     let on_error = |error| eprintln!("{error}");
+//!     root.add(Arc::new(AssignedPci::new(device, guest, true, Box::new(on_error))?))?;
+//!     Ok(())
+//! }
+//! ```
 
 mod error;
 mod function;

@@ -101,6 +101,22 @@ impl Default for PcConfig {
 }
 
 /// A PC: a machine with the devices of a board.
+///
+/// ```no_run
+/// use std::path::Path;
+/// use vmbell_devices::Output;
+/// use vmbell_hypervisor::Capability;
+/// use vmbell_vmm::{Boot, Image, Pc, PcConfig, choose_backend};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let hypervisor = choose_backend(&[Capability::Kernels])?.hypervisor;
+/// let pc = Pc::new(&*hypervisor, PcConfig::default(), &Output::stdout()?)?;
+/// let boot = Boot { arguments: "console=ttyS0".to_owned(), ..Boot::default() };
+/// let stop = pc.run(&Image::open(Path::new("vmlinuz"))?, &boot, || false)?;
+/// println!("the guest has stopped: {stop}");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Pc {
     machine: Machine,

@@ -3,6 +3,27 @@
 //! [`VirtioMmio`] has the registers, a device of the bus that vCPU threads access. A thread that waits for an
 //! ioeventfd on [`QUEUE_NOTIFY`](register::QUEUE_NOTIFY), with the queue's index as its datamatch, may serve a
 //! queue.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use vmbell::bus::{Backlog, Bus, BusRange};
+//! use vmbell::memory::{GuestAddress, GuestMemoryMmap};
+//! use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
+//! use vmbell_devices::virtio::{Entropy, VirtioConfig, VirtioDevice};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 1 << 20)])?;
+//! let device = VirtioDevice::new(Entropy, 1, VirtioConfig::default());
+//! let device = VirtioMmio::new(device, &memory, Interrupt::none(), Backlog::default())?;
+//! let bus = Bus::new();
+//! bus.insert(BusRange::new(0xd000_0000, register::LEN)?, Arc::new(device))?;
+//!
+//! let mut magic = [0; 4];
+//! assert!(bus.reader().read(0xd000_0000 + register::MAGIC_VALUE, &mut magic));
+//! assert_eq!(&magic, b"virt");
+//! # Ok(())
+//! # }
+//! ```
 
 mod interrupt;
 pub mod register;

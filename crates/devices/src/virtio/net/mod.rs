@@ -2,6 +2,18 @@
 //! there to the driver, both directly from and to guest memory. The threads that serve the two queues run it.
 //!
 //! [`vhost`](super::vhost) has the same device, whose packets never come to this process.
+//!
+//! ```no_run
+//! use vmbell_devices::virtio::net::{Mac, Offloads, Tap};
+//! use vmbell_devices::virtio::{Net, VirtioConfig, VirtioDevice};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mac: Mac = "02:00:00:00:00:01".parse()?;
+//! let net = Net::new(Tap::open("tap0")?, mac, Offloads::default());
+//! let device = VirtioDevice::new(net, 2, VirtioConfig::default());
+//! # Ok(())
+//! # }
+//! ```
 
 mod mac;
 pub(super) mod offload;

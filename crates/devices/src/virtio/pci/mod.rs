@@ -6,6 +6,20 @@
 //! that a notification does not leave the kernel, and with [`Notify::Poll`] it also polls for a while; with [`Notify::Exit`] it comes
 //! to the vCPU's thread, which serves the queue itself. Each vector of MSI-X that the driver gives a message is an irqfd with a
 //! route, or is sent by a call ([`Raise`]).
+//!
+//! ```
+//! use std::sync::Arc;
+//! use vmbell_devices::pci::PciRoot;
+//! use vmbell_devices::virtio::pci::{GuestParts, VirtioPci};
+//! use vmbell_devices::virtio::{Entropy, VirtioConfig, VirtioDevice};
+//!
+//! /// Puts an entropy device on the bus of a guest.
+//! fn add(root: &PciRoot, guest: GuestParts) -> Result<(), Box<dyn std::error::Error>> {
+//!     let device = VirtioDevice::new(Entropy, 1, VirtioConfig::default());
+//!     root.add(Arc::new(VirtioPci::new(device, guest)?))?;
+//!     Ok(())
+//! }
+//! ```
 
 mod bells;
 mod common;

@@ -5,6 +5,19 @@
 //!
 //! A [`Worker`] is the part that differs between types of device: [`VhostNet`], [`VhostVsock`] and [`VhostUserBlk`]. The
 //! threads of vCPUs set it up when the driver is ready, and stop it at a reset.
+//!
+//! ```no_run
+//! use vmbell::memory::GuestMemoryMmap;
+//! use vmbell_devices::virtio::net::{Mac, Offloads, Tap};
+//! use vmbell_devices::virtio::vhost::VhostNet;
+//! use vmbell_devices::virtio::{VirtioConfig, VirtioDevice};
+//!
+//! /// A network device whose packets the kernel takes and gives.
+//! fn net(memory: &GuestMemoryMmap, mac: Mac) -> Result<VirtioDevice, Box<dyn std::error::Error>> {
+//!     let worker = VhostNet::open(memory, Tap::open("tap0")?, mac, Offloads::default())?;
+//!     Ok(VirtioDevice::with_worker(worker, VirtioConfig::default()))
+//! }
+//! ```
 
 mod error;
 mod net;
