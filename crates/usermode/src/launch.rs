@@ -8,10 +8,13 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use rustix::fs::SealFlags;
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::process::{Pid, Resource, getrlimit};
 use stub::layout::{boot_fd, exit_code};
 
 use super::mapping::{memory_file, seal};
@@ -35,12 +38,12 @@ pub struct BootFiles {
 
 struct Job {
     files: BootFiles,
-    answer: Sender<Result<libc::pid_t, Error>>,
+    answer: Sender<Result<Pid, Error>>,
 }
 
 /// Starts the stub with these files and returns its process number, which the caller must reap. A process that
 /// cannot execute the stub sends the error number through its socket, in four bytes.
-pub fn launch(files: BootFiles) -> Result<libc::pid_t, Error> {
+pub fn launch(files: BootFiles) -> Result<Pid, Error> {
     static LAUNCHER: Launcher = Launcher::new();
     let (answer, result) = channel();
     let gone = || Error::System {
@@ -97,21 +100,21 @@ fn stub_file() -> Result<File, Error> {
         .map_err(Error::system("write the stub"))?;
     seal(
         &file,
-        libc::F_SEAL_WRITE | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL,
+        SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL,
     )?;
     Ok(file)
 }
 
-fn start(files: BootFiles) -> Result<libc::pid_t, Error> {
-    let executable = above_boot_fds(stub_file()?.as_raw_fd())?;
-    let socket = above_boot_fds(files.socket.as_raw_fd())?;
+fn start(files: BootFiles) -> Result<Pid, Error> {
+    let executable = above_boot_fds(stub_file()?)?;
+    let socket = above_boot_fds(&files.socket)?;
     let mut copies = Vec::new();
-    let devices = (boot_fd::DEVICES..).zip(files.devices.iter().map(AsRawFd::as_raw_fd));
+    let devices = (boot_fd::DEVICES..).zip(files.devices.iter().map(AsFd::as_fd));
     for (place, file) in [
-        (boot_fd::READ_ONLY, files.read_only.as_raw_fd()),
-        (boot_fd::WRITABLE, files.writable.as_raw_fd()),
-        (boot_fd::RAM, files.ram.as_raw_fd()),
-        (boot_fd::SOCKET, files.socket.as_raw_fd()),
+        (boot_fd::READ_ONLY, files.read_only.as_fd()),
+        (boot_fd::WRITABLE, files.writable.as_fd()),
+        (boot_fd::RAM, files.ram.as_fd()),
+        (boot_fd::SOCKET, files.socket.as_fd()),
     ]
     .into_iter()
     .chain(devices)
@@ -128,20 +131,14 @@ fn start(files: BootFiles) -> Result<libc::pid_t, Error> {
     match unsafe { libc::fork() } {
         -1 => Err(Error::last("start the sandbox process")),
         0 => become_stub(executable.as_raw_fd(), &places, socket.as_raw_fd(), limit),
-        child => Ok(child),
+        child => Pid::from_raw(child).ok_or_else(|| Error::last("start the sandbox process")),
     }
 }
 
 /// A copy of `fd` whose number is above those of the boot descriptors, even if the monitor has no standard
 /// streams.
-fn above_boot_fds(fd: RawFd) -> Result<OwnedFd, Error> {
-    // SAFETY: the call takes no pointers, and the caller's `fd` is open.
-    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, boot_fd::END) };
-    if copy < 0 {
-        return Err(Error::last("duplicate a descriptor"));
-    }
-    // SAFETY: a new descriptor that nothing else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+fn above_boot_fds(fd: impl AsFd) -> Result<OwnedFd, Error> {
+    fcntl_dupfd_cloexec(fd, boot_fd::END).map_err(Error::system("duplicate a descriptor"))
 }
 
 /// Runs in the new process: moves the files to their numbers and executes the stub.
@@ -210,13 +207,8 @@ fn set_limit(resource: libc::__rlimit_resource_t, most: u64) -> bool {
 
 /// How many descriptors a sandbox may have: the hard limit of RLIMIT_NOFILE, but 2^20 at most.
 pub fn fd_limit() -> u64 {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: `limit` outlives the call, which fills it in.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    limit.rlim_max.min(1 << 20)
+    let hard = getrlimit(Resource::Nofile).maximum;
+    hard.unwrap_or(u64::MAX).min(1 << 20)
 }
 
 #[cfg(test)]

@@ -7,43 +7,33 @@ use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
 
 use vmbell_hypervisor::Error;
 
 /// Makes an executable memory file of `size` bytes, which can be sealed later.
 pub fn memory_file(name: &CStr, size: u64) -> Result<File, Error> {
-    const FLAGS: libc::c_uint = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    let create = |flags| {
-        // SAFETY: `name` is a C string that outlives the call.
-        unsafe { libc::memfd_create(name.as_ptr(), flags) }
+    const FLAGS: MemfdFlags = MemfdFlags::CLOEXEC.union(MemfdFlags::ALLOW_SEALING);
+    // MFD_EXEC (Linux 6.3) asks for it explicitly, since `vm.memfd_noexec` may make files non-executable by default.
+    let fd = match memfd_create(name, FLAGS | MemfdFlags::EXEC) {
+        Err(Errno::INVAL) => memfd_create(name, FLAGS),
+        created => created,
     };
-    // MFD_EXEC (Linux 6.3) asks for it explicitly, since `vm.memfd_noexec` may make files non-executable by
-    // default.
-    let mut fd = create(FLAGS | libc::MFD_EXEC);
-    if fd < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
-        fd = create(FLAGS);
-    }
-    if fd < 0 {
-        return Err(Error::last(
-            "create an executable memory file (memfd_create; see vm.memfd_noexec)",
-        ));
-    }
-    // SAFETY: a new descriptor that nothing else owns.
-    let file = unsafe { File::from_raw_fd(fd) };
+    let file = File::from(fd.map_err(Error::system(
+        "create an executable memory file (memfd_create; see vm.memfd_noexec)",
+    ))?);
     file.set_len(size)
         .map_err(Error::system("size a memory file"))?;
     Ok(file)
 }
 
 /// Adds seals to a memory file.
-pub fn seal(file: &File, seals: libc::c_int) -> Result<(), Error> {
-    // SAFETY: `file` is open; the call takes no pointers.
-    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } < 0 {
-        return Err(Error::last("seal a memory file"));
-    }
-    Ok(())
+pub fn seal(file: &File, seals: SealFlags) -> Result<(), Error> {
+    fcntl_add_seals(file, seals).map_err(Error::system("seal a memory file"))
 }
 
 /// A value of type `T` at an offset of a memory file, mapped for the monitor.

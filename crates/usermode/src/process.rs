@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::atomic::AtomicBool;
@@ -11,6 +11,11 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use rustix::io::retry_on_intr;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, pidfd_open, waitid,
+    waitpid,
+};
 use stub::layout::SharedState;
 
 use super::error::{UsermodeError, describe_exit_status};
@@ -23,7 +28,7 @@ use vmbell_hypervisor::Error;
 /// A started sandbox process, whose end the watcher thread waits for.
 #[derive(Debug)]
 pub struct Process {
-    pid: libc::pid_t,
+    pid: Pid,
     ended: Arc<OnceLock<ExitStatus>>,
     /// Whether the sandbox became ready. After that guest code may have run.
     started: AtomicBool,
@@ -37,7 +42,7 @@ pub struct Process {
 impl Process {
     /// Lets the watcher thread wait for the end of the child `pid`, which no other code may reap. At the end
     /// that thread hands every vCPU over to the monitor, so that no waiter sleeps on.
-    pub fn watch(pid: libc::pid_t, shared: &Arc<Mapping<SharedState>>) -> Result<Self, Error> {
+    pub fn watch(pid: Pid, shared: &Arc<Mapping<SharedState>>) -> Result<Self, Error> {
         let mut process = Self {
             pid,
             ended: Arc::default(),
@@ -46,16 +51,9 @@ impl Process {
             watched: None,
             stops: Mutex::default(),
         };
-        // SAFETY: no pointers; the process is our child and not reaped.
-        let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-        let pidfd = i32::try_from(pidfd).unwrap_or(-1);
-        if pidfd < 0 {
-            return Err(Error::last(
-                "watch the sandbox process (pidfd_open, Linux 5.3)",
-            ));
-        }
-        // SAFETY: a new descriptor that nothing else owns.
-        let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(Error::system(
+            "watch the sandbox process (pidfd_open, Linux 5.3)",
+        ))?;
         let (ended, shared) = (Arc::clone(&process.ended), Arc::clone(shared));
         let pidfd = Arc::new(pidfd);
         let theirs = Arc::clone(&pidfd);
@@ -131,7 +129,7 @@ impl Process {
     /// The CPU time that all threads of the process have used; 0 once the process is reaped.
     pub fn cpu_time(&self) -> Duration {
         // The kernel's own number of the clock of a process (`include/linux/posix-timers_types.h`, CPUCLOCK_SCHED).
-        let clock = (!self.pid << 3) | 2;
+        let clock = (!self.pid() << 3) | 2;
         let mut time = libc::timespec {
             tv_sec: 0,
             tv_nsec: 0,
@@ -145,54 +143,38 @@ impl Process {
     /// Whether all threads of the sandbox are stopped or have ended. The state is read with WNOWAIT, which does not
     /// consume the report, so the answer is the present state and not an earlier stop.
     pub fn is_stopped(&self) -> io::Result<bool> {
-        let pid = self.pid.cast_unsigned();
-        let states = libc::WSTOPPED | libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
-        loop {
-            // SAFETY: all-zero bytes are a valid siginfo_t, which waitid fills in.
-            let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-            // SAFETY: `info` outlives the call; the process is our child and not reaped.
-            if unsafe { libc::waitid(libc::P_PID, pid, &raw mut info, states) } >= 0 {
-                // SAFETY: waitid succeeded, so the fields of SIGCHLD are set; without a state to report the process
-                // number stays 0.
-                return Ok(unsafe { info.si_pid() } != 0);
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
+        let states = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | UNREAPED;
+        let states = states | WaitIdOptions::from_bits_retain(libc::__WALL.cast_unsigned());
+        let state = retry_on_intr(|| waitid(WaitId::Pid(self.pid), states))?;
+        Ok(state.is_some())
     }
 
     /// The process number, valid as long as `self` lives.
     pub fn pid(&self) -> libc::pid_t {
-        self.pid
+        self.pid.as_raw_pid()
+    }
+
+    /// Sends a signal to the process, which may have ended already.
+    pub(super) fn send(&self, signal: Signal) {
+        let _ = kill_process(self.pid, signal);
     }
 
     /// Kills the process. [`ending`](Self::ending) gives `reason`.
     pub fn kill_with_reason(&self, reason: &'static str) {
         let _ = self.kill_reason.set(reason);
-        self.kill();
-    }
-
-    fn kill(&self) {
-        // SAFETY: no pointers; the process is ours and not reaped. It may have ended already.
-        unsafe { libc::kill(self.pid, libc::SIGKILL) };
+        self.send(Signal::KILL);
     }
 
     fn reap(&self) {
-        loop {
-            // SAFETY: no pointers; the status is not asked for.
-            let result = unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), libc::__WALL) };
-            if result >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-                return;
-            }
-        }
+        let all = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
+        // The status is in `ended`, and there is no other error than that of a signal.
+        let _ = retry_on_intr(|| waitpid(Some(self.pid), all));
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.kill();
+        self.send(Signal::KILL);
         if let (Some(token), Ok(watcher)) = (self.watched, watcher()) {
             // A call that is still running owns what it needs, and nothing waits for it.
             let _ = watcher.remove(token);
@@ -213,32 +195,19 @@ fn watcher() -> io::Result<&'static EventLoop> {
     Ok(WATCHER.get_or_init(|| new))
 }
 
+/// Asks for a child's state without waiting and without reaping it.
+const UNREAPED: WaitIdOptions = WaitIdOptions::NOHANG.union(WaitIdOptions::NOWAIT);
+
 /// How a child has ended, without reaping it; `None` if it is still running.
 fn ended_with(pidfd: &OwnedFd) -> Option<ExitStatus> {
-    loop {
-        // SAFETY: all-zero bytes are a valid siginfo_t, which waitid fills in.
-        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-        let id = pidfd.as_raw_fd().cast_unsigned();
-        let options = libc::WEXITED | libc::WNOWAIT | libc::WNOHANG;
-        // SAFETY: `info` outlives the call; `pidfd` is open and names a child of this process.
-        let result = unsafe { libc::waitid(libc::P_PIDFD, id, &raw mut info, options) };
-        if result < 0 {
-            if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted {
-                continue;
-            }
-            return Some(ExitStatus::from_raw(libc::SIGKILL));
+    let options = WaitIdOptions::EXITED | UNREAPED;
+    let raw = match retry_on_intr(|| waitid(WaitId::PidFd(pidfd.as_fd()), options)) {
+        Ok(status) => {
+            let status = status?;
+            let code = status.exit_status().map(|code| (code & 0xff) << 8);
+            code.or(status.terminating_signal())
         }
-        // If no child has ended, waitid leaves the zeroes.
-        if info.si_signo == 0 {
-            return None;
-        }
-        // SAFETY: waitid succeeded, so the fields of SIGCHLD are set.
-        let status = unsafe { info.si_status() };
-        let raw = if info.si_code == libc::CLD_EXITED {
-            (status & 0xff) << 8
-        } else {
-            status & 0x7f
-        };
-        return Some(ExitStatus::from_raw(raw));
-    }
+        Err(_) => None,
+    };
+    Some(ExitStatus::from_raw(raw.unwrap_or(libc::SIGKILL)))
 }

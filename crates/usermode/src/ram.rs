@@ -3,6 +3,7 @@
 //! RAM is a file of the engine, or the file of the caller's memory. Device memory is mapped by the sandbox at its
 //! start: later nothing in the sandbox may map anything. The thread that creates the guest runs this.
 
+use rustix::fs::SealFlags;
 use stub::layout::{MAX_DEVICE_MAPPINGS, PATCH_BASE, PATCH_SIZE};
 use vm_memory::{
     FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, MmapRegion,
@@ -34,10 +35,7 @@ impl Ram {
 
     fn new(size: u64) -> Result<Self, Error> {
         let file = memory_file(c"vmbell-ram", size)?;
-        seal(
-            &file,
-            libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL,
-        )?;
+        seal(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let file = FileOffset::new(file, 0);
         let bytes = usize::try_from(size).unwrap_or(usize::MAX);
         let range = (GuestAddress(RAM_BASE), bytes, Some(file.clone()));

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
+use rustix::fs::SealFlags;
 use rustix::thread::Pid;
 use stub::layout::{Control, HYPERCALL_OFFSET, PATCH_OFFSET, PATCH_SIZE, SharedState};
 use vm_memory::{FileOffset, MmapRegion};
@@ -75,11 +76,11 @@ impl Sandbox {
         // sandbox.
         seal(
             &read_only,
-            libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL,
+            SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL,
         )?;
         seal(
             &writable,
-            libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL,
+            SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL,
         )?;
 
         let (ours, theirs) = UnixStream::pair().map_err(Error::system("make a socket pair"))?;

@@ -3,10 +3,11 @@
 //! A thread stops only on its way out of a system call, and the kernel reports the process as stopped when its
 //! last thread has stopped (Linux `kernel/signal.c`, `task_participate_group_stop`). Runs on the thread that removes a
 //! doorbell or an irqfd, or that runs a vCPU whose code is patched.
-#![allow(unsafe_code)]
 
 use std::io;
 use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
 
 use super::process::Process;
 use super::progress::ProgressBound;
@@ -40,14 +41,14 @@ impl Process {
         }
         let stopped = self.stop();
         let result = stopped.map(|()| act());
-        self.send(libc::SIGCONT);
+        self.send(Signal::CONT);
         result
     }
 
     fn stop(&self) -> io::Result<()> {
         let mut bound = ProgressBound::new(self, STOP_BUDGET);
         loop {
-            self.send(libc::SIGSTOP);
+            self.send(Signal::STOP);
             let again = Instant::now() + RESEND_INTERVAL;
             let mut backoff = Backoff::default();
             while Instant::now() < again {
@@ -58,10 +59,5 @@ impl Process {
             }
             bound.check()?;
         }
-    }
-
-    fn send(&self, signal: libc::c_int) {
-        // SAFETY: no pointers; the process is ours and not reaped. It may have ended already.
-        unsafe { libc::kill(self.pid(), signal) };
     }
 }
