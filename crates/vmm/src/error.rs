@@ -8,7 +8,8 @@ use vmbell_hypervisor::{Error, Fault};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::pci::AssignError;
 
-use crate::{ImageError, RamError};
+use crate::image::ImageError;
+use crate::ram::RamError;
 
 /// Why the machine could not run its guest.
 #[derive(Debug, thiserror::Error)]

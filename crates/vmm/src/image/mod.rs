@@ -25,7 +25,7 @@ use vmbell_hypervisor::EntryPoint;
 
 use self::contents::Parse;
 use self::linux::{Initrd, SetupHeader};
-use crate::MEMORY_MAX;
+use crate::ram::MEMORY_MAX;
 
 pub use self::boot_file::BootFile;
 pub use self::linux::Arm64Image;

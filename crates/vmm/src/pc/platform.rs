@@ -21,7 +21,8 @@ use vmbell_vfio::placed::{Access, Guest, Handover, Place, Placed, Wire};
 
 use super::{AssignedEvent, BoardError, OnEvent, Pc, PcModel};
 use crate::board_devices::MmioPlace;
-use crate::{MEMORY_MAX, MachineError};
+use crate::error::MachineError;
+use crate::ram::MEMORY_MAX;
 
 /// The addresses of registers: RAM ends below, and PCI begins above.
 const FIRST_ADDRESS: u64 = MEMORY_MAX;

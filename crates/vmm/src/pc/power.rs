@@ -6,7 +6,7 @@ use std::sync::Arc;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::BoardError;
-use crate::MachineError;
+use crate::error::MachineError;
 use crate::off::{Off, Switch};
 use vmbell::irq::Gsi;
 use vmbell_devices::{Pm1, RTC_GSI, Rtc, SCI_GSI, Sleep, WAKING_VECTOR};

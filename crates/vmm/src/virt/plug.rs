@@ -12,8 +12,8 @@ use vmbell_devices::virtio::VirtioDevice;
 use vmbell_devices::virtio::mmio::{Location, register};
 
 use super::{BoardError, Virt};
-use crate::MachineError;
 use crate::board_devices::MmioPlace;
+use crate::error::MachineError;
 use crate::off::Off;
 
 impl Virt {
