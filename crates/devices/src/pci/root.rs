@@ -95,7 +95,7 @@ impl PciRoot {
 
     /// Adds a function in the next slot, with addresses assigned and decoding enabled, and returns the slot's number.
     pub fn add(&self, function: Arc<dyn PciFunction>) -> Result<usize, PciError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let PciRootState { board, slots, .. } = &mut *state;
         if slots.len() >= SLOTS {
             return Err(PciError::NoSlot {
@@ -133,7 +133,7 @@ impl PciRoot {
         &self,
         withdraw: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Option<DeviceMemory>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let still = |slot: &&Option<Slot>| slot.as_ref().is_some_and(Slot::is_still);
         let count = state.slots.iter().take_while(still).count();
         if count == 0 {
@@ -149,7 +149,7 @@ impl PciRoot {
     /// Removes the function in a slot while the guest runs, as if it were pulled out: its BARs are unmapped,
     /// and its configuration space reads as ones. Returns whether there was one. Any thread may call it.
     pub fn remove(&self, slot: usize) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let PciRootState { board, slots, .. } = &mut *state;
         let Some(mut removed) = slots.get_mut(slot).and_then(Option::take) else {
             return false;
@@ -167,12 +167,12 @@ impl PciRoot {
     /// where it is not mapped; it is called for the first such conflict of each BAR, on the vCPU's thread. The bus
     /// is locked during the call. The last function that was set is called.
     pub fn on_conflict(&self, report: impl Fn(PciError) + Send + Sync + 'static) {
-        self.lock().on_conflict = Some(Box::new(report));
+        self.state.lock().on_conflict = Some(Box::new(report));
     }
 
     /// The same for the PCI function in one slot, if there is one: its conflicts go to `report` alone.
     pub fn on_conflict_of(&self, slot: usize, report: impl Fn(PciError) + Send + Sync + 'static) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.slots.get(slot).is_some_and(Option::is_some) {
             state.on_conflict_of.insert(slot, Box::new(report));
         }
@@ -181,7 +181,7 @@ impl PciRoot {
     /// Gives the machine a reset control register at port 0xcf9: a write of bit 2 calls `reset`, on the vCPU's thread. Without
     /// one the port is not there.
     pub fn add_reset_control(&self, reset: impl Fn() + Send + Sync + 'static) {
-        self.lock().reset_control = Some(ResetControl {
+        self.state.lock().reset_control = Some(ResetControl {
             value: 0,
             reset: Arc::new(reset),
         });
@@ -189,7 +189,7 @@ impl PciRoot {
 
     /// Resets every function: restores the registers that the guest found, deselects tests and removes doorbells.
     pub fn reset(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.address = 0;
         if let Some(control) = &mut state.reset_control {
             control.value = 0;
@@ -201,12 +201,12 @@ impl PciRoot {
 
     /// Reads registers of the function in a slot. An empty slot reads as ones.
     pub(super) fn read_config(&self, place: ConfigPlace, data: &mut [u8]) {
-        self.lock().read(place, data);
+        self.state.lock().read(place, data);
     }
 
     /// Writes registers of the function in a slot, if there is one, and moves its BARs.
     pub(super) fn write_config(&self, place: ConfigPlace, data: &[u8]) {
-        self.write_to(&mut self.lock(), place, data);
+        self.write_to(&mut self.state.lock(), place, data);
     }
 
     fn write_to(&self, state: &mut PciRootState, place: ConfigPlace, data: &[u8]) {
@@ -216,10 +216,6 @@ impl PciRoot {
         slot.write(place.register, data);
         self.remap_bars(state, |_| {});
         state.copy(place, data.len());
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, PciRootState> {
-        self.state.lock()
     }
 
     /// Maps the BARs where their registers say. All BARs that move are removed before any is added, so that two
@@ -330,7 +326,7 @@ impl PciRootState {
 impl BusDevice for PciRoot {
     fn read(&self, offset: u64, data: &mut [u8]) {
         data.fill(0xff);
-        let state = self.lock();
+        let state = self.state.lock();
         if offset >= DATA {
             if let Some(place) = state.target(offset) {
                 state.read(place, data);
@@ -345,7 +341,7 @@ impl BusDevice for PciRoot {
     }
 
     fn write(&self, offset: u64, data: &[u8]) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if offset >= DATA {
             if let Some(place) = state.target(offset) {
                 self.write_to(&mut state, place, data);
@@ -368,7 +364,7 @@ impl BusDevice for PciRoot {
 
 impl fmt::Debug for PciRoot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&self.lock().slots).finish()
+        f.debug_list().entries(&self.state.lock().slots).finish()
     }
 }
 

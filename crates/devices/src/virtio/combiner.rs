@@ -6,16 +6,8 @@
 //!
 //! The models of `combiner_test.rs` run this file under loom.
 
-use std::sync::{PoisonError, TryLockError};
-
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-#[cfg(loom)]
-use loom::sync::{Mutex, MutexGuard};
-#[cfg(not(loom))]
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-#[cfg(not(loom))]
-use std::sync::{Mutex, MutexGuard};
+use vmbell::sync::Mutex;
+use vmbell::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A ring `R`, if it is started, and the completions `C` that wait for it.
 pub(super) struct Combiner<R, C> {
@@ -43,13 +35,13 @@ impl<R, C> Combiner<R, C> {
     }
 
     pub(super) fn start(&self, ring: R) {
-        *self.lock() = Some(ring);
+        *self.ring.lock() = Some(ring);
     }
 
     /// Stops the ring: after the return, no thread has it. What waits for it is forgotten.
     pub(super) fn stop(&self) {
         self.leave.store(true, Ordering::Relaxed);
-        *self.lock() = None;
+        *self.ring.lock() = None;
         self.leave.store(false, Ordering::Relaxed);
         // Dropped without a lock: it may own anything.
         drop(self.take_late());
@@ -71,7 +63,7 @@ impl<R, C> Combiner<R, C> {
         }
         let mut served = T::default();
         if !self.leaves() {
-            served = serve(&mut self.lock());
+            served = serve(&mut self.ring.lock());
         }
         if self.may_be_late() {
             self.flush(give_back);
@@ -93,7 +85,7 @@ impl<R, C> Combiner<R, C> {
 
     /// Completes something: calls `give_back` with it, unless another thread has the ring and will do that.
     pub(super) fn complete(&self, completion: C, give_back: impl FnMut(&mut Option<R>, Vec<C>)) {
-        self.late().push(completion);
+        self.late.lock().push(completion);
         self.flush(give_back);
     }
 
@@ -105,31 +97,20 @@ impl<R, C> Combiner<R, C> {
 
     /// Takes what was completed while the caller had the ring.
     pub(super) fn take_late(&self) -> Vec<C> {
-        std::mem::take(&mut *self.late())
+        std::mem::take(&mut *self.late.lock())
     }
 
     /// Gives back what is on the list. Each thread that has had the ring calls this: one that has put something on the list since
     /// then may have found the ring taken.
     #[inline(never)]
     fn flush(&self, mut give_back: impl FnMut(&mut Option<R>, Vec<C>)) {
-        while !self.late().is_empty() {
-            let mut ring = match self.ring.try_lock() {
-                Ok(ring) => ring,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => return,
+        while !self.late.lock().is_empty() {
+            let Some(mut ring) = self.ring.try_lock() else {
+                return;
             };
             let late = self.take_late();
             give_back(&mut ring, late);
         }
-    }
-
-    #[inline]
-    fn lock(&self) -> MutexGuard<'_, Option<R>> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn late(&self) -> MutexGuard<'_, Vec<C>> {
-        self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

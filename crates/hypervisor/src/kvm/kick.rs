@@ -7,9 +7,9 @@
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32};
+use std::sync::{Arc, LazyLock};
 
 use super::super::{Error, Kick};
 use super::error::KvmError;
@@ -88,7 +88,7 @@ extern "C" fn nothing(_: libc::c_int) {}
 /// Installs a handler that does nothing, unless it is there already: the signal only has to interrupt a system call.
 fn install_handler(signal: libc::c_int) -> Result<(), Error> {
     // From the look at the old handler to the new one, so that two vCPUs that are made at once do not both install it.
-    static TURN: Mutex<()> = Mutex::new(());
+    static TURN: LazyLock<Mutex<()>> = LazyLock::new(Mutex::default);
     let failed = || Error::last("install the handler of the signal that kicks vcpus");
     let ours = nothing as *const () as usize;
     let _turn = TURN.lock();

@@ -7,7 +7,7 @@ use std::{any::Any, fmt, time::Duration};
 use super::{
     barrier::Barrier,
     reader::{IDLE, Reader, Slot},
-    sync::{Arc, AtomicU64, Mutex, Ordering, lock, thread},
+    sync::{Arc, AtomicU64, Mutex, Ordering, thread},
 };
 
 const FIRST_EPOCH: u64 = IDLE + 1;
@@ -55,7 +55,7 @@ impl Domain {
     /// A new reader for one thread.
     pub fn reader(&self) -> Reader {
         let slot = Arc::new(Slot::new());
-        lock(&self.shared.slots).push(Arc::clone(&slot));
+        self.shared.slots.lock().push(Arc::clone(&slot));
         Reader::new(self.clone(), slot)
     }
 
@@ -92,12 +92,12 @@ impl Domain {
     /// It neither waits nor drops anything, so it may be called from inside a section and under locks.
     pub fn retire(&self, garbage: impl Any + Send) {
         let epoch = self.advance();
-        lock(&self.shared.retired).push((epoch, Box::new(garbage)));
+        self.shared.retired.lock().push((epoch, Box::new(garbage)));
     }
 
     /// Drops the retired objects that no reader can hold any more; returns how many still wait.
     pub fn reclaim(&self) -> usize {
-        if lock(&self.shared.retired).is_empty() {
+        if self.shared.retired.lock().is_empty() {
             return 0;
         }
         self.free(self.oldest())
@@ -106,7 +106,7 @@ impl Domain {
     /// Drops the objects that were retired up to this epoch, all of whose readers are gone.
     fn free(&self, oldest: u64) -> usize {
         let (free, left) = {
-            let mut retired = lock(&self.shared.retired);
+            let mut retired = self.shared.retired.lock();
             let free: Vec<_> = retired
                 .extract_if(.., |(epoch, _)| *epoch <= oldest)
                 .collect();
@@ -132,7 +132,10 @@ impl Domain {
     }
 
     pub(super) fn leave(&self, slot: &Arc<Slot>) {
-        lock(&self.shared.slots).retain(|other| !Arc::ptr_eq(other, slot));
+        self.shared
+            .slots
+            .lock()
+            .retain(|other| !Arc::ptr_eq(other, slot));
     }
 
     /// Starts a new epoch. A reader that notes it holds nothing that was unlinked before.
@@ -155,7 +158,7 @@ impl Domain {
     }
 
     fn oldest_noted(&self, now: u64) -> u64 {
-        let slots = lock(&self.shared.slots);
+        let slots = self.shared.slots.lock();
         let noted = slots.iter().map(|slot| slot.noted());
         noted.filter(|&epoch| epoch != IDLE).fold(now, u64::min)
     }

@@ -78,9 +78,9 @@ fn reader_that_goes_leaves_nothing_to_look_at() {
     for _ in 0..3 {
         drop(domain.reader());
     }
-    assert_eq!(lock(&domain.shared.slots).len(), 1);
+    assert_eq!(domain.shared.slots.lock().len(), 1);
     drop(kept);
-    assert_eq!(lock(&domain.shared.slots).len(), 0);
+    assert_eq!(domain.shared.slots.lock().len(), 0);
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! Threads and atomics, by one name for ordinary builds and for the model checker.
 
+pub(super) use crate::sync::Mutex;
+
 #[cfg(not(loom))]
 pub(super) use std::{
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc,
         atomic::{AtomicPtr, AtomicU64, Ordering, fence},
     },
     thread,
@@ -12,16 +14,8 @@ pub(super) use std::{
 #[cfg(loom)]
 pub(super) use loom::{
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc,
         atomic::{AtomicPtr, AtomicU64, Ordering, fence},
     },
     thread,
 };
-
-/// Locks a mutex even if a thread panicked while it held the lock: the value is valid, since every change under
-/// the locks of this module is complete at each step.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-}

@@ -4,13 +4,9 @@
 //! callback is removed meanwhile, it has no entry any more: the thread drops it, and then wakes the threads that wait.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 use std::time::Duration;
 
-#[cfg(loom)]
-use loom::sync::{Condvar, Mutex, MutexGuard};
-#[cfg(not(loom))]
-use std::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex};
 
 /// Returns whether it has more to do.
 pub(super) type Callback = Box<dyn FnMut() -> bool + Send>;
@@ -61,7 +57,7 @@ impl<D> Callbacks<D> {
         callback: Callback,
         register: impl FnOnce(&D, u64) -> Result<(), E>,
     ) -> Result<u64, E> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let number = state.last + 1;
         register(&descriptor, number)?;
         state.last = number;
@@ -77,7 +73,7 @@ impl<D> Callbacks<D> {
     /// Calls a callback, unless it has been removed. Returns whether it has more to do. For one thread.
     pub(super) fn call(&self, number: u64) -> bool {
         let (call, mut callback) = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let Some(callback) = state
                 .entries
                 .get_mut(&number)
@@ -89,7 +85,7 @@ impl<D> Callbacks<D> {
             (Call(self), callback)
         };
         let more = callback();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(entry) = state.entries.get_mut(&number) {
             entry.callback = Some(callback);
             // Under the same lock, so that a removal finds both or neither. None waits: the entry is still here.
@@ -108,7 +104,7 @@ impl<D> Callbacks<D> {
     /// that is under way continues.
     pub(super) fn remove(&self, number: u64, unregister: impl FnOnce(&D)) {
         let removed = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let removed = state.entries.remove(&number);
             // Under the lock: the descriptor's number may not belong to another file yet.
             if let Some(entry) = &removed {
@@ -124,32 +120,17 @@ impl<D> Callbacks<D> {
     /// Returns false if that takes longer than `limit`. Not for the thread that calls.
     pub(super) fn await_return(&self, number: u64, limit: Duration) -> bool {
         let is_running = |state: &mut State<D>| state.running == Some(number);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.waiting += 1;
-        #[cfg(not(loom))]
-        {
-            let waited = self.returned.wait_timeout_while(state, limit, is_running);
-            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        }
-        // The model has no time.
-        #[cfg(loom)]
-        while is_running(&mut state) {
-            let _ = limit;
-            let waited = self.returned.wait(state);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
-        }
+        state = self.returned.wait_timeout_while(state, limit, is_running);
         state.waiting -= 1;
         !is_running(&mut state)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<D>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<D> Drop for Call<'_, D> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         state.running = None;
         if state.waiting > 0 {
             self.0.returned.notify_all();

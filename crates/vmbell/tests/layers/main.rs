@@ -26,8 +26,8 @@ const MODULES: &[(&str, &str, Layers)] = &[
         "vmbell",
         "",
         &[
-            &["memory", "quiesce", "sync"],
-            &["eventfd", "thread"],
+            &["memory", "sync"],
+            &["eventfd", "quiesce", "thread"],
             &["bus", "doorbell", "irq"],
         ],
     ),

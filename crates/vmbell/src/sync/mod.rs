@@ -1,21 +1,36 @@
 //! Locks that a panic does not poison: what they guard is whole between any two statements, so another thread goes on with it, and
 //! whoever must stop after a panic (a queue, a VM) has a guard of its own that says so.
+//!
+//! `--cfg loom` makes them loom's, and [`atomic`] too, so that a model runs the code that devices run; a `Condvar` has no time
+//! there.
 
 use std::fmt;
 use std::sync::PoisonError;
 use std::sync::TryLockError::{Poisoned, WouldBlock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-pub use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+#[cfg(loom)]
+use loom::sync as base;
+#[cfg(not(loom))]
+use std::sync as base;
+
+pub use base::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, atomic};
 
 /// [`std::sync::Mutex`] without poison.
 #[derive(Default)]
-pub struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
+pub struct Mutex<T: ?Sized>(base::Mutex<T>);
 
 impl<T> Mutex<T> {
     /// A lock that nobody holds.
+    #[cfg(not(loom))]
     pub const fn new(value: T) -> Self {
-        Self(std::sync::Mutex::new(value))
+        Self(base::Mutex::new(value))
+    }
+
+    /// A lock that nobody holds.
+    #[cfg(loom)]
+    pub fn new(value: T) -> Self {
+        Self(base::Mutex::new(value))
     }
 
     /// The value.
@@ -53,16 +68,21 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 
 /// [`std::sync::RwLock`] without poison.
 #[derive(Default)]
-pub struct RwLock<T: ?Sized>(std::sync::RwLock<T>);
+pub struct RwLock<T>(base::RwLock<T>);
 
 impl<T> RwLock<T> {
     /// A lock that nobody holds.
+    #[cfg(not(loom))]
     pub const fn new(value: T) -> Self {
-        Self(std::sync::RwLock::new(value))
+        Self(base::RwLock::new(value))
     }
-}
 
-impl<T: ?Sized> RwLock<T> {
+    /// A lock that nobody holds.
+    #[cfg(loom)]
+    pub fn new(value: T) -> Self {
+        Self(base::RwLock::new(value))
+    }
+
     /// Waits until nobody writes, and reads.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
@@ -83,7 +103,7 @@ impl<T: ?Sized> RwLock<T> {
     }
 }
 
-impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
+impl<T: fmt::Debug> fmt::Debug for RwLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -91,12 +111,19 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
 
 /// [`std::sync::Condvar`] without poison.
 #[derive(Debug, Default)]
-pub struct Condvar(std::sync::Condvar);
+pub struct Condvar(base::Condvar);
 
 impl Condvar {
     /// A condition for which nobody waits.
+    #[cfg(not(loom))]
     pub const fn new() -> Self {
-        Self(std::sync::Condvar::new())
+        Self(base::Condvar::new())
+    }
+
+    /// A condition for which nobody waits.
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Lets one thread go on that waits.
@@ -117,12 +144,13 @@ impl Condvar {
     /// The same until the condition is false.
     pub fn wait_while<'a, T>(
         &self,
-        guard: MutexGuard<'a, T>,
-        condition: impl FnMut(&mut T) -> bool,
+        mut guard: MutexGuard<'a, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
     ) -> MutexGuard<'a, T> {
-        self.0
-            .wait_while(guard, condition)
-            .unwrap_or_else(PoisonError::into_inner)
+        while condition(&mut guard) {
+            guard = self.wait(guard);
+        }
+        guard
     }
 
     /// As [`wait`](Self::wait), for at most this time.
@@ -138,15 +166,22 @@ impl Condvar {
     /// As [`wait_while`](Self::wait_while), for at most this time: the condition may still be true.
     pub fn wait_timeout_while<'a, T>(
         &self,
-        guard: MutexGuard<'a, T>,
+        mut guard: MutexGuard<'a, T>,
         limit: Duration,
-        condition: impl FnMut(&mut T) -> bool,
+        mut condition: impl FnMut(&mut T) -> bool,
     ) -> MutexGuard<'a, T> {
-        let waited = self.0.wait_timeout_while(guard, limit, condition);
-        waited.unwrap_or_else(PoisonError::into_inner).0
+        let begun = Instant::now();
+        while condition(&mut guard) {
+            let left = limit.saturating_sub(begun.elapsed());
+            if left.is_zero() && !cfg!(loom) {
+                break;
+            }
+            guard = self.wait_timeout(guard, left);
+        }
+        guard
     }
 }
 
 #[cfg(test)]
-#[path = "sync_test.rs"]
-mod tests;
+#[cfg(not(loom))]
+mod test;
