@@ -41,6 +41,7 @@ pub struct Explorer {
     patience: u64,
     process: u64,
     simplify: bool,
+    guarded_data: bool,
 }
 
 impl Default for Explorer {
@@ -73,6 +74,7 @@ impl Explorer {
             patience: 60,
             process: 4 << 30,
             simplify: true,
+            guarded_data: false,
         }
     }
 
@@ -108,6 +110,17 @@ impl Explorer {
     #[must_use]
     pub fn pages(mut self, pages: usize) -> Explorer {
         self.pages = pages;
+        self
+    }
+
+    /// Lets tasks share memory that is not explored, if their accesses to it are ordered by explored ones: what a lock guards, with
+    /// the lock's word in the shared memory. Tasks then run in that order when an execution is repeated, which takes longer.
+    ///
+    /// A task that loads what its compare-exchange has just found changed counts as one that waits for a lock, and has to repeat
+    /// both until it has it.
+    #[must_use]
+    pub fn with_guarded_data(mut self) -> Explorer {
+        self.guarded_data = true;
         self
     }
 
@@ -236,6 +249,7 @@ impl Explorer {
     ) -> Result<(Verdict, Vec<Vec<usize>>), Error> {
         let mut search = Search::new(model, self.map()?, self.limits);
         search.without = without;
+        search.in_order = self.guarded_data;
         let checks = Rc::new(RefCell::new(Vec::new()));
         let mut scenario = |search: &Search| {
             let scenario = Scenario::new(&search.mapping, set_up)?;

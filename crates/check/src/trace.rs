@@ -132,9 +132,13 @@ impl Story {
             let end = match &task.state {
                 State::Done => "has returned".to_string(),
                 State::Failed(how) => how.clone(),
-                State::Ready | State::Impossible => "was stopped".to_string(),
+                State::Ready | State::Behind | State::Impossible => "was stopped".to_string(),
                 State::Waits { offset, mask } => {
                     format!("sleeps; it waits for {}", awaited(search, *offset, *mask))
+                }
+                State::Locked(read) => {
+                    let lock = graph.event(*read).span.offset;
+                    format!("waits for the lock {}", search.names.place(lock.into()))
                 }
                 State::Spins(reads) => {
                     let read = reads

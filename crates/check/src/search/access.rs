@@ -6,7 +6,7 @@ use std::mem;
 
 use super::{Access, Search, State, Stop, Wrong};
 use crate::error::Error;
-use crate::graph::{Compare, Event, Id, Kind, Order, Span, WIDTH};
+use crate::graph::{Compare, Event, INIT, Id, Kind, Order, Span, WIDTH};
 use crate::guard;
 use crate::model::SC_EVENTS;
 use crate::watchdog;
@@ -78,6 +78,7 @@ impl Search {
         {
             return Ok(());
         }
+        self.turn()?;
         if self.replayed(Kind::Fence, None, None)?.is_some() {
             return Ok(());
         }
@@ -93,6 +94,7 @@ impl Search {
         if self.ending {
             return Err(Stop::Ended);
         }
+        self.turn()?;
         if let Some(value) = self.replayed(Kind::Choice(options), None, None)? {
             return Ok(value);
         }
@@ -161,10 +163,48 @@ impl Search {
             let size = usize::from(access.size);
             self.mapping
                 .read(usize::from(access.offset), &mut bytes[..size]);
-            // Placing a write that is no read-modify-write always succeeds.
-            let placed = self.write_event(access, u64::from_le_bytes(bytes), false);
-            debug_assert!(placed.is_ok() || self.over(), "a store has a place");
+            let value = u64::from_le_bytes(bytes);
+            self.tasks[task].stored.push((access, value));
         }
+        while let Some(&(access, value)) = self.tasks[task].stored.first() {
+            // Placing a write that is no read-modify-write always succeeds.
+            let placed = self.write_event(access, value, false);
+            if self.tasks[task].state == State::Behind {
+                break;
+            }
+            debug_assert!(placed.is_ok() || self.over(), "a store has a place");
+            self.tasks[task].stored.remove(0);
+        }
+    }
+
+    /// Waits until the current task may take its next step.
+    fn turn(&mut self) -> Result<(), Stop> {
+        if self.over() || self.is_next(self.current) {
+            return Ok(());
+        }
+        self.tasks[self.current].state = State::Behind;
+        Err(Stop::Blocked)
+    }
+
+    /// Whether a task may take its next step: what it replays then, or adds after its last event, does not come after something
+    /// that another task has yet to replay.
+    pub(super) fn is_next(&self, task: usize) -> bool {
+        if !self.in_order {
+            return true;
+        }
+        let cursor = self.tasks[task].cursor;
+        let Some(&id) = self.graph.tasks[task].get(cursor) else {
+            let mut tasks = self.tasks.iter().zip(&self.graph.tasks);
+            return tasks.all(|(task, events)| task.cursor >= events.len());
+        };
+        let event = self.graph.event(id);
+        event.kind != Kind::Read
+            || event.span.range().all(|atom| {
+                let source = self.graph.source(event, atom);
+                let write = self.graph.event(source);
+                source == INIT
+                    || self.tasks[usize::from(write.task)].cursor > usize::from(write.index)
+            })
     }
 
     /// Whether the execution ends here.
@@ -276,10 +316,12 @@ impl Search {
             };
         }
         let span = self.span(&access)?;
+        self.turn()?;
         if let Some(value) = self.replayed(Kind::Read, Some(span), None)? {
             return Ok(value);
         }
         if access.awaits == 0 && !exclusive {
+            self.lock(span)?;
             self.spin()?;
         }
         let mut event = self.event(Kind::Read, access.order, span, 0, access.site);
@@ -361,6 +403,9 @@ impl Search {
         } else {
             value & ((1 << (8 * access.size)) - 1)
         };
+        if !exclusive {
+            self.turn()?;
+        }
         if self
             .replayed(Kind::Write, Some(span), Some(value))?
             .is_some()

@@ -111,6 +111,11 @@ pub(crate) enum State {
     },
     /// It repeats these reads, and nothing that they could read has changed.
     Spins(Vec<Id>),
+    /// It waits for a lock: this compare-exchange has found it taken. What it does when it has the lock is explored where that reads
+    /// from the unlock.
+    Locked(Id),
+    /// It replays, and comes after what another task has not replayed yet.
+    Behind,
     /// Its read-modify-write has no place: another one has taken what it read.
     Impossible,
     Done,
@@ -129,6 +134,8 @@ pub(crate) struct Task {
     cursor: usize,
     /// The plain stores that a hook announced: their values are in memory at the next step.
     announced: Vec<Access>,
+    /// Those of them that are no events yet, with their values.
+    stored: Vec<(Access, u64)>,
     /// The return addresses on the stack when they were announced, if they are recorded.
     announced_by: Vec<usize>,
     /// The reads since its last other step, to find out that it spins.
@@ -188,6 +195,8 @@ pub(crate) struct Search {
     /// The fence that counts as left out.
     pub(crate) without: Option<usize>,
     pub(crate) strict: bool,
+    /// Whether tasks replay a read only after the write that it reads from, and go on only when all have replayed.
+    pub(crate) in_order: bool,
     /// Steps of code under test.
     pub(crate) hooked: u64,
     pub(crate) names: Names,
@@ -229,6 +238,7 @@ impl Search {
             fences: Vec::new(),
             without: None,
             strict: false,
+            in_order: false,
             hooked: 0,
             names: Names::default(),
             spurious: 0,

@@ -24,7 +24,11 @@ impl Search {
         self.dropped = false;
         self.wrong = None;
         while let Some(task) = self.next_task() {
-            self.step(task)?;
+            if let Err(error) = self.step(task) {
+                // Other tasks may be suspended where they cannot unwind.
+                self.finish();
+                return Err(error);
+            }
             if self.dropped || self.refined || self.wrong.is_some() || self.error.is_some() {
                 break;
             }
@@ -45,10 +49,12 @@ impl Search {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
-        let impossible = self
-            .tasks
-            .iter()
-            .any(|task| task.state == State::Impossible);
+        let impossible = self.tasks.iter().any(|task| match task.state {
+            State::Impossible => true,
+            // Without an unlock it waits for ever.
+            State::Locked(read) => self.is_stale(read),
+            _ => false,
+        });
         if self.dropped || self.refined || impossible {
             return Ok(None);
         }
@@ -104,6 +110,7 @@ impl Search {
                 state: State::Ready,
                 cursor: 0,
                 announced: Vec::new(),
+                stored: Vec::new(),
                 announced_by: Vec::new(),
                 reads: Vec::new(),
                 failed: Vec::new(),
@@ -121,8 +128,13 @@ impl Search {
 
     /// The task that runs next: the one that ran last, or the first that can.
     fn next_task(&mut self) -> Option<usize> {
-        if self.can_run(self.current) {
-            return Some(self.current);
+        // Replays in order have run other tasks since.
+        let last = match self.in_order {
+            true => usize::from(self.graph.current),
+            false => self.current,
+        };
+        if self.can_run(last) {
+            return Some(last);
         }
         (0..self.tasks.len()).find(|&task| self.can_run(task))
     }
@@ -130,7 +142,8 @@ impl Search {
     fn can_run(&self, task: usize) -> bool {
         let state = &self.tasks[task];
         match &state.state {
-            State::Done | State::Failed(_) | State::Impossible => false,
+            State::Done | State::Failed(_) | State::Impossible | State::Locked(_) => false,
+            State::Behind => self.is_next(task),
             _ if state.cursor < self.graph.tasks[task].len() => true,
             State::Ready => true,
             State::Waits { offset, mask } => self.could_wake(task, *offset, *mask),
@@ -154,7 +167,10 @@ impl Search {
         let mut running = match (state.running.take(), state.body.take()) {
             (Some(running), _) => running,
             (None, Some(body)) => Running::new(body).map_err(Error::Stack)?,
-            (None, None) => return Ok(()),
+            (None, None) => {
+                self.returned(task);
+                return Ok(());
+            }
         };
         state.state = State::Ready;
         watchdog::runs(&state.name);
@@ -163,7 +179,7 @@ impl Search {
         let state = &mut self.tasks[task];
         match stopped {
             Stopped::Suspended => state.running = Some(running),
-            Stopped::Returned => state.state = State::Done,
+            Stopped::Returned => self.returned(task),
             Stopped::Panicked(payload) => {
                 state.state = State::Failed("panics".to_string());
                 let place = task::panicked_at().map_or(String::new(), |at| format!(" at {at}"));
@@ -182,6 +198,12 @@ impl Search {
             return Err(self.diverged(task, "returned"));
         }
         Ok(())
+    }
+
+    /// The code of a task has come to its end, but a last store may have to wait.
+    fn returned(&mut self, task: usize) {
+        self.tasks[task].state = State::Done;
+        self.complete_store(task);
     }
 
     pub(super) fn diverged(&self, task: usize, now: &str) -> Error {

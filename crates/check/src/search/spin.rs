@@ -1,7 +1,7 @@
 //! Tasks that spin: they repeat the same reads, which an exploration cannot follow for ever.
 
 use super::{Search, State, Stop};
-use crate::graph::Id;
+use crate::graph::{Id, Span};
 
 /// How many times a task repeats the same reads until it counts as spinning.
 const REPEATS: usize = 6;
@@ -27,6 +27,21 @@ impl Search {
             }
         }
         Ok(())
+    }
+
+    /// Stops a task that guards data by a lock and waits for it: it loads what its compare-exchange has just found taken. Executions
+    /// in which it looks again and again differ in nothing from those in which it looks when the lock is free.
+    pub(super) fn lock(&mut self, span: Span) -> Result<(), Stop> {
+        let last = self.graph.tasks[self.current].last();
+        let Some(&last) = last.filter(|_| self.in_order) else {
+            return Ok(());
+        };
+        let event = self.graph.event(last);
+        if event.compare.is_none() || event.span != span {
+            return Ok(());
+        }
+        self.tasks[self.current].state = State::Locked(last);
+        Err(Stop::Blocked)
     }
 
     /// Whether the last reads are this many times the same series, with the same results.

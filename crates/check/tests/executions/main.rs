@@ -9,6 +9,7 @@ mod bells;
 mod crashes;
 mod hooks;
 mod litmus;
+mod locks;
 mod machine;
 mod models;
 mod native;
