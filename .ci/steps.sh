@@ -63,7 +63,7 @@ inputs() {
     miri-irq) closure vmbell vmbell-usermode ;;
     miri-bus) closure vmbell ;;
     miri-rings) closure vmbell-virtqueue ;;
-    subjects | subjects-c) echo check/subjects "$(closure vmbell-virtqueue vmbell-check)" ;;
+    subjects | subjects-c) echo check/subjects "$(closure vmbell-virtqueue vmbell-devices vmbell-check)" ;;
     # Tests may read pages by any name.
     format | words | test) echo . ;;
     # Of these steps none reads the README.

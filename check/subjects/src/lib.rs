@@ -10,6 +10,8 @@ pub mod poll;
 pub mod resume;
 mod scenario;
 mod side;
+#[cfg(vmbell_check)]
+pub mod threads;
 
 #[cfg(feature = "alioth")]
 mod alioth;

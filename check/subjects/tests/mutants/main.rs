@@ -5,6 +5,8 @@
 //! model shows it.
 
 mod callers;
+#[cfg(vmbell_check)]
+mod combiner;
 mod memory;
 mod notifications;
 mod packed;

@@ -2,19 +2,26 @@
 //! whoever must stop after a panic (a queue, a VM) has a guard of its own that says so.
 //!
 //! `--cfg loom` makes them loom's, and [`atomic`] too, so that a model runs the code that devices run; a `Condvar` has no time
-//! there.
+//! there. `cargo vmbell-check` makes them locks that its search sees.
 
 use std::fmt;
 use std::sync::PoisonError;
 use std::sync::TryLockError::{Poisoned, WouldBlock};
 use std::time::{Duration, Instant};
 
+#[cfg(vmbell_check)]
+use checked as base;
 #[cfg(loom)]
 use loom::sync as base;
-#[cfg(not(loom))]
+#[cfg(not(any(loom, vmbell_check)))]
 use std::sync as base;
 
+#[cfg(vmbell_check)]
+mod checked;
+
 pub use base::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, atomic};
+#[cfg(vmbell_check)]
+pub use checked::{Place, place_words};
 
 /// [`std::sync::Mutex`] without poison.
 #[derive(Default)]
@@ -22,13 +29,13 @@ pub struct Mutex<T: ?Sized>(base::Mutex<T>);
 
 impl<T> Mutex<T> {
     /// A lock that nobody holds.
-    #[cfg(not(loom))]
+    #[cfg(not(any(loom, vmbell_check)))]
     pub const fn new(value: T) -> Self {
         Self(base::Mutex::new(value))
     }
 
     /// A lock that nobody holds.
-    #[cfg(loom)]
+    #[cfg(any(loom, vmbell_check))]
     pub fn new(value: T) -> Self {
         Self(base::Mutex::new(value))
     }
@@ -72,13 +79,13 @@ pub struct RwLock<T>(base::RwLock<T>);
 
 impl<T> RwLock<T> {
     /// A lock that nobody holds.
-    #[cfg(not(loom))]
+    #[cfg(not(any(loom, vmbell_check)))]
     pub const fn new(value: T) -> Self {
         Self(base::RwLock::new(value))
     }
 
     /// A lock that nobody holds.
-    #[cfg(loom)]
+    #[cfg(any(loom, vmbell_check))]
     pub fn new(value: T) -> Self {
         Self(base::RwLock::new(value))
     }
@@ -115,13 +122,13 @@ pub struct Condvar(base::Condvar);
 
 impl Condvar {
     /// A condition for which nobody waits.
-    #[cfg(not(loom))]
+    #[cfg(not(any(loom, vmbell_check)))]
     pub const fn new() -> Self {
         Self(base::Condvar::new())
     }
 
     /// A condition for which nobody waits.
-    #[cfg(loom)]
+    #[cfg(any(loom, vmbell_check))]
     pub fn new() -> Self {
         Self::default()
     }
