@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmbell_virtqueue::{Buffer, Features, SplitDriver, SplitLayout, brand};
 
-use super::driver_side::DriverSide;
+use super::driver::DriverSide;
 use super::live_ring::LiveRing;
 use super::mmio::Interrupt;
 use super::request::{Outcome, Request};

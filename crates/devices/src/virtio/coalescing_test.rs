@@ -7,8 +7,9 @@ use vm_memory::GuestMemoryMmap;
 use super::*;
 use crate::listener::Rest;
 use crate::virtio::answer_double::{DATA, driver_side, memory, ring};
-use crate::virtio::driver_side::{DriverSide, Interrupts};
-use crate::virtio::{Handled, Handler, HandlerError, Queue, Request, features};
+use crate::virtio::driver::{DriverSide, Interrupts};
+use crate::virtio::ring::EVENT_IDX;
+use crate::virtio::{Handled, Handler, HandlerError, Queue, Request};
 use vmbell_virtqueue::{Brand, Buffer, Features, Side, SplitDriver, SplitLayout, brand};
 
 const SIZE: u16 = 64;
@@ -71,7 +72,7 @@ impl Rig {
     }
 
     fn start(&self, event_idx: bool) {
-        let features = if event_idx { features::EVENT_IDX } else { 0 };
+        let features = if event_idx { EVENT_IDX } else { 0 };
         self.queue
             .start(ring(&self.memory, &LAYOUT, features), false);
     }

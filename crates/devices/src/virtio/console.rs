@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
+use super::driver::HandlerError;
 use super::host_io::read_once;
-use super::refusal::HandlerError;
 use super::request::{Handled, Handler, Request};
 use crate::output::{FULL, Output};
 

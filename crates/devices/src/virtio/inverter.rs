@@ -1,7 +1,7 @@
 //! The test device: answers each request with its bytes inverted, so that the answer differs from what was in the
 //! buffer before. It runs on the thread that serves the queue.
 
-use super::refusal::HandlerError;
+use super::driver::HandlerError;
 use super::request::{Handled, Handler, Request};
 
 /// The most bytes of an answer, so that no driver keeps a thread busy with one chain.

@@ -9,8 +9,8 @@ use vm_memory::GuestMemoryMmap;
 
 use super::coalescing::Coalescing;
 use super::combiner::Combiner;
-use super::driver_side::DriverSide;
-use super::refusal::{Refusal, catch};
+use super::driver::DriverSide;
+use super::driver::{Refusal, catch};
 use super::ring::Ring;
 use super::slices::{SliceList, Writable};
 use vmbell_virtqueue::{Buffer, Chain, DeviceQueue, Head, QueueError};

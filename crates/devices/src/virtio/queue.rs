@@ -5,17 +5,13 @@
 //! Notifications stay disabled then, so the thread must call the service again.
 
 use std::fmt;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::coalescing::LATEST;
-use super::driver_side::DriverSide;
+use super::driver::{DriverSide, Refusal};
 use super::live_ring::{Live, LiveRing};
-use super::notification::LastNotification;
-use super::refusal::Refusal;
-use super::request::{Handler, Outcome, Request};
-use super::ring::{QUEUE_SIZE_MAX, Ring};
-use super::slices::SliceList;
+use super::request::AnyHandler;
+use super::ring::{LastNotification, QUEUE_SIZE_MAX, Ring};
 use crate::listener::Rest;
 use vmbell::bus::Work;
 use vmbell_virtqueue::DeviceQueue;
@@ -28,74 +24,6 @@ pub(super) const BUDGET: u16 = QUEUE_SIZE_MAX;
 /// How many turns a thread waits for the next chain of a driver that polls: about 200 ns on an EPYC, a few times the way of a
 /// cache line to the driver's CPU and back, and a small part of a wake-up.
 const TURNS: u32 = 8;
-
-/// A handler without its type. The loop over the chains of a ring is compiled once for each type, so that the type's code is
-/// inlined there.
-pub(super) trait AnyHandler: Send + Sync {
-    fn accepted(&self, features: u64);
-
-    fn sources(&self) -> Vec<(u16, BorrowedFd<'_>)>;
-
-    fn is_awaited(&self, queue: u16) -> bool;
-
-    /// Serves chains until none is available, the budget is used up, the driver resets the device, or the device waits for
-    /// the host; returns whether it does.
-    fn drain(&self, queue: &Queue, live: &mut Live, budget: &mut u16) -> Result<bool, Refusal>;
-}
-
-impl<H: Handler> AnyHandler for H {
-    fn accepted(&self, features: u64) {
-        Handler::accepted(self, features);
-    }
-
-    fn sources(&self) -> Vec<(u16, BorrowedFd<'_>)> {
-        Handler::sources(self)
-    }
-
-    fn is_awaited(&self, queue: u16) -> bool {
-        Handler::is_awaited(self, queue)
-    }
-
-    fn drain(&self, queue: &Queue, live: &mut Live, budget: &mut u16) -> Result<bool, Refusal> {
-        let index = queue.index();
-        // Made for the first chain: a polled queue has none most of the time.
-        let mut slices = None;
-        let failed = |source| Refusal::Handler {
-            queue: index,
-            source,
-        };
-        let broken = |source| Refusal::Broken {
-            queue: index,
-            source,
-        };
-        while *budget > 0 && !queue.ring.leaves() {
-            let Some(head) = live.next().map_err(broken)? else {
-                break;
-            };
-            *budget -= 1;
-            let slices = slices.get_or_insert_with(|| SliceList::new(queue.ring.memory()));
-            let looked_up = slices.look_up(live.chain.readable(), live.chain.writable());
-            looked_up.map_err(failed)?;
-            let handled = self.handle(Request {
-                slices,
-                head,
-                live,
-                ring: &queue.ring,
-            });
-            match handled.map_err(failed)?.0 {
-                Outcome::Complete(head, written) => {
-                    queue.ring.give_back(live, live.taken(head), written)?;
-                }
-                Outcome::Deferred => {}
-                Outcome::Waits(head) => {
-                    live.waiting = Some(head);
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
-    }
-}
 
 /// The result of a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -288,7 +216,7 @@ impl Queue {
                 live.ring.disable_notification();
             }
             let before = self.served();
-            let waits = self.handler.drain(self, live, &mut budget)?;
+            let waits = self.handler.drain(&self.ring, live, &mut budget)?;
             self.ring.give_back_late(live)?;
             let given_back = self.served() - before;
             let interrupt_waits = then.is_nap() && live.coalescing.waits(given_back);

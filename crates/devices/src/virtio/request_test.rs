@@ -6,9 +6,10 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::*;
 use crate::virtio::answer_double::{DATA, driver_side, memory, ring};
-use crate::virtio::driver_side::{DriverSide, Interrupts};
+use crate::virtio::driver::{DriverSide, Interrupts};
 use crate::virtio::mmio::Interrupt;
-use crate::virtio::{Handler, HandlerError, Queue, Served, features};
+use crate::virtio::ring::IN_ORDER;
+use crate::virtio::{Handler, HandlerError, Queue, Served};
 use kit::wait::await_that;
 use vmbell_virtqueue::{Brand, Features, Side, SplitDriver, SplitLayout, brand};
 
@@ -60,7 +61,7 @@ impl Rig {
     }
 
     fn start(&self, features: u64) {
-        let is_in_order = features & features::IN_ORDER != 0;
+        let is_in_order = features & IN_ORDER != 0;
         let ring = ring(&self.memory, &LAYOUT, features);
         self.queue.start(ring, is_in_order);
     }
@@ -82,7 +83,7 @@ impl Rig {
 
 /// A started queue and a driver that makes requests available, each of eight bytes to write.
 fn with_driver(rig: &Rig, features: u64, body: impl FnOnce(&mut dyn Driver)) {
-    let of_ring = Features::default().with_in_order(features & features::IN_ORDER != 0);
+    let of_ring = Features::default().with_in_order(features & IN_ORDER != 0);
     rig.memory
         .write_slice(&[0; 0x1000], GuestAddress(0))
         .unwrap();
@@ -139,7 +140,7 @@ fn second_request_may_be_complete_first() {
 #[test]
 fn in_order_holds_back_what_is_complete_too_early() {
     let rig = Rig::new();
-    with_driver(&rig, features::IN_ORDER, |driver| {
+    with_driver(&rig, IN_ORDER, |driver| {
         driver.send(DATA, 8, 1);
         driver.send(DATA, 8, 2);
         driver.send(DATA, 0, 3);
@@ -370,7 +371,7 @@ fn request_that_waits_is_handled_again_before_later_ones_and_not_after_a_reset()
     let (memory, stock) = (memory(), Arc::new(Stock::default()));
     let driver_side = driver_side(&memory);
     let queue = Queue::new(0, &driver_side, stock.clone(), false);
-    for features in [0, features::IN_ORDER] {
+    for features in [0, IN_ORDER] {
         memory.write_slice(&[0; 0x1000], GuestAddress(0)).unwrap();
         brand::scoped(|brand| {
             let theirs = Arc::new(memory.clone());

@@ -1,8 +1,8 @@
 //! The entropy device (virtio 1.3, 5.4): the host's kernel fills buffers with random bytes (`getrandom(2)`). It runs on the
 //! thread that serves the queue.
 
+use super::driver::HandlerError;
 use super::host_io::fill_randomly;
-use super::refusal::HandlerError;
 use super::request::{Handled, Handler, Request};
 
 /// The most bytes of an answer, so that no driver keeps a thread busy with one chain. A driver has to take fewer bytes

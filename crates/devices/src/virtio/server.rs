@@ -1,15 +1,25 @@
 //! What serves the queues of a device while its driver runs: a [`Handler`](super::Handler) on threads of this process
-//! ([`Queues`](super::queues::Queues)), a worker of the kernel or another process ([`vhost`](super::vhost)). A transport,
-//! on the vCPUs' threads, starts and stops it, and sees no difference.
+//! ([`Queues`]), a worker of the kernel or another process ([`vhost`](super::vhost)). A transport, on the vCPUs' threads, starts
+//! and stops it, and sees no difference.
 
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use vmbell::eventfd::EventFd;
+use vmbell::bus::{Backlog, Work};
+use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
+use vmbell::sync::Mutex;
+use vmbell::thread::{EventLoop, EventSet, ThreadKind};
+use vmbell_virtqueue::Features;
 
-use super::notification::LastNotification;
+use super::config::Notify;
+use super::driver::{DriverSide, Refusal, catch};
 use super::queue::Queue;
-use super::refusal::Refusal;
-use super::ring::QueueRegisters;
+use super::request::AnyHandler;
+use super::ring::{LastNotification, QueueRegisters, Ring};
+use crate::listener::Listener;
 
 /// What a device is, which does not change.
 #[derive(Debug)]
@@ -55,5 +65,288 @@ pub(super) trait Server: Send + Sync {
     /// The queues that a thread of the VMM may serve; none if another process or the kernel serves them.
     fn queues(&self) -> &[Arc<Queue>] {
         &[]
+    }
+}
+
+/// The queues of a device that a handler serves: on the vCPU's thread at each notification, on threads that sleep until a doorbell
+/// rings, or on a thread that polls.
+pub(super) struct Queues {
+    // The threads end before the queues that they serve.
+    listeners: Vec<Listener>,
+    poller: Option<Poller>,
+    _sources: Option<EventLoop>,
+    driver: DriverSide,
+    handler: Arc<dyn AnyHandler>,
+    each: Vec<Arc<Queue>>,
+    backlog: Backlog,
+}
+
+impl Queues {
+    /// The queues, which are stopped, with the threads that serve them: one that serves what waits for the host, if the device
+    /// has that, and by default one for each queue, which the queue's eventfd wakes. One that [polls](Notify::Poll) does the
+    /// work of all. `name` is that of the device. The backlog is the machine's: it continues the service of a notification that
+    /// exceeds the budget.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    pub(super) fn new(
+        name: &'static str,
+        handler: Arc<dyn AnyHandler>,
+        queues: u16,
+        notify: Notify,
+        driver: DriverSide,
+        backlog: Backlog,
+    ) -> io::Result<Self> {
+        let is_polled = notify == Notify::Never;
+        let queue = |index| {
+            let handler = Arc::clone(&handler);
+            Arc::new(Queue::new(index, &driver, handler, is_polled))
+        };
+        let mut queues = Self {
+            listeners: Vec::new(),
+            poller: None,
+            _sources: None,
+            each: (0..queues).map(queue).collect(),
+            driver,
+            handler,
+            backlog,
+        };
+        match notify {
+            Notify::Poll => {
+                let sources = queues.sources()?.into_iter();
+                let sources = sources.map(|(_, readable)| readable).collect();
+                queues.poller = Some(Poller::start(name, &queues.each, sources)?);
+            }
+            Notify::Doorbell => {
+                queues.listen()?;
+                queues.watch_sources(name)?;
+            }
+            Notify::Exit => queues.watch_sources(name)?,
+            Notify::Never => {}
+        }
+        Ok(queues)
+    }
+
+    /// Starts a thread for each queue, which sleeps until the queue's eventfd is signalled.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    fn listen(&mut self) -> io::Result<()> {
+        let listener = |queue: &Arc<Queue>| {
+            let queue = Arc::clone(queue);
+            // What a wake-up finds is in the queue, and the count says nothing more.
+            if queue.is_awaited() {
+                Listener::start(|| {}, move || queue.serve_before_sleep().more)
+            } else {
+                Listener::start_resting(|| {}, move || queue.serve_before_nap())
+            }
+        };
+        self.listeners = self.each.iter().map(listener).collect::<io::Result<_>>()?;
+        Ok(())
+    }
+
+    /// Starts the thread that serves the queues whose chains wait for the host, if the device has some.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    fn watch_sources(&mut self, name: &'static str) -> io::Result<()> {
+        let sources = self.sources()?;
+        if sources.is_empty() {
+            return Ok(());
+        }
+        let thread = EventLoop::new(ThreadKind::Device, name)?;
+        for (index, readable) in sources {
+            if let Some(queue) = self.queue(index).map(Arc::clone) {
+                // A descriptor that stays readable wakes the thread once: what the ring has no room for now is served when the
+                // driver notifies.
+                let edges = EventSet::IN | EventSet::EDGE_TRIGGERED;
+                thread.add(readable, edges, move || queue.serve().more)?;
+            }
+        }
+        self._sources = Some(thread);
+        Ok(())
+    }
+
+    /// The queues whose chains wait for the host, each with what becomes readable then.
+    fn sources(&self) -> io::Result<Vec<(u16, OwnedFd)>> {
+        let sources = self.handler.sources().into_iter();
+        let owned =
+            |(index, readable): (u16, BorrowedFd<'_>)| Ok((index, readable.try_clone_to_owned()?));
+        sources.map(owned).collect()
+    }
+
+    /// The queue with this index.
+    fn queue(&self, index: u16) -> Option<&Arc<Queue>> {
+        self.each.get(usize::from(index))
+    }
+}
+
+impl Server for Queues {
+    fn check(&self, index: u16, registers: &QueueRegisters, features: u64) -> Result<(), Refusal> {
+        Ring::new(&self.driver.memory, index, registers, features).map(drop)
+    }
+
+    fn start(&self, features: u64, queues: &[QueueRegisters]) -> Result<(), Refusal> {
+        catch(|| self.handler.accepted(features))?;
+        for (queue, registers) in self.each.iter().zip(queues) {
+            if registers.ready {
+                let (memory, index) = (&self.driver.memory, queue.index());
+                let ring = Ring::new(memory, index, registers, features)?;
+                queue.start(ring, Features::from_bits(features).in_order);
+            }
+        }
+        Ok(())
+    }
+
+    fn stop(&self) {
+        for queue in &self.each {
+            queue.stop();
+        }
+    }
+
+    fn stop_queue(&self, index: u16) {
+        if let Some(queue) = self.queue(index) {
+            queue.stop();
+        }
+    }
+
+    fn kick(&self, index: u16) -> Option<&Arc<EventFd>> {
+        match &self.poller {
+            Some(poller) => poller.kick(index),
+            None => self.listeners.get(usize::from(index)).map(Listener::event),
+        }
+    }
+
+    fn notification(&self, index: u16) -> Option<&LastNotification> {
+        self.queue(index).map(|queue| queue.notification())
+    }
+
+    fn notify(&self, index: u16) {
+        if let Some(listener) = self.listeners.get(usize::from(index)) {
+            listener.signal();
+        } else if let Some(poller) = &self.poller {
+            poller.wake(index);
+        } else if let Some(queue) = self.queue(index)
+            && queue.serve().more
+        {
+            self.backlog.leave(Arc::clone(queue) as Arc<dyn Work>);
+        }
+    }
+
+    fn queues(&self) -> &[Arc<Queue>] {
+        &self.each
+    }
+}
+
+/// How long the thread looks at rings that have nothing more: the most that KVM polls for a halted vCPU by default
+/// (`halt_poll_ns`).
+const POLL: Duration = Duration::from_micros(200);
+/// How many looks the thread makes before it checks whether it must end.
+const LOOKS: u32 = 64;
+
+/// The thread that serves all queues of a device, until this is dropped ([`Notify::Poll`]). It sleeps until a queue is notified or
+/// the host has something for the device. Then it polls all queues, and sleeps again after a while without work. While it polls,
+/// drivers need not notify, and the host's side wakes no other thread.
+///
+/// It yields the CPU between two looks: with one CPU, the guest and the host's programs need it to make progress.
+struct Poller {
+    /// The eventfd of each queue.
+    kicks: Vec<Arc<EventFd>>,
+    _thread: EventLoop,
+}
+
+impl Poller {
+    /// Starts the thread of this name, which also serves the queues when one of the `sources` becomes readable.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    fn start(name: &'static str, queues: &[Arc<Queue>], sources: Vec<OwnedFd>) -> io::Result<Self> {
+        let thread = EventLoop::new(ThreadKind::Device, name)?;
+        let looks = Arc::new(Mutex::new(Looks {
+            queues: queues.to_vec(),
+            last: None,
+        }));
+        let look = || {
+            let looks = Arc::clone(&looks);
+            move || looks.lock().run()
+        };
+        let mut kicks = Vec::new();
+        for _ in queues {
+            let kick = Arc::new(EventFd::new(EFD_NONBLOCK)?);
+            let (theirs, look) = (Arc::clone(&kick), look());
+            thread.add(kick.try_clone()?, EventSet::IN, move || {
+                // It does not block, and is empty if this is called again because there was more to do.
+                let _ = theirs.read();
+                look()
+            })?;
+            kicks.push(kick);
+        }
+        for source in sources {
+            // What the rings have no room for now is served when the driver notifies.
+            thread.add(source, EventSet::IN | EventSet::EDGE_TRIGGERED, look())?;
+        }
+        Ok(Self {
+            kicks,
+            _thread: thread,
+        })
+    }
+
+    /// The eventfd of a queue.
+    fn kick(&self, index: u16) -> Option<&Arc<EventFd>> {
+        self.kicks.get(usize::from(index))
+    }
+
+    /// Notifies a queue.
+    fn wake(&self, index: u16) {
+        // It fails if the guest has filled the eventfd, which then wakes the thread anyway.
+        let _ = self.kick(index).map(|kick| kick.write(1));
+    }
+}
+
+/// The queues, and what was found in them.
+struct Looks {
+    queues: Vec<Arc<Queue>>,
+    /// When a look last found a chain since the thread slept.
+    last: Option<Instant>,
+}
+
+impl Looks {
+    /// Serves the queues; false if the thread sleeps now, and the driver notifies.
+    fn run(&mut self) -> bool {
+        for _ in 0..LOOKS {
+            let found = self.look();
+            if found {
+                self.last = Some(Instant::now());
+            } else if self.last.is_none_or(|last| last.elapsed() >= POLL) {
+                self.last = None;
+                return self.before_sleep();
+            }
+            thread::yield_now();
+        }
+        true
+    }
+
+    /// Looks at each queue; true if one had a chain.
+    fn look(&self) -> bool {
+        let mut found = false;
+        // The sending queue of a network interface comes before the receiving one, which may have the answer already.
+        for queue in self.queues.iter().rev() {
+            let served = queue.serve_before_poll();
+            found |= served.more || served.chains > 0;
+        }
+        found
+    }
+
+    /// Lets the driver notify, and looks at each queue once more; true if there may be more chains.
+    fn before_sleep(&self) -> bool {
+        let mut more = false;
+        for queue in &self.queues {
+            more |= queue.serve_before_sleep().more;
+        }
+        more
     }
 }

@@ -11,7 +11,7 @@ use vm_memory::{
     VolatileSlice,
 };
 
-use super::refusal::HandlerError;
+use super::driver::HandlerError;
 use vmbell_virtqueue::Buffer;
 
 /// How many slices there are room for without an allocation: a disk's request has three or more.

@@ -7,8 +7,9 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use super::super::Disk;
 use super::*;
 use crate::virtio::answer_double::{DATA, driver_side, memory, ring};
-use crate::virtio::driver_side::DriverSide;
-use crate::virtio::{Handler, Queue, features};
+use crate::virtio::driver::DriverSide;
+use crate::virtio::ring::IN_ORDER;
+use crate::virtio::{Handler, Queue};
 use kit::wait::await_that;
 use vmbell_virtqueue::{Brand, Buffer, Features, SplitDriver, SplitLayout, brand};
 
@@ -58,7 +59,7 @@ impl Rig {
     /// Starts the queue, whose driver has accepted flushes or not, and calls `body` with the driver's side.
     fn session(&self, flushes: bool, in_order: bool, body: impl FnOnce(&mut dyn Driving)) {
         let accepted = u64::from(flushes) * super::super::FLUSH;
-        let of_ring = u64::from(in_order) * features::IN_ORDER;
+        let of_ring = u64::from(in_order) * IN_ORDER;
         self.memory
             .write_slice(&[0; 0x1000], GuestAddress(0))
             .unwrap();

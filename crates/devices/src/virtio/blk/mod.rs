@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use self::flush::Flusher;
 pub use self::image::DiskError;
 pub use self::serial::{DiskSerial, DiskSerialError};
+use super::driver::HandlerError;
 use super::host_io::{read_exact_at, write_all_at};
-use super::refusal::HandlerError;
 use super::request::{Handled, Handler, Request};
 use super::slices::{Readable, Writable};
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use crate::virtio::driver_side::Interrupts;
+use crate::virtio::driver::Interrupts;
 use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_hypervisor::IrqTrigger;
 

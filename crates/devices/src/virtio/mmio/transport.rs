@@ -11,11 +11,11 @@ use vmbell_hypervisor::{Doorbell, Error, IoEvents};
 use vmbell_virtqueue::Status;
 
 use super::{Interrupt, register};
-use crate::virtio::control::{Control, set_half};
 use crate::virtio::device::VirtioDevice;
-use crate::virtio::driver_side::Interrupts;
+use crate::virtio::device::{Control, set_half};
+use crate::virtio::driver::Interrupts;
+use crate::virtio::driver::Refusal;
 use crate::virtio::queue::Queue;
-use crate::virtio::refusal::Refusal;
 use crate::virtio::ring::{QUEUE_SIZE_MAX, QueueRegisters};
 
 /// A virtio device with MMIO registers.

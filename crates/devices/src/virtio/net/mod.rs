@@ -26,7 +26,7 @@ pub use mac::{Mac, MacError};
 pub use offload::Offloads;
 pub use tap::{Tap, TapError};
 
-use super::refusal::HandlerError;
+use super::driver::HandlerError;
 use super::request::{Handled, Handler, Request};
 use super::slices::{Readable, Writable};
 

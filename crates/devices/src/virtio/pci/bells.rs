@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::OnError;
 use super::layout::{Space, notify_address};
-use crate::virtio::features::NOTIFICATION_DATA;
+use crate::virtio::ring::NOTIFICATION_DATA;
 use crate::virtio::server::Server;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::eventfd::EventFd;

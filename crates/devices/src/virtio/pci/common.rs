@@ -5,8 +5,7 @@
 use vmbell_virtqueue::Status;
 
 use super::interrupts::{NO_VECTOR, PciInterrupts};
-use crate::virtio::control::{Control, DriverRegisters, set_half};
-use crate::virtio::features;
+use crate::virtio::device::{Control, DriverRegisters, half, set_half};
 use crate::virtio::ring::QueueRegisters;
 
 /// Offset and width of each field.
@@ -51,9 +50,7 @@ fn field(
         DEVICE_FEATURE_SELECT => registers.device_features_sel.into(),
         DEVICE_FEATURE => control.offered(registers).into(),
         DRIVER_FEATURE_SELECT => registers.driver_features_sel.into(),
-        DRIVER_FEATURE => {
-            features::half(registers.driver_features, registers.driver_features_sel).into()
-        }
+        DRIVER_FEATURE => half(registers.driver_features, registers.driver_features_sel).into(),
         CONFIG_VECTOR => interrupts.config_vector().into(),
         NUM_QUEUES => registers.queues.len() as u64,
         STATUS => control.status(registers).0.into(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 
 use super::messages::Messages;
-use crate::virtio::driver_side::Interrupts;
+use crate::virtio::driver::Interrupts;
 use vmbell::eventfd::EventFd;
 
 /// Means that there is no vector (`VIRTIO_MSI_NO_VECTOR`).

@@ -9,8 +9,8 @@ use vhost::vhost_kern::net::Net as Kernel;
 use vm_memory::GuestMemoryMmap;
 
 use super::{VhostError, Worker, WorkerFeatures, take};
-use crate::virtio::features::{EVENT_IDX, INDIRECT_DESC, VERSION_1};
 use crate::virtio::net::{Mac, NET_QUEUES, Offloads, Tap, config, offload};
+use crate::virtio::ring::{EVENT_IDX, INDIRECT_DESC, VERSION_1};
 
 const DEVICE: &str = "/dev/vhost-net";
 /// A packet may be in several buffers.

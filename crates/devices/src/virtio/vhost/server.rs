@@ -11,8 +11,8 @@ use vmbell::sync::{Mutex, MutexGuard};
 use vmbell::thread::{EventLoop, EventSet, ThreadKind};
 
 use super::{Worker, WorkerFeatures};
-use crate::virtio::driver_side::DriverSide;
-use crate::virtio::refusal::Refusal;
+use crate::virtio::driver::DriverSide;
+use crate::virtio::driver::Refusal;
 use crate::virtio::ring::{QUEUE_SIZE_MAX, QueueRegisters, Ring};
 use crate::virtio::server::Server;
 

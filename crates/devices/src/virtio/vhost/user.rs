@@ -24,7 +24,7 @@ use vm_memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 
 use super::time_limit::TimeLimit;
 use super::{VhostUserError, Worker, WorkerFeatures};
-use crate::virtio::features::{EVENT_IDX, INDIRECT_DESC, VERSION_1};
+use crate::virtio::ring::{EVENT_IDX, INDIRECT_DESC, VERSION_1};
 
 /// How long the requests of a connection, of a start or of a stop may take together.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -10,7 +10,7 @@ use vhost::vsock::VhostVsock as _;
 use vm_memory::GuestMemoryMmap;
 
 use super::{VhostError, Worker, WorkerFeatures, take};
-use crate::virtio::features::{EVENT_IDX, INDIRECT_DESC, VERSION_1};
+use crate::virtio::ring::{EVENT_IDX, INDIRECT_DESC, VERSION_1};
 
 const DEVICE: &str = "/dev/vhost-vsock";
 /// Sockets that keep the bounds of messages.

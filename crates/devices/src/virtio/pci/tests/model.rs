@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::virtio::features;
-use vmbell_virtqueue::SplitDevice;
+use crate::virtio::ring::OF_RINGS;
+use vmbell_virtqueue::{Features, SplitDevice};
 
 /// The state of one queue, in the widths of its fields.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +90,7 @@ impl Model {
             self.needs_reset = true;
             return;
         }
-        let sound = self.features & !features::OF_RINGS == 0 && self.features >> 32 & 1 != 0;
+        let sound = self.features & !OF_RINGS == 0 && self.features >> 32 & 1 != 0;
         if self.status & 8 == 0 && !sound {
             value &= !8;
         }
@@ -103,7 +103,7 @@ impl Model {
 
     /// Whether a ring is sound is not the transport's matter.
     fn enable(&mut self, memory: &GuestMemoryMmap) {
-        let features = features::of_ring(self.features);
+        let features = Features::from_bits(self.features);
         let Some(queue) = self.selected() else { return };
         let [descriptors, avail, used] = queue.addresses;
         let layout = SplitLayout {
@@ -128,7 +128,7 @@ impl Model {
         };
         match (at, len) {
             (0, 4) => self.selects[0].into(),
-            (4, 4) => half(features::OF_RINGS, self.selects[0]),
+            (4, 4) => half(OF_RINGS, self.selects[0]),
             (8, 4) => self.selects[1].into(),
             (12, 4) => half(self.features, self.selects[1]),
             (16, 2) => self.config_vector.into(),
