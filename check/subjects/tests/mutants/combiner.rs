@@ -26,8 +26,10 @@ const SCENES: &[&[Act]] = &[
     &[Complete, Notify],
     &[Complete, Complete],
     &[Complete, Notify, Notify],
-    &[Stop, Complete, Notify],
-    &[Restart, Complete, Notify],
+    &[Stop, Notify],
+    &[Stop, Complete],
+    &[Restart, Notify],
+    &[Restart, Complete],
 ];
 
 type Explore = fn(&Explorer, &'static [Act]) -> Report;
@@ -83,7 +85,7 @@ macro_rules! rig {
             }
 
             fn act(&self, act: Act) {
-                let start = |start| self.0.start(Ring { start, taken: 0 });
+                let start = |start| self.0.start(|_| Ring { start, taken: 0 });
                 match act {
                     Notify => {
                         add(self.1, AVAILABLE);
@@ -109,7 +111,7 @@ macro_rules! rig {
                 let memory = scenario.memory();
                 let combiner = with_words(memory, Combiner::new);
                 let rig = Rc::new(Rig(combiner, memory));
-                rig.0.start(Ring { start: 0, taken: 0 });
+                rig.0.start(|_| Ring { start: 0, taken: 0 });
                 let count = |act| acts.iter().filter(|other| **other == act).count() as u64;
                 if count(Complete) > 0 {
                     rig.0.serve(|_| rig.0.expect_late(), |_, _| ());

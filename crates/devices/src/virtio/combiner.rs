@@ -7,42 +7,56 @@
 //! The models of `combiner_test.rs` run this file under loom.
 
 use vmbell::sync::Mutex;
-use vmbell::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use vmbell::sync::atomic::{AtomicU64, Ordering};
 
 /// A ring `R`, if it is started, and the completions `C` that wait for it.
 pub(super) struct Combiner<R, C> {
-    ring: Mutex<Option<R>>,
+    started: Mutex<Started<R>>,
     /// What was completed while another thread had the ring.
     late: Mutex<Vec<C>>,
-    /// Whether there was ever something to complete later. It is set by a thread that has the ring, so that all that have it after
-    /// that see it.
-    defers: AtomicBool,
     /// How many calls of [`serve`](Self::serve) there were since the call that serves now began.
     calls: AtomicU64,
-    /// Asks the thread that serves to return soon: the ring is stopped.
-    leave: AtomicBool,
+    /// [`LEAVE`] and [`DEFERS`].
+    flags: AtomicU64,
 }
+
+struct Started<R> {
+    ring: Option<R>,
+    /// How many times a ring was started.
+    starts: u64,
+}
+
+/// Asks the thread that serves to return soon: the ring is stopped.
+const LEAVE: u64 = 1 << 0;
+/// Whether there was ever something to complete later. It is set by a thread that has the ring, so that all that have it after that
+/// see it.
+const DEFERS: u64 = 1 << 1;
 
 impl<R, C> Combiner<R, C> {
     pub(super) fn new() -> Self {
         Self {
-            ring: Mutex::new(None),
+            started: Mutex::new(Started {
+                ring: None,
+                starts: 0,
+            }),
             late: Mutex::new(Vec::new()),
-            defers: AtomicBool::new(false),
             calls: AtomicU64::new(0),
-            leave: AtomicBool::new(false),
+            flags: AtomicU64::new(0),
         }
     }
 
-    pub(super) fn start(&self, ring: R) {
-        *self.ring.lock() = Some(ring);
+    /// Starts the ring that `ring` makes, for the start with this number.
+    pub(super) fn start(&self, ring: impl FnOnce(u64) -> R) {
+        let mut started = self.started.lock();
+        started.starts += 1;
+        started.ring = Some(ring(started.starts));
     }
 
     /// Stops the ring: after the return, no thread has it. What waits for it is forgotten.
     pub(super) fn stop(&self) {
-        self.leave.store(true, Ordering::Relaxed);
-        *self.ring.lock() = None;
-        self.leave.store(false, Ordering::Relaxed);
+        self.flags.fetch_or(LEAVE, Ordering::Relaxed);
+        self.started.lock().ring = None;
+        self.flags.fetch_and(!LEAVE, Ordering::Relaxed);
         // Dropped without a lock: it may own anything.
         drop(self.take_late());
     }
@@ -63,7 +77,7 @@ impl<R, C> Combiner<R, C> {
         }
         let mut served = T::default();
         if !self.leaves() {
-            served = serve(&mut self.ring.lock());
+            served = serve(&mut self.started.lock().ring);
         }
         if self.may_be_late() {
             self.flush(give_back);
@@ -75,12 +89,14 @@ impl<R, C> Combiner<R, C> {
     /// Whether the thread that serves has to return soon.
     #[inline]
     pub(super) fn leaves(&self) -> bool {
-        self.leave.load(Ordering::Relaxed)
+        self.flags.load(Ordering::Relaxed) & LEAVE != 0
     }
 
     /// Called before something is left to complete later, by the thread that has the ring.
     pub(super) fn expect_late(&self) {
-        self.defers.store(true, Ordering::Relaxed);
+        if !self.may_be_late() {
+            self.flags.fetch_or(DEFERS, Ordering::Relaxed);
+        }
     }
 
     /// Completes something: calls `give_back` with it, unless another thread has the ring and will do that.
@@ -92,7 +108,7 @@ impl<R, C> Combiner<R, C> {
     /// Whether something may have been completed while the caller had the ring, which then [takes](Self::take_late) it.
     #[inline]
     pub(super) fn may_be_late(&self) -> bool {
-        self.defers.load(Ordering::Relaxed)
+        self.flags.load(Ordering::Relaxed) & DEFERS != 0
     }
 
     /// Takes what was completed while the caller had the ring.
@@ -105,11 +121,11 @@ impl<R, C> Combiner<R, C> {
     #[inline(never)]
     fn flush(&self, mut give_back: impl FnMut(&mut Option<R>, Vec<C>)) {
         while !self.late.lock().is_empty() {
-            let Some(mut ring) = self.ring.try_lock() else {
+            let Some(mut started) = self.started.try_lock() else {
                 return;
             };
             let late = self.take_late();
-            give_back(&mut ring, late);
+            give_back(&mut started.ring, late);
         }
     }
 }

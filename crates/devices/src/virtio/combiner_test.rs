@@ -41,7 +41,7 @@ fn check(model: impl Fn(&Arc<Rig>) + Sync + Send + 'static) {
 
 impl Rig {
     fn start(&self, start: usize) {
-        self.combiner.start(Ring { start, taken: 0 });
+        self.combiner.start(|_| Ring { start, taken: 0 });
     }
 
     fn used(&self, start: usize) -> usize {

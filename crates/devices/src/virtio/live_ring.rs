@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use vm_memory::GuestMemoryMmap;
+use vmbell::sync::atomic::{AtomicU64, Ordering};
 
 use super::coalescing::Coalescing;
 use super::combiner::Combiner;
-use super::driver::DriverSide;
-use super::driver::{Refusal, catch};
+use super::driver::{DriverSide, Refusal, catch};
 use super::ring::Ring;
 use super::slices::{SliceList, Writable};
 use vmbell_virtqueue::{Buffer, Chain, DeviceQueue, Head, QueueError};
@@ -115,8 +114,6 @@ pub(super) struct LiveRing {
     index: u16,
     driver: DriverSide,
     combiner: Combiner<Live, Late>,
-    /// How many times the queue was started.
-    starts: AtomicU64,
     /// Chains that were given back, over all resets.
     served: AtomicU64,
 }
@@ -127,7 +124,6 @@ impl LiveRing {
             index,
             driver,
             combiner: Combiner::new(),
-            starts: AtomicU64::new(0),
             served: AtomicU64::new(0),
         }
     }
@@ -147,11 +143,11 @@ impl LiveRing {
     }
 
     pub(super) fn start(&self, ring: Ring, is_in_order: bool) {
-        self.combiner.start(Live {
+        self.combiner.start(|start| Live {
             chain: Chain::with_capacity(usize::from(ring.size())),
             ring,
             waiting: None,
-            start: self.starts.fetch_add(1, Ordering::Relaxed),
+            start,
             taken: 0,
             empty: 0,
             coalescing: Coalescing::default(),
