@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use vmbell::bus::{Backlog, BusDevice};
 use vmbell::sync::place_words;
-use vmbell_check::{Bell, Error, Explorer, Memory, Order, Report, Scenario, Shape, claim};
+use vmbell_check::{Bell, Error, Explorer, Memory, Order, Report, Scenario, Shape, claim, fence};
 use vmbell_devices::virtio::mmio::{Interrupt, VirtioMmio, register};
 use vmbell_devices::virtio::{
     Handled, Handler, HandlerError, Notify, Pending, Queue, Request, VirtioConfig, VirtioDevice,
@@ -25,7 +25,7 @@ use crate::memory::BUFFER;
 pub enum Act {
     /// It was notified of a chain that is available, and serves.
     Serve,
-    /// A vCPU makes a chain available, and serves when it notifies.
+    /// A vCPU makes a chain available, and serves if the device wants to be notified.
     Notify,
     /// It completes the request that is pending.
     Complete,
@@ -149,6 +149,10 @@ impl Area {
         memory.preset(self.avail_idx(), &available.to_le_bytes());
     }
 
+    fn wants_notification(self, memory: Memory) -> bool {
+        memory.load(self.used_idx() - 2, 2, Order::Relaxed) & 1 == 0
+    }
+
     fn used(self, memory: Memory) -> u64 {
         memory.load(self.used_idx(), 2, Order::Acquire)
     }
@@ -202,6 +206,7 @@ fn set_up(scenario: &mut Scenario, acts: &[Act]) {
     SIGNALS.set(true);
     scenario.name(WORDS, 0x1000, "word");
     scenario.name(FIRST.avail_idx(), 2, "avail.idx");
+    scenario.name(FIRST.used_idx() - 2, 2, "used.flags");
     scenario.name(FIRST.used_idx(), 2, "used.idx");
     scenario.name(OTHER.used_idx(), 2, "second used.idx");
     memory.preset(FIRST.avail_idx(), &available.to_le_bytes());
@@ -221,7 +226,10 @@ fn set_up(scenario: &mut Scenario, acts: &[Act]) {
                 Act::Serve => serve(&queue),
                 Act::Notify => {
                     memory.update(FIRST.avail_idx(), 2, Order::Release, |idx| Some(idx + 1));
-                    serve(&queue);
+                    fence(Order::SeqCst);
+                    if FIRST.wants_notification(memory) {
+                        serve(&queue);
+                    }
                 }
                 Act::Complete => {
                     let pending = pending.take().expect("the first request is pending");
