@@ -20,10 +20,12 @@ impl Sandbox {
         self.folder.path().join(name)
     }
 
-    /// Puts a shell script into the only folder of PATH.
+    /// Puts a shell script into the only folder of PATH. Its `$root` is the sandbox.
     pub fn script(&self, name: &str, body: &str) -> PathBuf {
         let path = self.path("bin").join(name);
-        fs::write(&path, format!("#!/bin/sh\nPATH=/usr/bin:/bin\n{body}\n")).unwrap();
+        let root = self.folder.path().display();
+        let text = format!("#!/bin/sh\nPATH=/usr/bin:/bin\nroot={root}\n{body}\n");
+        fs::write(&path, text).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path
     }
@@ -60,6 +62,35 @@ impl Sandbox {
             .env("XDG_CACHE_HOME", self.path("cache"))
             .env("NO_COLOR", "1");
         command
+    }
+
+    /// Runs a line of arguments once for each row `ARGUMENTS => MESSAGE`, with the arguments in place of `{}`, and variables of
+    /// vmbell's among them. Fails unless the status is this one, stderr has the message, and no QEMU says that it booted. Gives
+    /// the stderr of the last row.
+    #[track_caller]
+    pub fn refuses(&self, status: i32, line: &str, rows: &str) -> String {
+        let mut said = String::new();
+        for row in rows.trim().lines() {
+            let (arguments, message) = row.split_once("=>").unwrap();
+            let line = line.replace("{}", arguments);
+            let mut command = self.vmbell();
+            command.current_dir(self.folder.path());
+            for word in line.split_whitespace() {
+                match word.split_once('=') {
+                    Some((name, value)) if name.starts_with("VMBELL_") => command.env(name, value),
+                    _ => command.arg(word),
+                };
+            }
+            let output = command.output().unwrap();
+            said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(status), "{line}: {said}");
+            assert!(
+                said.contains(message.trim()),
+                "{line}: not {message:?}, but {said}"
+            );
+            assert!(!said.contains("booted"), "{line}: {said}");
+        }
+        said
     }
 
     /// What preparations have left in the cache that is no entry.
