@@ -179,6 +179,7 @@ fn a_field_that_is_ignored_and_is_no_json_is_an_error() {
 fn files_of_others_are_named() {
     assert_eq!(error(""), "it is empty");
     assert_eq!(error(" \n"), "it is empty");
+    assert_eq!(error("\u{feff}"), "it is empty");
     let foreign = "it is JSON but not a vmbell report: it has no 'schema_version'";
     for text in ["[]", "{}", "3", r#"{"results": []}"#] {
         assert_eq!(error(text), foreign, "{text}");
@@ -186,7 +187,9 @@ fn files_of_others_are_named() {
     let hyperfine =
         r#"{"results": [{"command": "sleep 1", "mean": 1.0, "times": [1.0], "exit_codes": [0]}]}"#;
     assert!(error(hyperfine).starts_with("it is a report of hyperfine, not of vmbell"));
-    assert!(error("name,ns\na,3\n").starts_with("it is not whole JSON"));
+    for text in ["name,ns\na,3\n", "\u{7f}ELF"] {
+        assert!(error(text).starts_with("it is not whole JSON"), "{text}");
+    }
 }
 
 #[test]
@@ -209,6 +212,19 @@ fn a_measured_row_has_samples_and_operations_of_each() {
     let text = changed(|report| report["results"][0]["ops"] = serde_json::json!([1, 2]));
     let few = "its row 'portio-no-eventfd' has 2 numbers of operations for 4 samples";
     assert_eq!(error(&text), few);
+}
+
+#[test]
+fn a_number_that_no_measurement_gives_is_refused_and_named() {
+    let text = changed(|report| report["results"][0]["samples_ns"][1] = serde_json::json!(1e308));
+    let told = "its field 'results[0].samples_ns[1]' is 1e308, which no measurement gives";
+    assert!(error(&text).starts_with(told), "{}", error(&text));
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_a_report() {
+    let marked = format!("\u{feff}{}", json(&sample::report()));
+    assert_eq!(parse(&marked).unwrap(), sample::report());
 }
 
 #[test]

@@ -6,14 +6,14 @@ use std::path::Path;
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 
-use crate::common::{stdout, vmbell};
+use crate::common::{Words, stdout, vmbell};
 
 const THIS: &str = env!("CARGO_BIN_EXE_vmbell");
 
 /// A bench of rows that behave in one known way.
-fn bench(words: &[&str]) -> assert_cmd::Command {
-    let mut command = vmbell(&["bench", "--only", "--min-time", "1ms", "--no-warnings"]);
-    command.args(words);
+fn bench(words: impl Words) -> assert_cmd::Command {
+    let mut command = vmbell("bench --only --min-time 1ms --no-warnings");
+    command.args(words.words());
     command
 }
 
@@ -88,7 +88,7 @@ fn a_side_that_fails_is_named_with_what_it_says() {
     .code(1)
     .stderr(contains("the old side"))
     .stderr(contains("ended with exit status: 3: error: no such thing"));
-    bench(&["debug-constant", "--interleave", "/nonexistent/vmbell"])
+    bench("debug-constant --interleave /nonexistent/vmbell")
         .assert()
         .code(1)
         .stderr(contains("cannot run /nonexistent/vmbell"));
@@ -106,7 +106,7 @@ fn what_is_measured_is_compared_with_a_baseline() {
     };
     export("debug-constant");
     let compared = || {
-        let mut command = bench(&["debug-constant", "--runs", "12", "--fail-above", "5%"]);
+        let mut command = bench("debug-constant --runs 12 --fail-above 5%");
         command.arg("--baseline").arg(&old);
         command
     };
@@ -131,26 +131,25 @@ fn what_is_measured_is_compared_with_a_baseline() {
 fn a_row_of_the_baseline_is_missing_only_if_it_was_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let old = folder.path().join("old.json");
-    bench(&["debug-constant", "debug-double", "--export-json"])
+    bench("debug-constant debug-double --export-json")
         .arg(&old)
         .assert()
         .success();
     // As if the row that is always skipped had been measured once.
     let json = fs::read_to_string(&old).unwrap();
     fs::write(&old, json.replace("debug-double", "debug-skip")).unwrap();
-    let compared = |words: &[&str]| {
+    let compared = |words: &str| {
         let mut command = bench(words);
         command
             .args(["--fail-above", "50%", "--baseline"])
             .arg(&old);
         command.assert()
     };
-    compared(&["debug-constant"]).success();
-    let both = ["debug-constant", "debug-skip"];
-    compared(&both)
+    compared("debug-constant").success();
+    compared("debug-constant debug-skip")
         .code(1)
         .stderr(contains("not measured now").and(contains("debug-skip")));
-    compared(&[&both[..], &["--allow-missing"]].concat()).success();
+    compared("debug-constant debug-skip --allow-missing").success();
 }
 
 #[test]
@@ -180,7 +179,7 @@ fn turns_are_not_kept_beside_those_of_another_measurement() {
 fn sides_that_cannot_be_compared_are_found_after_the_first_turn() {
     let folder = tempfile::tempdir().unwrap();
     let (other, kept) = (folder.path().join("other.json"), folder.path().join("kept"));
-    bench(&["debug-constant", "--export-json"])
+    bench("debug-constant --export-json")
         .arg(&other)
         .assert()
         .success();
@@ -202,12 +201,12 @@ fn sides_that_cannot_be_compared_are_found_after_the_first_turn() {
 fn an_export_does_not_replace_its_baseline() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.json");
-    bench(&["debug-constant", "--export-json"])
+    bench("debug-constant --export-json")
         .arg(&path)
         .assert()
         .success();
     let before = fs::read(&path).unwrap();
-    bench(&["debug-constant", "--baseline"])
+    bench("debug-constant --baseline")
         .arg(&path)
         .arg("--export-json")
         .arg(&path)

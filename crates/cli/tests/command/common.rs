@@ -7,11 +7,40 @@ use serde_json::Value;
 
 use kit::wait::HANG;
 
+/// Words of a command: one by one, or in a line that has them between spaces.
+pub trait Words {
+    fn words(&self) -> Vec<&str>;
+}
+
+impl Words for &str {
+    fn words(&self) -> Vec<&str> {
+        self.split_whitespace().collect()
+    }
+}
+
+impl Words for &String {
+    fn words(&self) -> Vec<&str> {
+        self.split_whitespace().collect()
+    }
+}
+
+impl Words for &[&str] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl<const N: usize> Words for &[&str; N] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
 /// The command, without the environment variables that change its output.
-pub fn vmbell(args: &[&str]) -> Command {
+pub fn vmbell(words: impl Words) -> Command {
     let mut command = Command::cargo_bin("vmbell").expect("the binary is built with the tests");
     command
-        .args(args)
+        .args(words.words())
         .env_remove("NO_COLOR")
         .env_remove("COLUMNS")
         .timeout(HANG);
@@ -24,9 +53,9 @@ pub fn argument(time: Duration) -> String {
 }
 
 /// `bench` of entries that take no time.
-pub fn quick(args: &[&str]) -> Command {
-    let mut command = vmbell(&["bench", "--runs", "3", "--min-time", "1ms"]);
-    command.args(args);
+pub fn quick(words: impl Words) -> Command {
+    let mut command = vmbell("bench --runs 3 --min-time 1ms");
+    command.args(words.words());
     command
 }
 
@@ -34,6 +63,11 @@ pub fn quick(args: &[&str]) -> Command {
 pub fn stdout(command: &mut Command) -> String {
     let output = command.output().expect("the command runs");
     String::from_utf8(output.stdout).expect("output is UTF-8")
+}
+
+/// What the command printed, as JSON.
+pub fn json(command: &mut Command) -> Value {
+    serde_json::from_str(&stdout(command)).expect("the output is JSON")
 }
 
 /// A file as JSON.

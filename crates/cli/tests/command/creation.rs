@@ -15,7 +15,7 @@ const MOST: u64 = 5 << 20;
 /// Measures the rows by this program, as this user if there is one.
 fn rows(program: impl AsRef<OsStr>, user: Option<u32>) -> Vec<Value> {
     let mut command = Command::new(program);
-    command.args(quick(&["--only", "--backend", "usermode", "vm-*"]).get_args());
+    command.args(quick("--only --backend usermode vm-*").get_args());
     command.args(["--export-json", "-"]);
     if let Some(user) = user {
         command.uid(user).gid(user);

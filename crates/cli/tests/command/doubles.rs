@@ -4,7 +4,7 @@ use std::fs;
 
 use tempfile::TempDir;
 
-use super::common::vmbell;
+use super::common::{Words, vmbell};
 
 /// What the image prints, with `ticks` in each of three batches of ten operations.
 pub fn printed(ticks: u32) -> String {
@@ -37,10 +37,11 @@ impl Doubles {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// Adds a VMM that runs this script.
+    /// Adds a VMM that runs this script. Its `$folder` is this one.
     pub fn script(mut self, name: &str, script: &str) -> Self {
         let path = self.path(&format!("{name}.sh"));
-        fs::write(&path, script).unwrap();
+        let folder = self.folder.path().display();
+        fs::write(&path, format!("folder={folder}\n{script}\n")).unwrap();
         self.words.push(format!(
             "{name}=/bin/sh '{path}' {{image}} {{cmdline}} {{disk}}"
         ));
@@ -49,24 +50,30 @@ impl Doubles {
 
     /// Adds a VMM that prints this text.
     pub fn prints(self, name: &str, text: &str) -> Self {
-        let path = self.path(&format!("{name}.txt"));
-        fs::write(&path, text).unwrap();
-        self.script(name, &format!("cat '{path}'\n"))
+        fs::write(self.path(&format!("{name}.txt")), text).unwrap();
+        self.script(name, &format!("cat $folder/{name}.txt"))
+    }
+
+    /// Adds a VMM that runs this script and then prints what the image does.
+    pub fn boots_after(self, script: &str, name: &str) -> Self {
+        fs::write(self.path("image.txt"), printed(1000)).unwrap();
+        self.script(name, &format!("{script}\ncat $folder/image.txt"))
     }
 
     /// The command with all of them, in their order.
-    pub fn command(&self, names: &[&str], args: &[&str]) -> assert_cmd::Command {
-        let mut words = vec!["bench", "vmms"];
-        words.extend(names);
+    pub fn command(&self, names: impl Words, args: impl Words) -> assert_cmd::Command {
+        let mut command = vmbell("bench vmms");
+        command.args(names.words());
         for word in &self.words {
-            words.extend(["--vmm", word]);
+            command.args(["--vmm", word]);
         }
-        words.extend(args);
+        let args = args.words();
+        command.args(&args);
         if !args.contains(&"--exits") {
             // The same boots whatever this host allows.
-            words.extend(["--exits", "off"]);
+            command.args(["--exits", "off"]);
         }
-        vmbell(&words)
+        command
     }
 }
 

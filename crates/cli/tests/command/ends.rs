@@ -156,7 +156,7 @@ fn a_time_limit_writes_what_is_finished_and_is_124() {
     let dir = tempfile::tempdir().unwrap();
     let json = dir.path().join("out.json");
     let has_begun = growing(Duration::from_millis(300)).any(|limit| {
-        quick(&["debug-constant", "debug-loop"])
+        quick("debug-constant debug-loop")
             .args(["--timeout", &argument(limit), "--export-json"])
             .arg(&json)
             .assert()
@@ -175,7 +175,7 @@ fn a_time_limit_writes_what_is_finished_and_is_124() {
 
 #[test]
 fn even_an_entry_that_never_returns_ends_in_a_report() {
-    quick(&["debug-stuck", "--timeout", "200ms"])
+    quick("debug-stuck --timeout 200ms")
         .assert()
         .code(124)
         .stdout(contains(
@@ -219,7 +219,7 @@ fn measured_entries_survive_one_that_hits_the_time_limit() {
     let dir = tempfile::tempdir().unwrap();
     let json = dir.path().join("out.json");
     let is_measured = growing(Duration::from_millis(500)).any(|limit| {
-        vmbell(&["bench", "floor-getppid", "--runs", "100000"])
+        vmbell("bench floor-getppid --runs 100000")
             .args(["--timeout", &argument(limit), "--export-json"])
             .arg(&json)
             .assert()

@@ -1,6 +1,6 @@
 //! `vmbell bench eoi` on the backend that runs on every machine: its counts agree with each other.
 
-use super::common::{stdout, vmbell};
+use super::common::{json, stdout, vmbell};
 use serde_json::Value;
 
 const COUNT: u64 = 300;
@@ -21,7 +21,7 @@ fn modes() -> [Value; 2] {
         "--style",
         "none",
     ];
-    let report: Value = serde_json::from_str(&stdout(&mut vmbell(&arguments))).unwrap();
+    let report = json(&mut vmbell(&arguments));
     let modes = ["pv-eoi-off", "pv-eoi-on"];
     [0, 1].map(|index| {
         let mode = report["results"][index].clone();
@@ -71,7 +71,7 @@ fn stat_has_one_exit_less_for_each_interrupt_with_the_bit() {
 #[test]
 fn stat_leaves_out_what_nobody_wants_to_see_and_nothing_else() {
     let text = |args: &[&str]| {
-        let mut command = vmbell(&["bench", "eoi", "--backend", "usermode", "--deterministic"]);
+        let mut command = vmbell("bench eoi --backend usermode --deterministic");
         stdout(command.args(args))
     };
     assert!(text(&[]).contains("kvm:kvm_mmio"));

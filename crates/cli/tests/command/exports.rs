@@ -8,7 +8,7 @@ use serde_json::Value;
 #[test]
 fn a_bad_export_path_is_found_before_measuring() {
     // This entry never ends by itself, so the command can only fail before it starts.
-    quick(&["debug-loop", "--export-json", "/nonexistent/out.json"])
+    quick("debug-loop --export-json /nonexistent/out.json")
         .assert()
         .code(1)
         .stderr(contains("/nonexistent/out.json").and(contains("No such file")));
@@ -17,7 +17,7 @@ fn a_bad_export_path_is_found_before_measuring() {
 #[test]
 fn an_error_of_an_export_names_the_file_that_the_user_named() {
     // /proc has no files without a name, so that one with a hidden name would be made.
-    quick(&["debug-loop", "--export-json", "/proc/vmbell.json"])
+    quick("debug-loop --export-json /proc/vmbell.json")
         .assert()
         .code(1)
         .stderr(contains("cannot write to '/proc/vmbell.json'").and(contains(".vmbell-").not()));
@@ -28,7 +28,7 @@ fn metrics_replace_the_file_as_a_whole_and_others_may_read_them() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("vmbell.prom");
     std::fs::write(&path, "of an earlier run").unwrap();
-    quick(&["debug-constant", "--export-openmetrics"])
+    quick("debug-constant --export-openmetrics")
         .arg(&path)
         .assert()
         .code(0);
@@ -41,9 +41,7 @@ fn metrics_replace_the_file_as_a_whole_and_others_may_read_them() {
 
 #[test]
 fn json_on_stdout_is_pure_and_the_table_goes_to_stderr() {
-    let output = quick(&["debug-constant", "--export-json", "-"])
-        .output()
-        .unwrap();
+    let output = quick("debug-constant --export-json -").output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["results"][0]["command"], "debug-constant");
     assert_eq!(
@@ -58,7 +56,7 @@ fn json_on_stdout_is_pure_and_the_table_goes_to_stderr() {
 fn all_exports_are_written_and_nothing_else_is() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
-    quick(&["debug-constant", "debug-double"])
+    quick("debug-constant debug-double")
         .arg("--export-json")
         .arg(path("a.json"))
         .arg("--export-markdown")
@@ -93,7 +91,7 @@ fn styles_do_what_they_are_called() {
 #[test]
 fn rows_can_be_sorted_by_median() {
     let is_first = |sort: &str, name: &str, other: &str| {
-        let mut command = quick(&["debug-double", "debug-constant", "--verbose"]);
+        let mut command = quick("debug-double debug-constant --verbose");
         let text = stdout(command.args(["--sort", sort]));
         let row = |name: &str| text.find(&format!("\n{name} ")).unwrap();
         row(name) < row(other)
@@ -104,7 +102,7 @@ fn rows_can_be_sorted_by_median() {
 
 #[test]
 fn more_columns_on_demand() {
-    quick(&["debug-constant", "--verbose"])
+    quick("debug-constant --verbose")
         .assert()
         .success()
         .stdout(contains("mean").and(contains("CPU/op")));
@@ -112,7 +110,7 @@ fn more_columns_on_demand() {
 
 #[test]
 fn a_full_disk_is_an_error_and_not_a_silent_loss() {
-    quick(&["debug-constant", "--export-json", "/dev/full"])
+    quick("debug-constant --export-json /dev/full")
         .assert()
         .code(1)
         .stdout(contains("debug-constant"))
@@ -121,7 +119,7 @@ fn a_full_disk_is_an_error_and_not_a_silent_loss() {
 
 #[test]
 fn no_line_of_the_table_is_wider_than_the_terminal() {
-    let mut command = quick(&["portio-wildcard-eventfd", "floor-getppid", "--verbose"]);
+    let mut command = quick("portio-wildcard-eventfd floor-getppid --verbose");
     let text = stdout(command.env("COLUMNS", "72"));
     for line in text.lines() {
         assert!(line.chars().count() <= 72, "{line}");
@@ -149,7 +147,7 @@ fn all_times_are_in_the_unit_that_is_asked_for() {
 
 #[test]
 fn no_bar_is_written_where_there_is_no_terminal() {
-    let mut command = quick(&["debug-constant", "debug-double"]);
+    let mut command = quick("debug-constant debug-double");
     let text = stdout(command.env("COLUMNS", "200"));
     assert!(!text.contains('█'), "{text}");
 }
@@ -159,7 +157,7 @@ fn two_exports_to_one_file_are_refused_before_anything_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x");
     let other = folder.path().join(".").join("x");
-    quick(&["debug-constant", "--export-json"])
+    quick("debug-constant --export-json")
         .arg(&path)
         .arg("--export-csv")
         .arg(&other)

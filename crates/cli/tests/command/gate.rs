@@ -25,7 +25,8 @@ fn refused(files: &[(&str, &str)], words: &[&str]) -> String {
     for (name, text) in files {
         fs::write(folder.path().join(name), text).unwrap();
     }
-    let assert = vmbell(&[&["gate"], words].concat())
+    let assert = vmbell("gate")
+        .args(words)
         .current_dir(folder.path())
         .env("XDG_CACHE_HOME", folder.path().join("cache"))
         .assert()
@@ -97,7 +98,8 @@ fn a_file_that_cannot_be_written_is_found_before_anything_is_measured() {
         &["--init", "vmbell", "--keep", "/dev/null/absent/"],
     ] {
         // Without a cache, to measure means to download first, which `apt-get` would do.
-        vmbell(&[&["gate"], words].concat())
+        vmbell("gate")
+            .args(words)
             .current_dir(folder.path())
             .env("XDG_CACHE_HOME", folder.path())
             .env("PATH", "")

@@ -7,7 +7,7 @@ use super::common::vmbell;
 #[test]
 fn ways_and_patterns_are_listed_with_what_they_are() {
     let named = |text: &'static str| predicate::str::contains(text);
-    vmbell(&["list", "net"])
+    vmbell("list net")
         .assert()
         .success()
         .stdout(named(

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::common::{stdout, vmbell};
+use super::common::{json, stdout, vmbell};
 use predicates::prelude::*;
 use predicates::str::{contains, is_empty};
 use serde_json::Value;
@@ -18,7 +18,7 @@ const FLOORS: [&str; 6] = [
 
 #[test]
 fn list_describes_every_entry_and_hides_debug_ones() {
-    let text = stdout(&mut vmbell(&["list"]));
+    let text = stdout(&mut vmbell("list"));
     for name in FLOORS {
         let line = text.lines().find(|line| line.starts_with(name)).unwrap();
         assert!(line.len() > name.len() + 10, "{line}");
@@ -28,8 +28,8 @@ fn list_describes_every_entry_and_hides_debug_ones() {
 
 #[test]
 fn list_as_json_has_the_same_entries() {
-    let text = stdout(&mut vmbell(&["list"]));
-    let items: Value = serde_json::from_str(&stdout(&mut vmbell(&["list", "--json"]))).unwrap();
+    let text = stdout(&mut vmbell("list"));
+    let items = json(&mut vmbell("list --json"));
     let names: Vec<&str> = items
         .as_array()
         .unwrap()
@@ -45,8 +45,8 @@ fn list_as_json_has_the_same_entries() {
 
 #[test]
 fn list_says_which_entries_need_a_device() {
-    let text = stdout(&mut vmbell(&["list", "--backend", "usermode"]));
-    let items = stdout(&mut vmbell(&["list", "--backend", "usermode", "--json"]));
+    let text = stdout(&mut vmbell("list --backend usermode"));
+    let items = stdout(&mut vmbell("list --backend usermode --json"));
     let items: Value = serde_json::from_str(&items).unwrap();
     for (line, item) in text.lines().zip(items.as_array().unwrap()) {
         let name = item["name"].as_str().unwrap();
@@ -60,7 +60,7 @@ fn list_says_which_entries_need_a_device() {
 #[test]
 fn list_shows_what_each_suite_has() {
     let list = |suite: &str| stdout(&mut vmbell(&["list", suite]));
-    assert_eq!(list("paths"), stdout(&mut vmbell(&["list"])));
+    assert_eq!(list("paths"), stdout(&mut vmbell("list")));
     assert!(list("rings").starts_with("--split "));
     assert!(list("eoi").contains("pv-eoi-off") && list("eoi").contains("pv-eoi-on"));
     assert!(list("vmms").contains("qemu-microvm"));
@@ -69,7 +69,7 @@ fn list_shows_what_each_suite_has() {
 
 #[test]
 fn help_shows_what_people_use() {
-    let help = stdout(&mut vmbell(&["--help"]));
+    let help = stdout(&mut vmbell("--help"));
     for hidden in ["completions", "man "] {
         let begin = format!("\n  {hidden}");
         assert!(!help.contains(&begin), "{help}");
@@ -85,7 +85,7 @@ fn every_suite_that_measures_here_exports_and_shows_its_report() {
         &["eoi", "--backend", "usermode", "--deterministic", "-n", "5"],
     ] {
         let json = folder.path().join(suite[0]);
-        let mut command = vmbell(&["bench"]);
+        let mut command = vmbell("bench");
         command
             .args(suite)
             .args(["--runs", "2", "--seed", "7", "--no-warnings"]);
@@ -99,7 +99,7 @@ fn every_suite_that_measures_here_exports_and_shows_its_report() {
             (&7.into(), Some(2)),
             "{report}"
         );
-        let mut command = vmbell(&["bench"]);
+        let mut command = vmbell("bench");
         command
             .args(suite)
             .args(["--runs", "1", "--style", "none", "--export-csv", "-"]);
@@ -127,7 +127,7 @@ fn suite_paths_is_the_default() {
 
 #[test]
 fn probe_names_what_decides_the_numbers() {
-    vmbell(&["probe", "-v"])
+    vmbell("probe -v")
         .assert()
         .success()
         .stderr(is_empty())
@@ -146,18 +146,17 @@ fn probe_names_what_decides_the_numbers() {
 
 #[test]
 fn probe_answers_in_forty_lines_and_in_the_other_forms() {
-    let text = stdout(&mut vmbell(&["probe"]));
+    let text = stdout(&mut vmbell("probe"));
     assert!(text.lines().count() <= 40, "{text}");
     assert!(text.contains("\nusermode  "), "{text}");
-    let html = stdout(&mut vmbell(&["probe", "--export-html", "-"]));
+    let html = stdout(&mut vmbell("probe --export-html -"));
     assert!(html.starts_with("<!DOCTYPE html>"), "{html}");
     assert!(html.contains(">usermode</th>"), "{html}");
 }
 
 #[test]
 fn probe_gives_a_reason_with_every_no() {
-    let text = stdout(&mut vmbell(&["probe", "--json"]));
-    let probe: Value = serde_json::from_str(&text).unwrap();
+    let probe = json(&mut vmbell("probe --json"));
     let answers = probe["features"]
         .as_object()
         .unwrap()
@@ -190,15 +189,15 @@ fn every_shell_has_completions() {
 
 #[test]
 fn manual_pages_are_roff_and_document_exit_codes() {
-    vmbell(&["man"])
+    vmbell("man")
         .assert()
         .success()
         .stdout(contains(".TH").and(contains("130")));
-    vmbell(&["man", "bench"])
+    vmbell("man bench")
         .assert()
         .success()
         .stdout(contains("vmbell\\-bench").and(contains("export\\-markdown")));
-    vmbell(&["man", "lab"])
+    vmbell("man lab")
         .assert()
         .success()
         .stdout(contains("vmbell\\-lab").and(contains("deterministic")));
@@ -206,11 +205,11 @@ fn manual_pages_are_roff_and_document_exit_codes() {
 
 #[test]
 fn help_shows_examples_and_exit_codes() {
-    vmbell(&["--help"])
+    vmbell("--help")
         .assert()
         .success()
         .stdout(contains("Examples:").and(contains("124")));
-    vmbell(&["bench", "--help"])
+    vmbell("bench --help")
         .assert()
         .success()
         .stdout(contains("--export-json").and(contains("round").or(contains("runs"))));
@@ -223,7 +222,7 @@ fn no_subcommand_is_a_usage_error_with_help() {
 
 #[test]
 fn a_version_is_printed() {
-    vmbell(&["--version"])
+    vmbell("--version")
         .assert()
         .success()
         .stdout(contains(env!("CARGO_PKG_VERSION")));

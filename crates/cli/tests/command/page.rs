@@ -14,21 +14,15 @@ use super::common::{quick, stdout, vmbell};
 fn measured() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.json");
-    quick(&[
-        "debug-constant",
-        "debug-double",
-        "debug-skip",
-        "--quiet",
-        "--export-json",
-    ])
-    .arg(&path)
-    .assert()
-    .success();
+    quick("debug-constant debug-double debug-skip --quiet --export-json")
+        .arg(&path)
+        .assert()
+        .success();
     (dir, path)
 }
 
 fn report(dir: &Path, args: &[&str]) -> Command {
-    let mut command = vmbell(&["report"]);
+    let mut command = vmbell("report");
     command.args(args).current_dir(dir);
     command
 }

@@ -1,6 +1,6 @@
 //! `vmbell bench` from outside: every way to ask, and every way to ask wrongly.
 
-use super::common::{quick, read_json, stdout, vmbell};
+use super::common::{json, quick, read_json, vmbell};
 use assert_cmd::Command;
 use kit::wait::HANG;
 use predicates::prelude::*;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 #[test]
 fn a_floor_is_measured_and_printed() {
-    quick(&["floor-getppid"])
+    quick("floor-getppid")
         .assert()
         .success()
         .stdout(contains("floor-getppid").and(contains("ns")));
@@ -17,21 +17,14 @@ fn a_floor_is_measured_and_printed() {
 
 #[test]
 fn the_chosen_cpu_is_reported() {
-    let text = stdout(&mut quick(&[
-        "floor-getppid",
-        "--cpu",
-        "0",
-        "--export-json",
-        "-",
-    ]));
-    let report: Value = serde_json::from_str(&text).unwrap();
+    let report = json(&mut quick("floor-getppid --cpu 0 --export-json -"));
     assert_eq!(report["cpus"], serde_json::json!([0]));
     assert_eq!(report["results"][0]["cpus"], serde_json::json!([0]));
 }
 
 #[test]
 fn floors_across_cores_are_skipped_on_one_cpu_and_that_is_77() {
-    quick(&["floor-cache-line", "--cpu", "0"])
+    quick("floor-cache-line --cpu 0")
         .assert()
         .code(77)
         .stdout(contains("skipped: floor-cache-line\n  needs two CPUs"));
@@ -39,7 +32,7 @@ fn floors_across_cores_are_skipped_on_one_cpu_and_that_is_77() {
 
 #[test]
 fn a_failed_entry_is_named_and_is_1() {
-    quick(&["debug-fail", "debug-constant"])
+    quick("debug-fail debug-constant")
         .assert()
         .code(1)
         .stdout(contains("failed: debug-fail\n  it always does").and(contains("100 ns")));
@@ -47,21 +40,15 @@ fn a_failed_entry_is_named_and_is_1() {
 
 #[test]
 fn everything_skipped_is_77_and_something_measured_is_0() {
-    quick(&["debug-skip"]).assert().code(77);
-    quick(&["debug-skip", "debug-constant"]).assert().code(0);
+    quick("debug-skip").assert().code(77);
+    quick("debug-skip debug-constant").assert().code(0);
 }
 
 #[test]
 fn rows_of_eois_count_the_exits_of_eois_only() {
-    let text = stdout(&mut quick(&[
-        "eoi-*",
-        "--only",
-        "--backend",
-        "usermode",
-        "--export-json",
-        "-",
-    ]));
-    let report: Value = serde_json::from_str(&text).unwrap();
+    let report = json(&mut quick(
+        "eoi-* --only --backend usermode --export-json -",
+    ));
     for (name, light) in [("eoi-apic", 1.0), ("eoi-x2apic", 1.0), ("eoi-pv", 0.0)] {
         let rows = report["results"].as_array().unwrap();
         let row = rows.iter().find(|row| row["command"] == name).unwrap();
@@ -76,13 +63,7 @@ fn rows_of_eois_count_the_exits_of_eois_only() {
 
 #[test]
 fn a_ratio_is_new_over_old() {
-    let text = stdout(&mut quick(&[
-        "debug-constant",
-        "debug-double",
-        "--export-json",
-        "-",
-    ]));
-    let report: Value = serde_json::from_str(&text).unwrap();
+    let report = json(&mut quick("debug-constant debug-double --export-json -"));
     let ratio = &report["results"][0]["ratio"];
     assert_eq!(ratio["reference"], "debug-constant");
     assert_eq!(ratio["value"], 2.0);
@@ -91,18 +72,18 @@ fn a_ratio_is_new_over_old() {
 #[test]
 fn a_row_without_its_counterpart_is_warned_of() {
     let doubt = "no ratio for debug-double";
-    quick(&["debug-double", "--only"])
+    quick("debug-double --only")
         // Where the line is wrapped depends on what else the host's quality is said to be.
         .env("COLUMNS", "400")
         .assert()
         .success()
         .stdout(contains(doubt))
         .stderr(is_empty());
-    quick(&["debug-double", "--only", "--verbose"])
+    quick("debug-double --only --verbose")
         .assert()
         .success()
         .stderr(contains(doubt));
-    quick(&["debug-double", "--only", "--verbose", "--no-warnings"])
+    quick("debug-double --only --verbose --no-warnings")
         .assert()
         .success()
         .stderr(is_empty());
@@ -110,7 +91,7 @@ fn a_row_without_its_counterpart_is_warned_of() {
 
 #[test]
 fn a_seed_is_taken_and_reported() {
-    quick(&["debug-constant", "--seed", "42", "--verbose"])
+    quick("debug-constant --seed 42 --verbose")
         .assert()
         .success()
         .stdout(contains("seed 42"));
@@ -118,7 +99,7 @@ fn a_seed_is_taken_and_reported() {
 
 #[test]
 fn the_spin_policy_is_stated_in_words() {
-    quick(&["debug-constant", "--spin", "spin", "--verbose"])
+    quick("debug-constant --spin spin --verbose")
         .assert()
         .success()
         .stdout(contains("keeps one more CPU busy"));
@@ -126,11 +107,11 @@ fn the_spin_policy_is_stated_in_words() {
 
 #[test]
 fn a_reference_can_be_chosen_and_comes_along() {
-    quick(&["debug-constant", "--reference", "debug-double"])
+    quick("debug-constant --reference debug-double")
         .assert()
         .success()
         .stdout(contains("100 ns").and(contains("2.0x cheaper")));
-    quick(&["debug-constant", "--reference", "debug-double", "--verbose"])
+    quick("debug-constant --reference debug-double --verbose")
         .assert()
         .success()
         .stdout(contains("ratio").and(contains("0.50  [0.50, 0.50]")));
@@ -142,7 +123,7 @@ fn an_emulators_time_is_marked_and_measured_by_operations() {
         ("instructions", "instructions", "instructions"),
         ("emulated", "time", "emulated"),
     ] {
-        let mut command = vmbell(&["bench", "debug-constant", "-v", "--export-json", "-"]);
+        let mut command = vmbell("bench debug-constant -v --export-json -");
         let output = command.env("VMBELL_TIMING", timing).output().unwrap();
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(report["timing"], "emulated");
@@ -160,7 +141,7 @@ fn an_emulators_time_is_marked_and_measured_by_operations() {
 
 #[test]
 fn an_unknown_timing_is_a_usage_error() {
-    quick(&["debug-constant"])
+    quick("debug-constant")
         .env("VMBELL_TIMING", "guessed")
         .assert()
         .code(2)
@@ -169,24 +150,16 @@ fn an_unknown_timing_is_a_usage_error() {
 
 #[test]
 fn a_number_of_operations_takes_the_place_of_a_time() {
-    let text = stdout(&mut vmbell(&[
-        "bench",
-        "debug-constant",
-        "--runs",
-        "2",
-        "--ops",
-        "7",
-        "--export-json",
-        "-",
-    ]));
-    let report: Value = serde_json::from_str(&text).unwrap();
+    let report = json(&mut vmbell(
+        "bench debug-constant --runs 2 --ops 7 --export-json -",
+    ));
     assert_eq!(report["results"][0]["ops"][0], 7);
     assert_eq!(report["plan"]["min_time"], 0.0);
 }
 
 #[test]
 fn rows_of_an_assigned_device_say_what_is_missing() {
-    quick(&["--only", "--backend", "usermode", "passthrough-*"])
+    quick("--only --backend usermode passthrough-*")
         .assert()
         .code(77)
         .stdout(
@@ -197,15 +170,7 @@ fn rows_of_an_assigned_device_say_what_is_missing() {
 
 #[test]
 fn rows_that_need_two_cpus_are_skipped_on_one() {
-    quick(&[
-        "--backend",
-        "usermode",
-        "--only",
-        "portio-no-eventfd+spin",
-        "notify-portio-wildcard-eventfd",
-        "--cpu",
-        "0",
-    ])
+    quick("--backend usermode --only portio-no-eventfd+spin notify-portio-wildcard-eventfd --cpu 0")
     .assert()
     .code(77)
     .stdout(contains(
@@ -218,7 +183,7 @@ fn rows_that_need_two_cpus_are_skipped_on_one() {
 fn without_names_the_first_questions_are_answered_in_40_lines_of_80_columns() {
     let dir = tempfile::tempdir().unwrap();
     let json = dir.path().join("out.json");
-    let output = vmbell(&["bench", "--runs", "3", "--min-time", "1ms", "--export-json"])
+    let output = vmbell("bench --runs 3 --min-time 1ms --export-json")
         .arg(&json)
         .env("COLUMNS", "200")
         .output()
@@ -257,34 +222,15 @@ fn name(backend: &Value) -> &str {
 
 #[test]
 fn a_backend_named_twice_is_measured_once() {
-    let arguments = [
-        "portio-wildcard-eventfd",
-        "--only",
-        "--backend",
-        "usermode,usermode",
-    ];
-    let mut command = quick(&[&arguments[..], &["--export-json", "-"]].concat());
-    let report: Value = serde_json::from_str(&stdout(&mut command)).unwrap();
+    let words = "portio-wildcard-eventfd --only --backend usermode,usermode --export-json -";
+    let report = json(&mut quick(words));
     assert_eq!(report["results"].as_array().unwrap().len(), 1);
 }
 
 #[test]
 fn a_scan_measures_each_value_and_compares_it_with_the_first() {
-    let mut command = quick(&[
-        "portio-datamatch-eventfd",
-        "--only",
-        "--backend",
-        "usermode",
-    ]);
-    command.args([
-        "--doorbells",
-        "0,100",
-        "--vcpus",
-        "1,2",
-        "--export-json",
-        "-",
-    ]);
-    let report: Value = serde_json::from_str(&stdout(&mut command)).unwrap();
+    let mut command = quick("portio-datamatch-eventfd --only --backend usermode --export-json -");
+    let report = json(command.args("--doorbells 0,100 --vcpus 1,2".split(' ')));
     let rows = report["results"].as_array().unwrap();
     let first = "portio-datamatch-eventfd,doorbells=0,vcpus=1";
     assert_eq!((rows.len(), rows[0]["command"].as_str()), (4, Some(first)));
@@ -301,7 +247,7 @@ fn a_scan_measures_each_value_and_compares_it_with_the_first() {
     }
     assert_eq!(rows[3]["ratio"]["reference"], first);
     assert_eq!(report["ratios_to"], "first value");
-    quick(&["--doorbells", "100000"])
+    quick("--doorbells 100000")
         .assert()
         .code(2)
         .stderr(contains("4096"));
@@ -309,10 +255,10 @@ fn a_scan_measures_each_value_and_compares_it_with_the_first() {
 
 #[test]
 fn registrations_are_measured_by_the_first_call_after_an_idle_time_and_by_later_ones() {
-    let mut command = quick(&["--only", "--backend", "usermode", "--export-json", "-"]);
+    let mut command = quick("--only --backend usermode --export-json -");
     command.args(["ioeventfd-*-first", "ioeventfd-*-later"]);
     command.args(["irqfd-assign-*", "irqfd-deassign-*"]);
-    let report: Value = serde_json::from_str(&stdout(&mut command)).unwrap();
+    let report = json(&mut command);
     let rows = report["results"].as_array().unwrap();
     assert_eq!(rows.len(), 8);
     for row in rows {
@@ -327,7 +273,7 @@ fn registrations_are_measured_by_the_first_call_after_an_idle_time_and_by_later_
 
 #[test]
 fn a_scan_registers_others_and_a_row_that_rests_has_fewer_operations() {
-    let mut command = vmbell(&["bench", "irqfd-assign-first", "irqfd-deassign-later"]);
+    let mut command = vmbell("bench irqfd-assign-first irqfd-deassign-later");
     command.args(["--only", "--backend", "usermode", "--doorbells", "0,1000"]);
     command.args(["--runs", "1", "--warmup", "0", "--ops", "1000"]);
     // The soft limit that a shell has, which is too low for the eventfds.
@@ -335,7 +281,7 @@ fn a_scan_registers_others_and_a_row_that_rests_has_fewer_operations() {
     shell.args(["-c", "ulimit -Sn 1024 && exec \"$0\" \"$@\""]);
     shell.arg(command.get_program()).args(command.get_args());
     shell.args(["--export-json", "-"]).timeout(HANG);
-    let report: Value = serde_json::from_str(&stdout(&mut shell)).unwrap();
+    let report = json(&mut shell);
     let rows = report["results"].as_array().unwrap();
     let firsts = [
         "irqfd-assign-first,irqfds=0",

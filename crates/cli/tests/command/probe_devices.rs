@@ -4,11 +4,10 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use super::common::{stdout, vmbell};
+use super::common::{json, stdout, vmbell};
 use assert_cmd::Command;
 use predicates::prelude::*;
 use predicates::str::{contains, is_empty};
-use serde_json::Value;
 
 const BRIDGE: &str = "0000:00:01.0";
 const NIC: &str = "0000:00:03.0";
@@ -59,7 +58,7 @@ fn host() -> tempfile::TempDir {
 }
 
 fn probe(root: &Path, more: &[&str]) -> Command {
-    let mut command = vmbell(&["probe", "--devices"]);
+    let mut command = vmbell("probe --devices");
     command.args(more).arg("--root").arg(root);
     command
 }
@@ -117,8 +116,7 @@ fn a_device_that_is_ready_needs_nothing() {
 #[test]
 fn json_has_every_obstacle() {
     let host = host();
-    let text = stdout(&mut probe(host.path(), &["--json"]));
-    let answer: Value = serde_json::from_str(&text).unwrap();
+    let answer = json(&mut probe(host.path(), &["--json"]));
     let devices = answer["devices"].as_array().unwrap();
     assert_eq!(devices.len(), 2);
     assert_eq!(devices[0]["id"], "8086:10d3");
@@ -144,12 +142,11 @@ fn a_named_device_is_shown_alone_and_one_that_is_not_there_is_an_error() {
 
 #[test]
 fn this_host_is_probed_without_an_error() {
-    vmbell(&["probe", "--devices"])
+    vmbell("probe --devices")
         .assert()
         .success()
         .stderr(is_empty())
         .stdout(contains("can be assigned"));
-    let text = stdout(&mut vmbell(&["probe", "--devices", "--json"]));
-    let answer: Value = serde_json::from_str(&text).unwrap();
+    let answer = json(&mut vmbell("probe --devices --json"));
     assert!(answer["devices"].is_array());
 }

@@ -1,11 +1,20 @@
 //! What `--export-json` writes conforms to `docs/report.schema.json`.
 
+use std::path::Path;
+
 use super::common::{quick, read_json, stdout, vmbell};
 use kit::schema::violations;
 use serde_json::Value;
 
 fn schema() -> Value {
     serde_json::from_str(include_str!("../../../../docs/report.schema.json")).unwrap()
+}
+
+/// Reads a report, which must conform to the schema.
+pub fn read_valid(path: &Path) -> Value {
+    let report = read_json(path);
+    assert_valid(&report);
+    report
 }
 
 fn assert_valid(report: &Value) {
@@ -17,19 +26,12 @@ fn assert_valid(report: &Value) {
 fn a_written_report_is_valid() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("out.json");
-    quick(&[
-        "debug-double",
-        "debug-constant",
-        "debug-skip",
-        "debug-fail",
-        "floor-*",
-    ])
-    .arg("--export-json")
-    .arg(&path)
-    .assert()
-    .code(1);
-    let report = read_json(&path);
-    assert_valid(&report);
+    quick("debug-double debug-constant debug-skip debug-fail floor-*")
+        .arg("--export-json")
+        .arg(&path)
+        .assert()
+        .code(1);
+    let report = read_valid(&path);
     assert_eq!(report["tool"]["name"], "vmbell");
     let status = |name: &str| {
         let results = report["results"].as_array().unwrap();

@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command as Process, Stdio};
 use std::time::Duration;
 
-use super::common::{stdout, vmbell};
+use super::common::{json, stdout, vmbell};
 use super::ends::{catches, send};
 use assert_cmd::Command;
 use kit::signals::hear_signals;
@@ -14,18 +14,12 @@ use predicates::str::contains;
 use serde_json::Value;
 
 /// `vmbell bench rings` with few buffers, on CPU 0, which every host has.
-fn quick(args: &[&str]) -> Command {
-    let mut command = vmbell(&[
-        "bench", "rings", "--bufs", "500", "--runs", "3", "--cpu", "0",
-    ]);
-    command.args(args);
-    command
+fn quick(words: &str) -> Command {
+    vmbell(&format!("bench rings --bufs 500 --runs 3 --cpu 0 {words}"))
 }
 
-fn json(args: &[&str]) -> Value {
-    let mut command = quick(args);
-    command.args(["--export-json", "-", "--style", "none"]);
-    serde_json::from_str(&stdout(&mut command)).unwrap()
+fn measured(words: &str) -> Value {
+    json(quick(words).args(["--export-json", "-", "--style", "none"]))
 }
 
 fn variants(report: &Value) -> &[Value] {
@@ -47,7 +41,7 @@ fn names(report: &Value) -> Vec<&str> {
 
 #[test]
 fn by_default_three_ways_to_poll_are_compared() {
-    quick(&[]).assert().success().stdout(
+    quick("").assert().success().stdout(
         contains("switches  --split --event-idx")
             .and(contains("runs      3 runs of each variant"))
             .and(contains("median  ± spread"))
@@ -59,20 +53,8 @@ fn by_default_three_ways_to_poll_are_compared() {
 
 #[test]
 fn by_default_a_run_has_the_buffers_that_fit_in_half_a_second() {
-    let args = [
-        "bench",
-        "rings",
-        "--one-thread",
-        "--runs",
-        "2",
-        "--cpu",
-        "0",
-        "--export-json",
-        "-",
-        "--style",
-        "none",
-    ];
-    let report: Value = serde_json::from_str(&stdout(&mut vmbell(&args))).unwrap();
+    let words = "bench rings --one-thread --runs 2 --cpu 0 --export-json - --style none";
+    let report = json(&mut vmbell(words));
     let buffers = variants(&report)[0]["ops"][0].as_u64().unwrap();
     assert!(
         buffers.is_power_of_two() && (4096..=1 << 20).contains(&buffers),
@@ -91,7 +73,7 @@ fn by_default_a_run_has_the_buffers_that_fit_in_half_a_second() {
 
 #[test]
 fn every_buffer_is_kicked_and_called_for_when_one_is_in_flight() {
-    let report = json(&["--one-thread", "--wrap-counters"]);
+    let report = measured("--one-thread --wrap-counters");
     let variant = &variants(&report)[0];
     for count in ["kicks", "calls"] {
         assert_eq!(runs(variant, count), [500; 3], "{count}");
@@ -104,14 +86,7 @@ fn every_buffer_is_kicked_and_called_for_when_one_is_in_flight() {
 
 #[test]
 fn a_pair_of_switches_is_measured_in_turns_with_a_ratio() {
-    let report = json(&[
-        "--event-idx",
-        "--no-event-idx",
-        "--batch",
-        "16",
-        "--seed",
-        "7",
-    ]);
+    let report = measured("--event-idx --no-event-idx --batch 16 --seed 7");
     assert_eq!(names(&report), ["--no-event-idx", "--event-idx"]);
     assert_eq!(report["seed"], 7);
     let [old, new] = variants(&report) else {
@@ -134,7 +109,7 @@ fn a_pair_of_switches_is_measured_in_turns_with_a_ratio() {
 
 #[test]
 fn events_are_counted_or_the_reason_is_given() {
-    let report = json(&["--packed", "--wide-tokens"]);
+    let report = measured("--packed --wide-tokens");
     let events = report["work"]["events"].as_array().unwrap();
     assert_eq!(events.len(), 4);
     for event in events {
@@ -142,7 +117,7 @@ fn events_are_counted_or_the_reason_is_given() {
         assert_ne!(counted, event["reason"].is_string(), "{event}");
     }
     let instructions = events.last().unwrap();
-    let text = stdout(&mut quick(&["--packed", "--wide-tokens"]));
+    let text = stdout(&mut quick("--packed --wide-tokens"));
     match instructions["reason"].as_str() {
         Some(reason) => assert!(text.contains(reason), "{text}"),
         None => assert!(runs(&variants(&report)[0], "instructions")[0] > 500),
@@ -151,41 +126,28 @@ fn events_are_counted_or_the_reason_is_given() {
 
 #[test]
 fn resets_are_counted() {
-    let report = json(&[
-        "--one-thread",
-        "--no-wrap-counters",
-        "--reset=100",
-        "--batch",
-        "10",
-    ]);
+    let report = measured("--one-thread --no-wrap-counters --reset=100 --batch 10");
     assert!(runs(&variants(&report)[0], "resets")[0] >= 4);
-    let report = json(&["--one-thread", "--no-wrap-counters", "--reset"]);
+    let report = measured("--one-thread --no-wrap-counters --reset");
     assert_eq!(runs(&variants(&report)[0], "resets"), [500; 3]);
 }
 
 #[test]
 fn all_switches_of_virtio_test_are_taken() {
-    for on in [
-        "--event-idx",
-        "--indirect",
-        "--virtio-1",
-        "--delayed-interrupt",
-    ] {
-        quick(&[on, "--no-wrap-counters"]).assert().success();
-        let off = format!("--no-{}", &on[2..]);
-        quick(&[&off, "--no-wrap-counters"]).assert().success();
+    for switch in ["event-idx", "indirect", "virtio-1", "delayed-interrupt"] {
+        for no in ["", "no-"] {
+            quick(&format!("--{no}{switch} --no-wrap-counters"))
+                .assert()
+                .success();
+        }
     }
-    quick(&["--batch=random", "--wrap-counters"])
-        .assert()
-        .success();
-    quick(&["--batch=7", "--no-wrap-counters"])
-        .assert()
-        .success();
+    quick("--batch=random --wrap-counters").assert().success();
+    quick("--batch=7 --no-wrap-counters").assert().success();
 }
 
 #[test]
 fn help_has_examples() {
-    vmbell(&["bench", "rings", "--help"])
+    vmbell("bench rings --help")
         .assert()
         .success()
         .stdout(contains("Examples:").and(contains("--wrap-counters")));
@@ -195,19 +157,10 @@ fn help_has_examples() {
 fn an_interrupt_keeps_whole_rounds_and_is_130() {
     let mut command = Process::new(assert_cmd::cargo::cargo_bin!("vmbell"));
     command
-        .args([
-            "bench",
-            "rings",
-            "--bufs",
-            "5000",
-            "--runs",
-            "100000",
-            "--one-thread",
-            "--export-json",
-            "-",
-            "--style",
-            "none",
-        ])
+        .args(
+            "bench rings --bufs 5000 --runs 100000 --one-thread --export-json - --style none"
+                .split(' '),
+        )
         .stdout(Stdio::piped());
     hear_signals(&mut command);
     let has_rounds = growing(Duration::from_millis(500)).any(|time| {

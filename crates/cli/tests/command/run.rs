@@ -78,18 +78,18 @@ fn files_that_are_not_there_are_named() {
 
 #[test]
 fn help_has_examples_and_the_meaning_of_the_status() {
-    vmbell(&["run", "--help"]).assert().success().stdout(
+    vmbell("run --help").assert().success().stdout(
         contains("--device pci-testdev")
             .and(contains("at most 64"))
             .and(contains("--cpu-features -x2apic"))
             .and(contains("vmbell lab -- vmbell run"))
             .and(contains("2N+1")),
     );
-    vmbell(&["man", "run"])
+    vmbell("man run")
         .assert()
         .success()
         .stdout(contains("pci\\-testdev"));
-    vmbell(&["completions", "bash"])
+    vmbell("completions bash")
         .assert()
         .success()
         .stdout(contains("--device"));

@@ -9,14 +9,14 @@ use tempfile::TempDir;
 
 use super::common::{read_json, stdout, vmbell};
 use super::doubles::{Doubles, printed, shared};
-use kit::schema::violations;
+use super::report::read_valid;
 
 #[test]
 fn vmms_stand_side_by_side_and_the_best_is_marked() {
     let doubles = Doubles::new()
         .prints("one", &printed(1000))
         .prints("two", &printed(2000));
-    let text = stdout(&mut doubles.command(&["one", "two"], &["--runs", "2"]));
+    let text = stdout(&mut doubles.command("one two", "--runs 2"));
     assert_eq!(shared(&text, "cpuid"), "cpuid 100 ns* 200 ns", "{text}");
     assert!(text.contains("boots by pvh"), "{text}");
     assert!(text.contains("the FADT names no PM timer"), "{text}");
@@ -27,7 +27,7 @@ fn ratios_are_to_the_first_vmm() {
     let doubles = Doubles::new()
         .prints("one", &printed(1000))
         .prints("two", &printed(2000));
-    let text = stdout(&mut doubles.command(&["two", "one"], &["--runs", "1", "--ratios"]));
+    let text = stdout(&mut doubles.command("two one", "--runs 1 --ratios"));
     assert_eq!(shared(&text, "cpuid"), "cpuid 1 0.50*", "{text}");
 }
 
@@ -36,17 +36,15 @@ fn vmms_take_turns_in_the_order_of_a_seed() {
     let mut doubles = Doubles::new();
     let (log, report) = (doubles.path("log"), doubles.path("report.json"));
     for name in ["a", "b", "c"] {
-        let text = doubles.path("text");
-        fs::write(&text, printed(1000)).unwrap();
-        doubles = doubles.script(name, &format!("printf {name} >> '{log}'; cat '{text}'\n"));
+        doubles = doubles.boots_after(&format!("printf {name} >> $folder/log"), name);
     }
-    let order = |seed: &[&str]| {
+    let order = |seed: &str| {
         let _ = fs::remove_file(&log);
-        let args = [&["--runs", "9", "--export-json", &report], seed].concat();
+        let args = format!("--runs 9 --export-json {report} {seed}");
         doubles.command(&["a", "b", "c"], &args).assert().code(0);
         fs::read_to_string(&log).unwrap()
     };
-    let first = order(&[]);
+    let first = order("");
     let turns: BTreeSet<&[u8]> = first.as_bytes().chunks(3).collect();
     let whole = turns
         .iter()
@@ -55,61 +53,25 @@ fn vmms_take_turns_in_the_order_of_a_seed() {
     // All nine turns are of one order by chance once in more than a million runs.
     assert!(turns.len() > 1, "{first}");
     let seed = read_json(Path::new(&report))["seed"].to_string();
-    assert_eq!(order(&["--seed", &seed]), first);
+    assert_eq!(order(&format!("--seed {seed}")), first);
 }
 
 #[test]
-fn a_vmm_runs_on_the_cpus_that_are_asked_for() {
-    let doubles = Doubles::new();
-    let (seen, text, report) = (
-        doubles.path("seen"),
-        doubles.path("text"),
-        doubles.path("report.json"),
-    );
-    fs::write(&text, printed(1000)).unwrap();
-    let script = format!("grep Cpus_allowed_list /proc/self/status > '{seen}'; cat '{text}'");
-    let doubles = doubles.script("one", &script);
-    let args = ["--runs", "1", "--cpu", "0", "--export-json", &report];
-    doubles.command(&["one"], &args).assert().code(0);
+fn a_vmm_is_given_the_image_its_words_a_disk_and_the_cpus_that_are_asked_for() {
+    let script =
+        "head -c 4 $1 > $folder/seen; echo \" $2\" >> $folder/seen; wc -c < $3 >> $folder/seen
+        grep Cpus_allowed_list /proc/self/status >> $folder/seen";
+    let doubles = Doubles::new().boots_after(script, "one");
+    let report = doubles.path("report.json");
+    let args =
+        format!("--runs 1 --ops 7 --batches 3 --rows cpuid,timer --cpu 0 --export-json {report}");
+    doubles.command("one", &args).assert().code(0);
     assert_eq!(
-        fs::read_to_string(&seen).unwrap(),
-        "Cpus_allowed_list:\t0\n"
+        fs::read_to_string(doubles.path("seen")).unwrap(),
+        "\x7fELF ops=7 batches=3 verbose only=cpuid,timer\n1048576\nCpus_allowed_list:\t0\n"
     );
-    assert_eq!(
-        read_json(Path::new(&report))["cpus"],
-        serde_json::json!([0])
-    );
-}
-
-#[test]
-fn a_double_is_given_the_image_its_words_and_a_disk() {
-    let doubles = Doubles::new();
-    let (seen, text) = (doubles.path("seen"), doubles.path("text"));
-    fs::write(&text, printed(1000)).unwrap();
-    let script = format!(
-        "head -c 4 \"$1\" > '{seen}'; echo \" $2\" >> '{seen}'; wc -c < \"$3\" >> '{seen}'; cat '{text}'\n"
-    );
-    let doubles = doubles.script("one", &script);
-    doubles
-        .command(
-            &["one"],
-            &[
-                "--runs",
-                "1",
-                "--ops",
-                "7",
-                "--batches",
-                "3",
-                "--rows",
-                "cpuid,timer",
-            ],
-        )
-        .assert()
-        .code(0);
-    assert_eq!(
-        fs::read_to_string(seen).unwrap(),
-        "\x7fELF ops=7 batches=3 verbose only=cpuid,timer\n1048576\n"
-    );
+    let cpus = &read_json(Path::new(&report))["cpus"];
+    assert_eq!(cpus, &serde_json::json!([0]));
 }
 
 #[test]
@@ -124,9 +86,7 @@ fn what_is_exported_conforms_to_the_schema() {
         .command(&["one", "two", "bad"], &args)
         .assert()
         .code(1);
-    let schema = serde_json::from_str(include_str!("../../../../docs/report.schema.json")).unwrap();
-    let report = read_json(Path::new(&report));
-    assert_eq!(violations(&schema, &report), Vec::<String>::new());
+    let report = read_valid(Path::new(&report));
     let ratio = &report["results"][2]["ratio"];
     assert_eq!(
         (&ratio["reference"], &ratio["value"]),
@@ -137,9 +97,9 @@ fn what_is_exported_conforms_to_the_schema() {
 #[test]
 fn markdown_and_csv_can_go_to_stdout() {
     let doubles = Doubles::new().prints("one", &printed(1000));
-    let text = stdout(&mut doubles.command(&["one"], &["--export-markdown", "-"]));
+    let text = stdout(&mut doubles.command("one", "--export-markdown -"));
     assert!(text.contains("| `cpuid` | 100 ns |"), "{text}");
-    let text = stdout(&mut doubles.command(&["one"], &["--runs", "1", "--export-csv", "-"]));
+    let text = stdout(&mut doubles.command("one", "--runs 1 --export-csv -"));
     assert!(text.contains("cpuid,scenario,one,,1,10,100\n"), "{text}");
 }
 
@@ -160,7 +120,7 @@ fn what_a_vmm_printed_can_be_kept() {
 
 #[test]
 fn the_list_says_where_programs_are() {
-    let text = stdout(vmbell(&["list", "vmms"]).env("PATH", "/nonexistent"));
+    let text = stdout(vmbell("list vmms").env("PATH", "/nonexistent"));
     assert!(
         text.contains("alioth            not found: alioth is not on PATH\n"),
         "{text}"
@@ -193,7 +153,7 @@ fn the_image_can_be_written() {
 
 #[test]
 fn an_image_that_cannot_be_written_is_an_error() {
-    vmbell(&["bench", "vmms", "image", "-o", "/nonexistent/probe.elf"])
+    vmbell("bench vmms image -o /nonexistent/probe.elf")
         .assert()
         .code(1)
         .stderr(predicate::str::contains(
@@ -205,26 +165,10 @@ fn an_image_that_cannot_be_written_is_an_error() {
 fn every_command_that_measures_says_what_to_doubt() {
     let doubles = Doubles::new().prints("one", &printed(1000));
     let commands = [
-        doubles.command(&["one"], &["--runs", "1"]),
-        vmbell(&["bench", "debug-constant", "-v", "--runs", "2"]),
-        vmbell(&[
-            "bench",
-            "eoi",
-            "--backend",
-            "usermode",
-            "--deterministic",
-            "-n",
-            "9",
-        ]),
-        vmbell(&[
-            "bench",
-            "rings",
-            "--bufs",
-            "500",
-            "--one-thread",
-            "--cpu",
-            "0",
-        ]),
+        doubles.command("one", "--runs 1"),
+        vmbell("bench debug-constant -v --runs 2"),
+        vmbell("bench eoi --backend usermode --deterministic -n 9"),
+        vmbell("bench rings --bufs 500 --one-thread --cpu 0"),
     ];
     for mut command in commands {
         // The CPU is said to be emulated, which is a reason to doubt all times.
@@ -232,7 +176,7 @@ fn every_command_that_measures_says_what_to_doubt() {
         let said = "warning: the CPU is emulated; counts are exact";
         assert.stderr(predicate::str::contains(said));
     }
-    let mut quiet = doubles.command(&["one"], &["--runs", "1", "--quiet"]);
+    let mut quiet = doubles.command("one", "--runs 1 --quiet");
     let assert = quiet.env("VMBELL_TIMING", "emulated").assert();
     assert.stderr(predicate::str::contains("warning").not());
 }
@@ -267,7 +211,7 @@ fn vmms_that_measure_no_row_are_no_success() {
     let nothing = printed(1000).replace(numbers, "\"reason\":\"it did not come\"");
     Doubles::new()
         .prints("one", &nothing)
-        .command(&["one"], &["--runs", "1"])
+        .command("one", "--runs 1")
         .assert()
         .code(77)
         .stdout(predicate::str::contains("it did not come"));
@@ -277,7 +221,7 @@ fn vmms_that_measure_no_row_are_no_success() {
 fn one_batch_of_one_operation_has_no_plural() {
     let doubles = Doubles::new().prints("one", &printed(1000));
     doubles
-        .command(&["one"], &["--runs", "1", "--batches", "1", "--ops", "1"])
+        .command("one", "--runs 1 --batches 1 --ops 1")
         .assert()
         .stdout(predicate::str::contains(
             "1 batch of 1 operation of each row",

@@ -10,8 +10,11 @@ use serde_json::Value;
 use super::common::{argument, read_json, stdout, vmbell};
 use super::doubles::{Doubles, printed};
 use super::ends::{end, send};
-use kit::schema::violations;
+use super::report::read_valid;
 use kit::wait::{await_that, growing};
+
+/// Starts the image, which does not come to its end.
+const HANGS: &str = "echo '=== vmbell-probe start ==='; echo row rtc-read; exec sleep 1000";
 
 #[test]
 fn the_time_limit_of_the_command_ends_it_with_what_is_finished() {
@@ -19,10 +22,9 @@ fn the_time_limit_of_the_command_ends_it_with_what_is_finished() {
     let doubles = one.script("two", "exec sleep 1000");
     let report = doubles.path("report.json");
     // With this seed the first VMM is booted before the other one.
-    let args = ["--seed", "1", "--export-json", &report, "--timeout"];
     let is_enough = growing(Duration::from_secs(1)).any(|timeout| {
         let timeout = argument(timeout);
-        let args = [&args[..], &[&timeout]].concat();
+        let args = format!("--seed 1 --export-json {report} --timeout {timeout}");
         let assert = doubles.command(&["one", "two"], &args).assert().code(124);
         let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
         assert!(
@@ -47,10 +49,7 @@ fn each_bad_vmm_has_a_clear_result_and_the_others_go_on() {
         .prints("half", half)
         .prints("nothing", "")
         .script("too-much", "exec yes abc")
-        .script(
-            "endless",
-            "echo '=== vmbell-probe start ==='; echo row rtc-read; exec sleep 1000",
-        )
+        .script("endless", HANGS)
         .script("dies", "echo 'fatal: no such machine' >&2; exit 3")
         .prints("good", &whole);
     let names = [
@@ -60,8 +59,7 @@ fn each_bad_vmm_has_a_clear_result_and_the_others_go_on() {
     // One limit is enough for all but the one that does not end.
     let limit = growing(Duration::from_secs(4)).find(|limit| {
         let limit = argument(*limit);
-        let words = ["--run-timeout", &limit, "--runs", "2", "--style", "none"];
-        let args = [&words[..], &["--export-json", &report]].concat();
+        let args = format!("--run-timeout {limit} --runs 2 --style none --export-json {report}");
         doubles.command(&names, &args).assert().code(1);
         let vmms = &read_json(Path::new(&report))["vmms"];
         let is_late = |vmm: &&Value| vmm.to_string().contains("it took longer than");
@@ -125,14 +123,14 @@ fn nothing_is_left_in_the_temporary_folder() {
     let doubles = Doubles::new().prints("one", &printed(1000));
     let temporary = doubles.folder.path().join("tmp");
     fs::create_dir(&temporary).unwrap();
-    let mut command = doubles.command(&["one"], &["--runs", "1"]);
+    let mut command = doubles.command("one", "--runs 1");
     command.env("TMPDIR", &temporary).assert().code(0);
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
 }
 
 #[test]
 fn where_no_vmm_can_run_it_says_which_were_looked_for_and_how_to_add_one() {
-    vmbell(&["bench", "vmms", "--accel", "tcg"])
+    vmbell("bench vmms --accel tcg")
         .env("PATH", "/nonexistent")
         .assert()
         .code(77)
@@ -146,7 +144,7 @@ fn where_no_vmm_can_run_it_says_which_were_looked_for_and_how_to_add_one() {
 
 #[test]
 fn a_vmm_that_is_named_and_not_here_is_skipped_with_the_reason() {
-    vmbell(&["bench", "vmms", "alioth"])
+    vmbell("bench vmms alioth")
         .env("PATH", "/nonexistent")
         .assert()
         .code(77)
@@ -172,23 +170,15 @@ fn a_program_that_may_not_be_executed_says_so() {
 
 #[test]
 fn a_boot_that_hung_is_repeated_once_and_the_report_says_so() {
-    let doubles = Doubles::new();
-    let (text, flag) = (doubles.path("text"), doubles.path("flag"));
-    fs::write(&text, printed(1000)).unwrap();
-    let hangs = "echo '=== vmbell-probe start ==='; echo row rtc-read; exec sleep 1000";
-    let doubles = doubles
-        .script(
-            "once",
-            &format!("if [ -e '{flag}' ]; then cat '{text}'; else : > '{flag}'; {hangs}; fi"),
-        )
-        .script("always", hangs);
-    let report = doubles.path("report.json");
+    let once = format!("[ -e $folder/flag ] || {{ : > $folder/flag; {HANGS}; }}");
+    let doubles = Doubles::new().boots_after(&once, "once");
+    let doubles = doubles.script("always", HANGS);
+    let (flag, report) = (doubles.path("flag"), doubles.path("report.json"));
     // A limit that a busy host reaches with a boot that does not hang, too, is too short.
     let is_enough = growing(Duration::from_secs(2)).any(|limit| {
         let _ = fs::remove_file(&flag);
         let limit = argument(limit);
-        let words = ["--run-timeout", &limit, "--runs", "2"];
-        let args = [&words[..], &["--export-json", &report]].concat();
+        let args = format!("--run-timeout {limit} --runs 2 --export-json {report}");
         let output = doubles.command(&["once", "always"], &args).assert().code(1);
         let printed = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
         assert!(
@@ -203,9 +193,7 @@ fn a_boot_that_hung_is_repeated_once_and_the_report_says_so() {
         vmms[0]["status"] == "ok" && vmms.as_array().unwrap().iter().all(has_begun)
     });
     assert!(is_enough);
-    let report = read_json(Path::new(&report));
-    let schema = serde_json::from_str(include_str!("../../../../docs/report.schema.json")).unwrap();
-    assert_eq!(violations(&schema, &report), Vec::<String>::new());
+    let report = read_valid(Path::new(&report));
     let vmm = |index: usize| &report["vmms"][index];
     assert_eq!(
         (&vmm(0)["status"], &vmm(0)["boots"]),
@@ -220,9 +208,8 @@ fn a_boot_that_hung_is_repeated_once_and_the_report_says_so() {
 #[test]
 fn a_signal_ends_the_vmm_and_writes_what_is_finished() {
     let doubles = Doubles::new().prints("one", &printed(1000));
-    let pid = doubles.path("pid");
-    let doubles = doubles.script("two", &format!("echo $$ > '{pid}'; exec sleep 1000"));
-    let report = doubles.path("report.json");
+    let doubles = doubles.script("two", "echo $$ > $folder/pid; exec sleep 1000");
+    let (pid, report) = (doubles.path("pid"), doubles.path("report.json"));
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_vmbell"));
     // With this seed the first VMM is booted before the other one.
     command.args(["bench", "vmms", "one", "two", "--seed", "1"]);
@@ -257,9 +244,7 @@ fn exits_reasons(exits: &str) -> Vec<Option<String>> {
     let path = doubles.path("report.json");
     let args = ["--runs", "1", "--exits", exits, "--export-json", &path];
     let text = stdout(&mut doubles.command(&["one", "two"], &args));
-    let report = read_json(Path::new(&path));
-    let schema = serde_json::from_str(include_str!("../../../../docs/report.schema.json")).unwrap();
-    assert_eq!(violations(&schema, &report), Vec::<String>::new());
+    let report = read_valid(Path::new(&path));
     let vmms = report["vmms"].as_array().unwrap();
     let reason = |vmm: &Value| vmm["exits_reason"].as_str().map(str::to_owned);
     let reasons: Vec<Option<String>> = vmms.iter().map(reason).collect();

@@ -123,6 +123,16 @@ fn rows_that_all_failed_are_named_where_nothing_is_left_to_compare() {
     );
 }
 
+#[test]
+fn reports_without_a_row_of_both_sides_have_nothing_in_common() {
+    let (old, mut new) = (reports(1, 2, |_| 1.0, 1), reports(1, 2, |_| 1.0, 2));
+    for row in &mut new[0].results {
+        row.command = format!("other-{}", row.command);
+    }
+    let error = compare(&old, &new, &CompareOptions::default()).unwrap_err();
+    assert_eq!(error.to_string(), "no row was measured on both sides");
+}
+
 /// Thousands of resamples of all these runs would take too long.
 #[test]
 fn rows_of_many_runs_are_compared() {
