@@ -6,23 +6,40 @@ use super::*;
 use crate::{CommandLimit, CpuTime, RunSample, TickClock};
 use vmbell_report::Status;
 
-fn series(name: &str, group: Group, reference: Option<&str>, ns: &[f64]) -> SampleSeries {
+/// A series of runs.
+fn of_runs(
+    name: &str,
+    group: Group,
+    reference: Option<&str>,
+    runs: impl IntoIterator<Item = RunSample>,
+) -> SampleSeries {
     let mut series = SampleSeries::new(name, group, reference);
-    for ns in ns {
-        series.push(
-            RunSample {
-                ops: 10,
-                elapsed_ns: ns * 10.0,
-                light: Some(10),
-                heavy: 5,
-                ..RunSample::default()
-            },
-            CpuTime {
-                user: 1e-6,
-                system: 3e-6,
-            },
-        );
+    for run in runs {
+        let cpu = CpuTime {
+            user: 1e-6,
+            system: 3e-6,
+        };
+        series.push(run, cpu);
     }
+    series
+}
+
+/// A series of runs of ten operations, each of which takes so many nanoseconds.
+fn series(name: &str, group: Group, reference: Option<&str>, ns: &[f64]) -> SampleSeries {
+    let runs = ns.iter().map(|ns| RunSample {
+        ops: 10,
+        elapsed_ns: ns * 10.0,
+        light: Some(10),
+        heavy: 5,
+        ..RunSample::default()
+    });
+    of_runs(name, group, reference, runs)
+}
+
+/// A measured scenario on a backend.
+fn on(backend: &'static str, name: &str, reference: Option<&str>, ns: &[f64]) -> SampleSeries {
+    let mut series = series(name, Group::Scenario, reference, ns);
+    series.backend = backend;
     series
 }
 
@@ -75,39 +92,31 @@ fn close(value: Option<f64>, expected: f64) -> bool {
 }
 
 #[test]
-fn times_are_nanoseconds_per_operation() {
-    let report = report(vec![series(
-        "x",
-        Group::Scenario,
-        None,
-        &[100.0, 110.0, 120.0],
-    )]);
-    let row = &report.results[0];
-    let times = &of(row).times;
-    assert!(close(Some(times.median), 110.0), "{row:?}");
-    assert!(close(Some(times.mean), 110.0), "{row:?}");
-    assert!(close(times.stddev, 10.0), "{row:?}");
-    assert_eq!(times.samples, [100.0, 110.0, 120.0]);
-    assert!(close(of(row).user, 100.0), "{row:?}");
-    assert!(close(of(row).system, 300.0), "{row:?}");
-    assert_eq!(report.paths().unwrap().spin, "adaptive");
-    assert_eq!(report.plan.finished, 3);
-}
-
-#[test]
-fn exits_are_per_operation_and_absent_from_floors() {
+fn times_are_nanoseconds_and_exits_numbers_of_an_operation() {
     let report = report(vec![
-        series("x", Group::Scenario, None, &[100.0]),
+        series("x", Group::Scenario, None, &[100.0, 110.0, 120.0]),
         series("floor-x", Group::Floor, None, &[100.0]),
     ]);
-    assert_eq!(
-        report.results[0].exits(),
-        Some(Exits {
-            total: Some(1.5),
-            userspace: Some(0.5)
-        })
-    );
-    assert_eq!(report.results[1].exits(), None);
+    let row = &report.results[0];
+    let times = &of(row).times;
+    for (found, expected) in [
+        (Some(times.median), 110.0),
+        (Some(times.mean), 110.0),
+        (times.stddev, 10.0),
+        (of(row).user, 100.0),
+        (of(row).system, 300.0),
+    ] {
+        assert!(close(found, expected), "{expected}: {row:?}");
+    }
+    assert_eq!(times.samples, [100.0, 110.0, 120.0]);
+    assert_eq!(report.paths().unwrap().spin, "adaptive");
+    assert_eq!(report.plan.finished, 3);
+    let exits = Exits {
+        total: Some(1.5),
+        userspace: Some(0.5),
+    };
+    assert_eq!(row.exits(), Some(exits));
+    assert_eq!(report.results[1].exits(), None, "a floor has no exits");
 }
 
 #[test]
@@ -153,16 +162,13 @@ fn a_row_without_samples_has_no_numbers_at_all() {
 
 #[test]
 fn single_latencies_make_the_percentiles() {
-    let mut latency = SampleSeries::new("x", Group::Scenario, None);
-    latency.push(
-        RunSample {
-            ops: 1000,
-            elapsed_ns: 1e6,
-            latencies_ns: (1..=1000).collect(),
-            ..RunSample::default()
-        },
-        CpuTime::default(),
-    );
+    let run = RunSample {
+        ops: 1000,
+        elapsed_ns: 1e6,
+        latencies_ns: (1..=1000).collect(),
+        ..RunSample::default()
+    };
+    let latency = of_runs("x", Group::Scenario, None, [run]);
     let row = report(vec![latency]).results.remove(0);
     assert_eq!(of(&row).times.percentiles_of, PercentilesOf::Operations);
     let p99 = of(&row).times.percentiles.unwrap().p99.unwrap();
@@ -172,16 +178,14 @@ fn single_latencies_make_the_percentiles() {
 #[test]
 fn questions_are_answered_as_far_as_their_rows_are_there() {
     let report = report(vec![
-        on("usermode", "portio-no-eventfd", &[1000.0; 3]),
-        on("usermode", "portio-wildcard-eventfd", &[250.0; 3]),
-        on("kvm", "portio-wildcard-eventfd", &[10.0; 3]),
+        on("usermode", "portio-no-eventfd", None, &[1000.0; 3]),
+        on("usermode", "portio-wildcard-eventfd", None, &[250.0; 3]),
+        on("kvm", "portio-wildcard-eventfd", None, &[10.0; 3]),
     ]);
-    assert_eq!(
-        report.paths().unwrap().highlights.len(),
-        1,
-        "kvm's own device model is not there"
-    );
-    let highlight = &report.paths().unwrap().highlights[0];
+    // kvm's own device model is not there.
+    let [highlight] = &report.paths().unwrap().highlights[..] else {
+        panic!("{:?}", report.paths());
+    };
     assert_eq!(highlight.new, "portio-wildcard-eventfd");
     assert_eq!(highlight.backend, "usermode");
     assert!(close(Some(highlight.ratio.value), 0.25));
@@ -189,97 +193,63 @@ fn questions_are_answered_as_far_as_their_rows_are_there() {
 
 #[test]
 fn ratios_are_taken_within_a_backend() {
-    let mut fast = on("kvm", "new", &[10.0; 3]);
-    fast.reference = Some("old".to_owned());
-    let mut slow = on("usermode", "new", &[100.0; 3]);
-    slow.reference = Some("old".to_owned());
     let report = report(vec![
-        on("kvm", "old", &[20.0; 3]),
-        on("usermode", "old", &[1000.0; 3]),
-        fast,
-        slow,
+        on("kvm", "old", None, &[20.0; 3]),
+        on("usermode", "old", None, &[1000.0; 3]),
+        on("kvm", "new", Some("old"), &[10.0; 3]),
+        on("usermode", "new", Some("old"), &[100.0; 3]),
     ]);
-    let ratio = |row: usize| report.results[row].ratio().map(|ratio| ratio.value);
-    assert!(
-        close(ratio(2), 0.5) && close(ratio(3), 0.1),
-        "{:?}",
-        report.results
-    );
-    let backends: Vec<&str> = report
-        .results
-        .iter()
-        .map(|row| row.backend.as_str())
-        .collect();
+    let rows = &report.results;
+    let ratio = |row: usize| rows[row].ratio().map(|ratio| ratio.value);
+    assert!(close(ratio(2), 0.5) && close(ratio(3), 0.1), "{rows:?}");
+    let backends: Vec<&str> = rows.iter().map(|row| row.backend.as_str()).collect();
     assert_eq!(backends, ["kvm", "usermode", "kvm", "usermode"]);
-}
-
-/// A measured scenario on a backend.
-fn on(backend: &'static str, name: &str, ns: &[f64]) -> SampleSeries {
-    let mut series = series(name, Group::Scenario, None, ns);
-    series.backend = backend;
-    series
 }
 
 #[test]
 fn what_is_counted_stands_by_run_and_its_ratio_by_operation() {
     let counted = |name: &str, reference: Option<&str>, cycles: u64| {
-        let mut series = SampleSeries::new(name, Group::Scenario, reference);
-        for run in 0..3 {
-            let sample = RunSample {
-                ops: 10,
-                elapsed_ns: 100.0,
-                exits: Some(20),
-                events: vec![("cycles".to_owned(), cycles + run)],
-                counts: vec![("kicks".to_owned(), run)],
-                ..RunSample::default()
-            };
-            series.push(sample, CpuTime::default());
-        }
-        series
+        let runs = (0..3).map(|run| RunSample {
+            ops: 10,
+            elapsed_ns: 100.0,
+            exits: Some(20),
+            events: vec![("cycles".to_owned(), cycles + run)],
+            counts: vec![("kicks".to_owned(), run)],
+            ..RunSample::default()
+        });
+        of_runs(name, Group::Scenario, reference, runs)
     };
-    let rows = report(vec![
-        counted("old", None, 1000),
-        counted("new", Some("old"), 500),
-    ])
-    .results;
-    assert_eq!(
-        of(&rows[0]).events.get("cycles"),
-        Some([1000, 1001, 1002].as_slice())
-    );
-    assert_eq!(of(&rows[1]).counts.get("kicks"), Some([0, 1, 2].as_slice()));
+    let all = vec![counted("old", None, 1000), counted("new", Some("old"), 500)];
+    let rows = report(all).results;
+    let (old, new) = (of(&rows[0]), of(&rows[1]));
+    assert_eq!(old.events.get("cycles"), Some(&[1000, 1001, 1002][..]));
+    assert_eq!(new.counts.get("kicks"), Some(&[0, 1, 2][..]));
     let all = Exits {
         total: Some(2.0),
         userspace: None,
     };
     assert_eq!(rows[1].exits(), Some(all));
-    assert!(of(&rows[0]).ratios.is_empty());
-    assert!(close(
-        Some(of(&rows[1]).ratios["cycles"].value),
-        501.0 / 1001.0
-    ));
-    assert!(close(Some(of(&rows[1]).ratios["exits"].value), 1.0));
+    assert!(old.ratios.is_empty());
+    assert!(close(Some(new.ratios["cycles"].value), 501.0 / 1001.0));
+    assert!(close(Some(new.ratios["exits"].value), 1.0));
 }
 
 #[test]
 fn a_percentile_that_is_only_the_largest_value_is_not_stated() {
-    let of = |runs: usize| {
-        let mut series = SampleSeries::new("rate", Group::Scenario, None);
-        let samples: Vec<f64> = (0..runs).map(|run| 100.0 + run as f64).collect();
-        for ns in &samples {
-            let sample = RunSample {
-                ops: 1,
-                elapsed_ns: *ns,
-                ..RunSample::default()
-            };
-            series.push(sample, CpuTime::default());
-        }
-        of(&report(vec![series]).results[0])
-            .times
-            .percentiles
-            .unwrap()
+    let percentiles = |runs: u32| {
+        let runs = (0..runs).map(|run| RunSample {
+            ops: 1,
+            elapsed_ns: 100.0 + f64::from(run),
+            ..RunSample::default()
+        });
+        let rate = of_runs("rate", Group::Scenario, None, runs);
+        let report = report(vec![rate]);
+        of(&report.results[0]).times.percentiles.unwrap()
     };
-    assert_eq!((of(9).p90, of(99).p99, of(999).p99_9), (None, None, None));
-    assert!(of(10).p90.is_some() && of(100).p99.is_some() && of(1000).p99_9.is_some());
+    let few = [9, 99, 999].map(percentiles);
+    assert_eq!((few[0].p90, few[1].p99, few[2].p99_9), (None, None, None));
+    let enough = [10, 100, 1000].map(percentiles);
+    assert!(enough[0].p90.is_some() && enough[1].p99.is_some() && enough[2].p99_9.is_some());
 }
 
 #[test]
@@ -299,24 +269,19 @@ fn a_time_below_the_resolution_bounds_the_ratio() {
         new
     };
     // Two ticks of 2 GHz are 1 ns.
-    let bounded = report(vec![reference(), new(0.5, Some(2))]);
-    let row = &bounded.results[1];
-    assert_eq!(
-        (of(row).times.resolution, row.bound()),
-        (Some(1.0), Some(1.0))
-    );
-    let ratio = row.ratio().unwrap();
-    assert!(
-        ratio.is_bound && close(Some(ratio.value), 1.0 / 200.0),
-        "{ratio:?}"
-    );
-    for (ns, resolution) in [(1.0, Some(2)), (0.5, None)] {
-        let exact = report(vec![reference(), new(ns, resolution)]);
-        let ratio = exact.results[1].ratio().unwrap();
-        assert!(
-            !ratio.is_bound && close(Some(ratio.value), ns / 200.0),
-            "{ratio:?}"
-        );
+    for (ns, resolution, bound) in [
+        (0.5, Some(2), Some(1.0)),
+        (1.0, Some(2), None),
+        (0.5, None, None),
+    ] {
+        let report = report(vec![reference(), new(ns, resolution)]);
+        let row = &report.results[1];
+        assert_eq!(of(row).times.resolution, resolution.map(|_| 1.0), "{row:?}");
+        assert_eq!(row.bound(), bound, "{row:?}");
+        let ratio = row.ratio().unwrap();
+        let expected = bound.unwrap_or(ns) / 200.0;
+        assert_eq!(ratio.is_bound, bound.is_some(), "{row:?}");
+        assert!(close(Some(ratio.value), expected), "{row:?}");
     }
     let counted = report_of(vec![reference(), new(0.5, Some(2))], Timing::Instructions);
     assert_eq!(counted.results[1].bound(), None);

@@ -1,7 +1,8 @@
 //! Tests of the runner with subjects that take no time.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::*;
@@ -10,33 +11,59 @@ use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::Group;
 use vmbell_report::Timing;
 
-type Log = Arc<Mutex<Vec<String>>>;
+/// What a double does in its first run, its second run, and so on, with a number of operations.
+type Run = Arc<dyn Fn(u32, u64) -> Result<RunSample, SubjectError> + Send + Sync>;
 
-struct Fake {
+struct Double {
     name: String,
-    log: Log,
     runs: u32,
-    fails_at: Option<u32>,
+    run: Run,
 }
 
-impl Subject for Fake {
+impl Subject for Double {
     fn name(&self) -> &str {
         &self.name
     }
 
     fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
         self.runs += 1;
-        if self.fails_at == Some(self.runs) {
-            return Err(SubjectError::failed(&self.name, "it broke"));
-        }
-        self.log.lock().push(self.name.clone());
-        Ok(RunSample {
-            ops,
-            elapsed_ns: 1e9,
-            light: Some(ops),
-            ..RunSample::default()
-        })
+        (self.run)(self.runs, ops)
     }
+}
+
+fn entry(
+    name: &str,
+    run: impl Fn(u32, u64) -> Result<RunSample, SubjectError> + Send + Sync + 'static,
+) -> BenchEntry {
+    let (name, run): (_, Run) = (name.to_owned(), Arc::new(run));
+    BenchEntry::new(Group::Scenario, name.clone(), "", move |_| {
+        let (name, run) = (name.clone(), Arc::clone(&run));
+        Ok(Box::new(Double { name, runs: 0, run }))
+    })
+}
+
+/// The sample of a run that took so long.
+fn sample(ops: u64, elapsed_ns: f64) -> Result<RunSample, SubjectError> {
+    Ok(RunSample {
+        ops,
+        elapsed_ns,
+        light: Some(ops),
+        ..RunSample::default()
+    })
+}
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// Doubles that note each of their runs.
+fn entries(names: &[&str], log: &Log) -> Vec<BenchEntry> {
+    let one = |name: &&str| {
+        let (noted, log) = ((*name).to_owned(), Arc::clone(log));
+        entry(name, move |_, ops| {
+            log.lock().push(noted.clone());
+            sample(ops, 1e9)
+        })
+    };
+    names.iter().map(one).collect()
 }
 
 fn options(limit: CommandLimit) -> SubjectOptions {
@@ -50,42 +77,30 @@ fn options(limit: CommandLimit) -> SubjectOptions {
     }
 }
 
-fn entries(names: &[&str], log: &Log, fails_at: Option<u32>) -> Vec<BenchEntry> {
-    names
-        .iter()
-        .map(|name| {
-            let (name, log) = ((*name).to_owned(), Arc::clone(log));
-            let fails_at = fails_at.filter(|_| name == "bad");
-            BenchEntry::new(Group::Scenario, name.clone(), "", move |_| {
-                Ok(Box::new(Fake {
-                    name: name.clone(),
-                    log: Arc::clone(&log),
-                    runs: 0,
-                    fails_at,
-                }))
-            })
-        })
-        .collect()
+/// Measures what the record does not have yet.
+fn go_on(entries: &[BenchEntry], limit: CommandLimit, plan: &BenchPlan, record: &Mutex<Record>) {
+    run(entries, &options(limit), plan, record, &mut SilentObserver);
 }
 
-fn measure(entries: &[BenchEntry], limit: CommandLimit, plan: BenchPlan) -> Record {
+fn measure_within(limit: CommandLimit, entries: &[BenchEntry], plan: &BenchPlan) -> Record {
     let record = Mutex::new(Record::of(entries));
-    run(
-        entries,
-        &options(limit),
-        &plan,
-        &record,
-        &mut SilentObserver,
-    );
+    go_on(entries, limit, plan, &record);
     record.into_inner()
 }
 
-/// A plan without calibration.
-fn fixed(runs: u32, warmup: u32) -> BenchPlan {
-    BenchPlan {
-        ops: Some(1),
-        ..plan(runs, warmup)
-    }
+fn measure(entries: &[BenchEntry], plan: &BenchPlan) -> Record {
+    measure_within(CommandLimit::none(), entries, plan)
+}
+
+/// The number of samples of each row.
+fn counts(record: &Record) -> Vec<usize> {
+    let series = record.series.iter();
+    series.map(|series| series.samples.len()).collect()
+}
+
+fn outcome(record: &Record, row: usize) -> (Status, &str) {
+    let series = &record.series[row];
+    (series.status, series.reason.as_deref().unwrap_or_default())
 }
 
 fn plan(runs: u32, warmup: u32) -> BenchPlan {
@@ -100,19 +115,24 @@ fn plan(runs: u32, warmup: u32) -> BenchPlan {
     }
 }
 
+/// A plan without calibration.
+fn fixed(runs: u32, warmup: u32) -> BenchPlan {
+    BenchPlan {
+        ops: Some(1),
+        ..plan(runs, warmup)
+    }
+}
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
 #[test]
 fn all_subjects_have_the_operations_of_the_slowest_if_the_plan_says_so() {
-    let log = Log::default();
     let plan = BenchPlan {
         same_ops: Some((16, 64)),
         events: true,
         ..plan(2, 0)
     };
-    let record = measure(
-        &entries(&["a", "b"], &log, None),
-        CommandLimit::none(),
-        plan,
-    );
+    let record = measure(&entries(&["a", "b"], &Log::default()), &plan);
     for series in &record.series {
         assert_eq!(series.ops_per_run(), 16);
         assert!(series.samples.iter().all(|sample| sample.ops == 16));
@@ -125,188 +145,93 @@ fn all_subjects_have_the_operations_of_the_slowest_if_the_plan_says_so() {
 
 #[test]
 fn a_used_up_budget_leaves_the_fewest_runs_that_make_a_spread() {
-    let log = Log::default();
     let plan = BenchPlan {
         budget: Some(Duration::ZERO),
         ..plan(30, 0)
     };
-    let record = measure(
-        &entries(&["a", "b"], &log, None),
-        CommandLimit::none(),
-        plan,
-    );
-    assert!(
-        record
-            .series
-            .iter()
-            .all(|series| series.samples.len() == 10)
-    );
-    assert_eq!(record.stopped, None);
+    let record = measure(&entries(&["a", "b"], &Log::default()), &plan);
+    assert_eq!((counts(&record), record.stopped), (vec![10, 10], None));
 }
 
 #[test]
-fn every_round_runs_every_subject_once() {
+fn every_round_runs_every_subject_once_and_none_always_after_the_same_one_or_itself() {
     let log = Log::default();
-    let entries = entries(&["a", "b", "c"], &log, None);
-    let record = measure(&entries, CommandLimit::none(), fixed(20, 2));
-    assert!(
-        record
-            .series
-            .iter()
-            .all(|series| series.samples.len() == 20)
-    );
+    let entries = entries(&["a", "b", "c"], &log);
+    assert_eq!(counts(&measure(&entries, &fixed(50, 2))), [50; 3]);
     let log = log.lock();
-    assert_eq!(log.len(), 3 * 22);
+    assert_eq!(log.len(), 3 * 52);
     for round in log.chunks(3) {
         let mut names = round.to_vec();
         names.sort();
         assert_eq!(names, ["a", "b", "c"]);
     }
-}
-
-#[test]
-fn no_subject_always_follows_the_same_one_nor_itself() {
-    let log = Log::default();
-    let entries = entries(&["a", "b", "c"], &log, None);
-    measure(&entries, CommandLimit::none(), fixed(50, 0));
-    let log = log.lock();
-    let followers = |name: &str| {
-        let mut after: Vec<&String> = log
-            .windows(2)
-            .filter(|pair| pair[0] == name)
-            .map(|pair| &pair[1])
-            .collect();
-        after.sort();
-        after.dedup();
-        after
-    };
-    assert_eq!(followers("a"), ["b", "c"]);
-    assert_eq!(followers("b"), ["a", "c"]);
+    for (name, others) in [("a", ["b", "c"]), ("b", ["a", "c"]), ("c", ["a", "b"])] {
+        let pairs = log.windows(2).filter(|pair| pair[0] == name);
+        let followers: BTreeSet<&str> = pairs.map(|pair| pair[1].as_str()).collect();
+        assert_eq!(followers, BTreeSet::from(others), "after {name}");
+    }
 }
 
 #[test]
 fn a_seed_repeats_the_order() {
-    let orders: Vec<Vec<String>> = (0..2)
-        .map(|_| {
-            let log = Log::default();
-            measure(
-                &entries(&["a", "b", "c"], &log, None),
-                CommandLimit::none(),
-                plan(9, 0),
-            );
-            log.lock().clone()
-        })
-        .collect();
-    assert_eq!(orders[0], orders[1]);
+    let order = |plan: &BenchPlan| {
+        let log = Log::default();
+        measure(&entries(&["a", "b", "c"], &log), plan);
+        log.lock().clone()
+    };
+    assert_eq!(order(&plan(9, 0)), order(&plan(9, 0)));
 }
 
 #[test]
-fn a_subject_that_fails_does_not_stop_the_others() {
-    let log = Log::default();
-    let entries = entries(&["a", "bad", "c"], &log, Some(4));
-    let record = measure(&entries, CommandLimit::none(), plan(5, 0));
-    assert_eq!(record.series[0].samples.len(), 5);
-    assert_eq!(record.series[1].status, Status::Failed);
-    assert_eq!(record.series[1].reason.as_deref(), Some("it broke"));
-    assert!(record.series[1].samples.is_empty());
-    assert_eq!(record.series[2].samples.len(), 5);
+fn a_subject_that_fails_or_lies_or_is_skipped_does_not_stop_the_others() {
+    let mut entries = entries(&["a", "c"], &Log::default());
+    entries.push(entry("breaks", |run, ops| match run {
+        4 => Err(SubjectError::failed("breaks", "it broke")),
+        _ => sample(ops, 1e9),
+    }));
+    // A sample of another size is a failure, and not a number.
+    entries.push(entry("lies", |_, ops| sample(ops - 1, 1e9)));
+    let one_cpu = "this host has one CPU";
+    entries.push(BenchEntry::new(Group::Floor, "skipped", "", |_| {
+        Err(SubjectError::Skipped(one_cpu.into()))
+    }));
+    let record = measure(&entries, &plan(5, 0));
+    assert_eq!(counts(&record), [5, 5, 0, 0, 0]);
+    assert_eq!(outcome(&record, 2), (Status::Failed, "it broke"));
+    assert_eq!(record.series[3].status, Status::Failed);
+    assert_eq!(outcome(&record, 4), (Status::Skipped, one_cpu));
     assert_eq!(record.stopped, None);
 }
 
+/// The interrupt comes in the third run.
 #[test]
-fn a_factory_that_skips_makes_a_skipped_row() {
-    let entries = [BenchEntry::new(Group::Floor, "x", "", |_| {
-        Err(SubjectError::Skipped("this host has one CPU".into()))
-    })];
-    let record = measure(&entries, CommandLimit::none(), plan(3, 0));
-    assert_eq!(record.series[0].status, Status::Skipped);
-    assert_eq!(
-        record.series[0].reason.as_deref(),
-        Some("this host has one CPU")
-    );
-}
-
-#[test]
-fn an_interrupt_stops_between_runs_and_keeps_samples() {
-    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-    struct Interrupts(u32);
-    impl Subject for Interrupts {
-        fn name(&self) -> &str {
-            "x"
-        }
-        fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
-            self.0 += 1;
-            INTERRUPTED.store(self.0 == 3, Ordering::Relaxed);
-            Ok(RunSample {
-                ops,
-                elapsed_ns: 1e9,
-                ..RunSample::default()
-            })
-        }
-    }
-    let entries = [BenchEntry::new(Group::Scenario, "x", "", |_| {
-        Ok(Box::new(Interrupts(0)))
-    })];
-    let record = measure(
-        &entries,
-        CommandLimit::new(None, &INTERRUPTED),
-        fixed(100, 0),
-    );
-    assert_eq!(record.stopped, Some(EarlyStop::Interrupted));
-    assert_eq!(record.series[0].samples.len(), 3);
-    assert_eq!(record.series[0].status, Status::Ok);
-}
-
-#[test]
-fn a_subject_that_dies_of_the_interrupt_has_not_failed() {
-    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-    struct Dies(u32);
-    impl Subject for Dies {
-        fn name(&self) -> &str {
-            "x"
-        }
-        fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
-            self.0 += 1;
-            if self.0 < 3 {
-                return Ok(RunSample {
-                    ops,
-                    elapsed_ns: 1e9,
-                    ..RunSample::default()
-                });
+fn an_interrupt_stops_between_runs_keeps_samples_and_is_no_failure_of_what_dies_of_it() {
+    static ENDS: AtomicBool = AtomicBool::new(false);
+    static DIES: AtomicBool = AtomicBool::new(false);
+    for (interrupted, dies, samples) in [(&ENDS, false, 3), (&DIES, true, 2)] {
+        let entry = entry("x", move |run, ops| {
+            interrupted.store(run == 3, Ordering::Relaxed);
+            match dies && run == 3 {
+                true => Err(SubjectError::failed("x", "the sandbox was killed")),
+                false => sample(ops, 1e9),
             }
-            INTERRUPTED.store(true, Ordering::Relaxed);
-            Err(SubjectError::failed("x", "the sandbox was killed"))
-        }
+        });
+        let limit = CommandLimit::new(None, interrupted);
+        let record = measure_within(limit, &[entry], &fixed(100, 0));
+        assert_eq!(record.stopped, Some(EarlyStop::Interrupted));
+        assert_eq!(counts(&record), [samples], "dies: {dies}");
+        assert_eq!(record.series[0].status, Status::Ok, "dies: {dies}");
     }
-    let entries = [BenchEntry::new(Group::Scenario, "x", "", |_| {
-        Ok(Box::new(Dies(0)))
-    })];
-    let record = measure(
-        &entries,
-        CommandLimit::new(None, &INTERRUPTED),
-        fixed(100, 0),
-    );
-    assert_eq!(record.stopped, Some(EarlyStop::Interrupted));
-    assert_eq!(record.series[0].status, Status::Ok);
-    assert_eq!(record.series[0].samples.len(), 2);
 }
 
 #[test]
 fn a_time_limit_of_nothing_measures_nothing_and_says_so() {
-    static NEVER: AtomicBool = AtomicBool::new(false);
-    let log = Log::default();
-    let entries = entries(&["a"], &log, None);
     let limit = CommandLimit::new(Some(Duration::ZERO), &NEVER);
-    let record = measure(&entries, limit, plan(3, 0));
+    let record = measure_within(limit, &entries(&["a"], &Log::default()), &plan(3, 0));
     assert_eq!(record.stopped, Some(EarlyStop::TimedOut));
-    assert_eq!(record.series[0].status, Status::Skipped);
-    assert!(
-        record.series[0]
-            .reason
-            .as_deref()
-            .unwrap()
-            .contains("time limit")
-    );
+    let (status, reason) = outcome(&record, 0);
+    assert_eq!(status, Status::Skipped);
+    assert!(reason.contains("time limit"), "{reason}");
 }
 
 /// A subject that ends at the time limit, and notes at its own end which row is being measured.
@@ -339,7 +264,6 @@ impl Drop for Ending {
 
 #[test]
 fn no_row_is_measured_while_the_subjects_end_at_a_time_limit() {
-    static NEVER: AtomicBool = AtomicBool::new(false);
     let limit = CommandLimit::new(Some(Duration::from_millis(100)), &NEVER);
     let record = Arc::new(Mutex::new(Record::default()));
     let running = Arc::new(Mutex::new(Some(0)));
@@ -352,132 +276,55 @@ fn no_row_is_measured_while_the_subjects_end_at_a_time_limit() {
         }))
     })];
     *record.lock() = Record::of(&entries);
-    run(
-        &entries,
-        &options(limit),
-        &fixed(1, 0),
-        &record,
-        &mut SilentObserver,
-    );
+    go_on(&entries, limit, &fixed(1, 0), &record);
     assert_eq!(*running.lock(), None);
     let reason = record.lock().series[0].reason.clone();
     assert!(reason.unwrap().contains("at the time limit"));
 }
 
 #[test]
-fn a_sample_of_another_size_is_a_failure_and_not_a_number() {
-    struct Liar;
-    impl Subject for Liar {
-        fn name(&self) -> &str {
-            "liar"
-        }
-        fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
-            Ok(RunSample {
-                ops: ops - 1,
-                elapsed_ns: 1e9,
-                ..RunSample::default()
-            })
-        }
-    }
-    let entries = [BenchEntry::new(Group::Scenario, "liar", "", |_| {
-        Ok(Box::new(Liar))
-    })];
-    let record = measure(&entries, CommandLimit::none(), plan(3, 0));
-    assert_eq!(record.series[0].status, Status::Failed);
-}
-
-#[test]
 fn runs_that_calibration_left_too_short_grow_before_they_are_kept() {
-    /// Its first runs say that an operation takes a hundred times as long as it does.
-    struct Misjudged {
-        runs: u32,
-    }
-    impl Subject for Misjudged {
-        fn name(&self) -> &str {
-            "misjudged"
-        }
-        #[allow(clippy::cast_precision_loss, reason = "few operations")]
-        fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
-            self.runs += 1;
-            let each = if self.runs <= 6 { 1e11 } else { 1e9 };
-            Ok(RunSample {
-                ops,
-                elapsed_ns: each * ops as f64,
-                ..RunSample::default()
-            })
-        }
-    }
-    let entry = BenchEntry::new(Group::Scenario, "misjudged", "", |_| {
-        Ok(Box::new(Misjudged { runs: 0 }))
+    // Its first runs say that an operation takes a hundred times as long as it does.
+    #[allow(clippy::cast_precision_loss, reason = "few operations")]
+    let entry = entry("misjudged", |run, ops| {
+        let each = if run <= 6 { 1e11 } else { 1e9 };
+        sample(ops, each * ops as f64)
     });
     // Far more than the runs themselves can take on a busy host.
     let plan = BenchPlan {
         min_time: Duration::from_secs(1000),
         ..plan(4, 3)
     };
-    let record = measure(&[entry], CommandLimit::none(), plan);
-    let runs = &record.series[0].samples;
-    assert_eq!(runs.len(), 4);
-    for run in runs {
+    let record = measure(&[entry], &plan);
+    assert_eq!(counts(&record), [4]);
+    for run in &record.series[0].samples {
         assert!(run.elapsed_ns >= 0.5e12, "{run:?}");
     }
 }
 
 #[test]
 fn after_a_stuck_row_the_unfinished_round_is_measured_again_by_all_others() {
-    /// Each run takes as long as the rounds that were measured when it began.
-    struct Rounds(Arc<Mutex<Vec<String>>>, &'static str);
-    impl Subject for Rounds {
-        fn name(&self) -> &str {
-            self.1
-        }
-        #[allow(clippy::cast_precision_loss, reason = "few runs")]
-        fn run(&mut self, ops: u64) -> Result<RunSample, SubjectError> {
-            let mut log = self.0.lock();
-            log.push(self.1.to_owned());
-            let runs = log.iter().filter(|name| *name == self.1).count();
-            Ok(RunSample {
-                ops,
-                elapsed_ns: runs as f64,
-                ..RunSample::default()
-            })
-        }
-    }
-    let log = Log::default();
+    // Each run takes as many nanoseconds as its row has had runs, of all measurements together.
     let entries = ["a", "b", "stuck"].map(|name| {
-        let log = Arc::clone(&log);
-        BenchEntry::new(Group::Scenario, name, "", move |_| {
-            Ok(Box::new(Rounds(Arc::clone(&log), name)))
+        let runs = AtomicU32::new(0);
+        entry(name, move |_, ops| {
+            sample(ops, f64::from(runs.fetch_add(1, Ordering::Relaxed) + 1))
         })
     });
     let record = Mutex::new(Record::of(&entries));
-    run(
-        &entries,
-        &options(CommandLimit::none()),
-        &fixed(3, 0),
-        &record,
-        &mut SilentObserver,
-    );
+    go_on(&entries, CommandLimit::none(), &fixed(3, 0), &record);
     {
         // The third round ended at the stuck row: `a` has run in it, and `b` has not.
         let mut record = record.lock();
         record.series[1].samples.pop();
         record.series[2].give_up(Status::Failed, "it did not stop".to_owned());
     }
-    run(
-        &entries,
-        &options(CommandLimit::none()),
-        &fixed(5, 0),
-        &record,
-        &mut SilentObserver,
-    );
+    go_on(&entries, CommandLimit::none(), &fixed(5, 0), &record);
     let record = record.into_inner();
-    let elapsed = |series: usize| -> Vec<f64> {
-        let samples = record.series[series].samples.iter();
-        samples.map(|sample| sample.elapsed_ns).collect()
-    };
     // Both ran three times before and three times after; the third run before counts for neither.
-    assert_eq!(elapsed(0), [1.0, 2.0, 4.0, 5.0, 6.0]);
-    assert_eq!(elapsed(1), [1.0, 2.0, 4.0, 5.0, 6.0]);
+    for series in &record.series[..2] {
+        let elapsed: Vec<f64> = series.samples.iter().map(|one| one.elapsed_ns).collect();
+        assert_eq!(elapsed, [1.0, 2.0, 4.0, 5.0, 6.0], "{}", series.name);
+    }
     assert_eq!(record.series[0].ns_per_op().len(), 5);
 }
