@@ -27,18 +27,14 @@ fn costs_without(row: &str) -> Costs {
         "mmio-wildcard-eventfd",
         "notify-mmio-wildcard-eventfd",
     ];
-    let kept = all.into_iter().filter(|name| *name != row);
-    let kept = kept.map(|name| (name.to_owned(), costs().nanoseconds(name).unwrap()));
-    Costs::new(kept)
+    let cost = |name: &str| (name.to_owned(), costs().nanoseconds(name).unwrap());
+    Costs::new(all.into_iter().filter(|name| *name != row).map(cost))
 }
 
 /// An address with this many exits in a second.
 fn address(space: Space, at: u64, accesses: &[(bool, u8)], to_vmm: u64) -> Address {
-    let sizes: Vec<u8> = accesses
-        .iter()
-        .filter(|access| access.0)
-        .map(|access| access.1)
-        .collect();
+    let writes = accesses.iter().filter(|(is_write, _)| *is_write);
+    let sizes: Vec<u8> = writes.map(|(_, size)| *size).collect();
     let has_reads = sizes.len() != accesses.len();
     Address {
         space,
@@ -77,6 +73,13 @@ fn with_counts(counts: &[(Metric, u64)]) -> Vm {
 /// The advice for one second of a VM.
 fn of(vm: Vm) -> Vec<Advice> {
     advice(&[vm], &costs(), 1.0)
+}
+
+/// The words of the only advice, which is of this kind.
+fn only(vm: Vm, kind: AdviceKind) -> String {
+    let [advice] = <[Advice; 1]>::try_from(of(vm)).unwrap();
+    assert_eq!(advice.kind, kind);
+    advice.text
 }
 
 fn kinds(vm: Vm) -> Vec<AdviceKind> {
@@ -188,48 +191,39 @@ const MANY_EOIS: [(Metric, u64); 3] = [
 
 #[test]
 fn many_eois_without_pv_eoi_are_for_it() {
-    let [advice] = &of(with_counts(&MANY_EOIS))[..] else {
-        panic!("no advice");
-    };
-    assert_eq!(advice.kind, AdviceKind::UsePvEoi);
     assert_eq!(
-        advice.text,
+        only(with_counts(&MANY_EOIS), AdviceKind::UsePvEoi),
         "10000 EOIs a second take 0.02 core (eoi-x2apic, 2.00 us); with PV EOI 0.00 core (eoi-pv, 0.10 us): the guest does not \
          use it, or its CPUID has no KVM_FEATURE_PV_EOI"
     );
 }
 
 #[test]
-fn few_eois_and_those_that_use_pv_eoi_are_fine() {
-    let few = [(Metric::Eois, 5000), MANY_EOIS[1], MANY_EOIS[2]];
-    assert_eq!(kinds(with_counts(&few)), []);
-    let used = [MANY_EOIS[0], (Metric::PvEois, 1), MANY_EOIS[2]];
-    assert_eq!(kinds(with_counts(&used)), []);
-    // It is not known.
-    assert_eq!(kinds(with_counts(&MANY_EOIS[..1])), []);
-    assert_eq!(kinds(with_counts(&MANY_EOIS[1..])), []);
-}
-
-#[test]
-fn pv_eoi_is_neither_for_levels_nor_for_a_cpu_that_ends_interrupts_itself() {
-    let level = [MANY_EOIS[0], MANY_EOIS[1], (Metric::Lines, 9000)];
-    assert_eq!(kinds(with_counts(&level)), []);
-    let by_cpu = Vm {
-        eois_by_cpu: true,
-        ..with_counts(&MANY_EOIS)
-    };
-    assert_eq!(kinds(by_cpu), []);
+fn pv_eoi_is_not_for_few_or_unknown_eois_nor_where_it_is_used_or_cannot_be() {
+    let [eois, unused, no_line] = MANY_EOIS;
+    for (counts, eois_by_cpu) in [
+        (&[(Metric::Eois, 5000), unused, no_line][..], false),
+        (&[eois, (Metric::PvEois, 1), no_line], false),
+        // It is not known.
+        (&[eois], false),
+        (&[unused, no_line], false),
+        // Interrupts of a level have no PV EOI, and those that the CPU ends need none.
+        (&[eois, unused, (Metric::Lines, 9000)], false),
+        (&MANY_EOIS, true),
+    ] {
+        let vm = Vm {
+            eois_by_cpu,
+            ..with_counts(counts)
+        };
+        assert_eq!(kinds(vm), [], "{counts:?}, by CPU: {eois_by_cpu}");
+    }
 }
 
 #[test]
 fn many_messages_by_a_system_call_are_for_irqfds() {
     let many = [(Metric::Messages, 10_000), (Metric::Irqfds, 0)];
-    let [advice] = &of(with_counts(&many))[..] else {
-        panic!("no advice");
-    };
-    assert_eq!(advice.kind, AdviceKind::UseIrqfd);
     assert_eq!(
-        advice.text,
+        only(with_counts(&many), AdviceKind::UseIrqfd),
         "10000 MSIs by KVM_SIGNAL_MSI a second, each handled after 5.00 us (msi-to-running); with irqfds after 3.00 us \
          (irqfd-edge-to-running)"
     );
@@ -247,23 +241,18 @@ fn few_messages_and_a_vm_that_uses_irqfds_are_fine() {
 
 #[test]
 fn an_irqfd_that_a_worker_raises_is_for_an_msi() {
-    let irqfd = |by_worker| Irqfd {
-        gsi: 11,
-        count: 10_000,
-        by_worker,
-        first_signaller: None,
-    };
     let vm = |by_worker| Vm {
         pid: 4711,
-        irqfds: vec![irqfd(by_worker)],
+        irqfds: vec![Irqfd {
+            gsi: 11,
+            count: 10_000,
+            by_worker,
+            first_signaller: None,
+        }],
         ..Vm::default()
     };
-    let [advice] = &of(vm(10_000))[..] else {
-        panic!("no advice");
-    };
-    assert_eq!(advice.kind, AdviceKind::AvoidWorker);
     assert_eq!(
-        advice.text,
+        only(vm(10_000), AdviceKind::AvoidWorker),
         "GSI 11: 10000 interrupts a second, each handled after 8.00 us (irqfd-level-to-running), as a worker of the kernel \
          raises it; by an MSI to one vCPU after 3.00 us (irqfd-edge-to-running)"
     );

@@ -82,6 +82,21 @@ fn reading(
     }
 }
 
+/// `count` writes of a VM that signalled an ioeventfd.
+fn ring(vm: u32, count: u64, eventfd: u64) -> (Event, u64, u64) {
+    (event(vm, RecordKind::Ring, 0x50), count, eventfd)
+}
+
+/// The first VM of a reading, with all that is counted.
+fn first(reading: &Reading) -> Vm {
+    vms(reading, |_| true).remove(0)
+}
+
+/// The only VM, of which this is counted.
+fn counted(counts: &[(Event, u64, u64)]) -> Vm {
+    first(&reading(&[(5, 0, None)], counts, &[]))
+}
+
 /// The descriptor, the exits and the rings of each VM.
 fn parts(reading: &Reading) -> Vec<(Option<u32>, Option<u64>, Option<u64>)> {
     let vms = vms(reading, |_| true);
@@ -94,10 +109,7 @@ fn parts(reading: &Reading) -> Vec<(Option<u32>, Option<u64>, Option<u64>)> {
 
 #[test]
 fn several_vms_of_a_process_are_told_apart_by_the_threads_of_their_vcpus() {
-    let counts = [
-        (event(1, RecordKind::Ring, 0x50), 7, 31),
-        (event(2, RecordKind::Ring, 0x50), 9, 32),
-    ];
+    let counts = [ring(1, 7, 31), ring(2, 9, 32)];
     let reading = reading(
         &[(5, 100, Some(20)), (6, 200, Some(21))],
         &counts,
@@ -120,7 +132,7 @@ fn a_vm_that_has_no_vcpu_yet_does_not_run() {
 
 #[test]
 fn the_only_vm_of_its_creator_needs_no_vcpu() {
-    let counts = [(event(1, RecordKind::Ring, 0x50), 7, 31)];
+    let counts = [ring(1, 7, 31)];
     let one = reading(&[(5, 100, None)], &counts, &[]);
     assert_eq!(parts(&one), [(Some(5), Some(100), Some(7))]);
     // Of two, it is not known which one it is: the counts are shown alone.
@@ -187,7 +199,7 @@ fn exits_and_rings_of_an_address_are_one_row_with_its_eventfd_and_its_name() {
         thread: Some(152),
     };
     reading.waiters = BTreeMap::from([(31, vhost.clone())]);
-    let vm = &vms(&reading, |_| true)[0];
+    let vm = first(&reading);
     assert_eq!(vm.counts[&Metric::ToVmm], 5 + 3 + 2 + 4);
     let [doorbell, timer] = &vm.addresses[..] else {
         panic!("{:?}", vm.addresses);
@@ -223,8 +235,7 @@ fn an_irqfd_counts_what_a_worker_had_to_raise() {
     };
     let by_worker = event(1, RecordKind::Irqfd, 24);
     let counts = [(at_once, 40, 135 << 32 | 136), (by_worker, 2, 0)];
-    let reading = reading(&[(5, 100, None)], &counts, &[]);
-    let vm = &vms(&reading, |_| true)[0];
+    let vm = counted(&counts);
     let expected = Irqfd {
         gsi: 24,
         count: 42,
@@ -235,31 +246,18 @@ fn an_irqfd_counts_what_a_worker_had_to_raise() {
 }
 
 #[test]
-fn a_vm_whose_folder_is_gone_has_ended() {
-    let counts = [
-        (event(1, RecordKind::Ring, 0x50), 7, 31),
-        (event(2, RecordKind::Ring, 0x50), 9, 32),
-    ];
-    let reading = reading(&[(6, 200, Some(21))], &counts, &[(1, 20), (2, 21)]);
-    let vms = vms(&reading, |_| true);
-    let ended: Vec<_> = vms.iter().map(|vm| (vm.fd, vm.has_ended)).collect();
-    assert_eq!(ended, [(None, true), (Some(6), false)]);
-}
-
-#[test]
-fn without_statistics_a_vm_has_ended_when_the_threads_of_its_vcpus_have() {
-    let counts = [
-        (event(1, RecordKind::Ring, 0x50), 7, 31),
-        (event(2, RecordKind::Ring, 0x50), 9, 32),
-    ];
-    let mut reading = reading(&[], &counts, &[(1, 20), (2, 21)]);
+fn a_vm_has_ended_when_its_folder_is_gone_or_without_statistics_the_threads_of_its_vcpus() {
+    let counts = [ring(1, 7, 31), ring(2, 9, 32)];
+    let ended = |reading: &Reading| -> Vec<_> {
+        let all = vms(reading, |_| true).into_iter();
+        all.map(|vm| (vm.fd, vm.counts[&Metric::Rings], vm.has_ended))
+            .collect()
+    };
+    let mut reading = reading(&[(6, 200, Some(21))], &counts, &[(1, 20), (2, 21)]);
+    assert_eq!(ended(&reading), [(None, 7, true), (Some(6), 9, false)]);
     reading.counters = None;
     reading.cpu = HashMap::from([(21, 5)]);
-    let vms = vms(&reading, |_| true);
-    let ended = vms
-        .iter()
-        .map(|vm| (vm.counts[&Metric::Rings], vm.has_ended));
-    assert_eq!(ended.collect::<Vec<_>>(), [(7, true), (9, false)]);
+    assert_eq!(ended(&reading), [(None, 7, true), (None, 9, false)]);
 }
 
 #[test]
@@ -268,21 +266,20 @@ fn a_process_whose_vms_were_shown_as_ended_is_not_shown_again() {
     let last = reading(&[], &[(ring, 7, 0)], &[(1, 21)]);
     assert_eq!(last.ended().len(), 1);
     let mut shown = BTreeMap::from([(PID, 0)]);
+    let left = |folders: &[(u32, u64, Option<u32>)], shown: &mut BTreeMap<_, _>| {
+        let mut reading = reading(folders, &[], &[]);
+        reading.take_out(shown);
+        vms(&reading, |_| true).len()
+    };
     // It has closed its VM, and has not ended.
-    let mut later = reading(&[], &[], &[]);
-    later.take_out(&mut shown);
-    assert!(vms(&later, |_| true).is_empty());
+    assert_eq!(left(&[], &mut shown), 0);
     assert!(shown.contains_key(&PID));
     // It has a VM again.
-    let mut with_vm = reading(&[(6, 1, None)], &[], &[]);
-    with_vm.take_out(&mut shown);
-    assert_eq!(vms(&with_vm, |_| true).len(), 1);
+    assert_eq!(left(&[(6, 1, None)], &mut shown), 1);
     assert!(shown.is_empty());
     // Another process has its number.
     shown.insert(PID, 5);
-    let mut other = reading(&[], &[], &[]);
-    other.take_out(&mut shown);
-    assert_eq!(vms(&other, |_| true).len(), 1);
+    assert_eq!(left(&[], &mut shown), 1);
     assert!(shown.is_empty());
 }
 
@@ -293,10 +290,10 @@ fn the_share_of_pv_eoi_is_of_all_ends() {
         (event(1, RecordKind::PvEoi, 0), 93, 0),
     ];
     let mut reading = reading(&[(5, 0, None)], &counts, &[]);
-    assert_eq!(vms(&reading, |_| true)[0].pv_eoi_share(), Some(0.93));
+    assert_eq!(first(&reading).pv_eoi_share(), Some(0.93));
     // Where the CPU ends interrupts itself, those that are counted are not all.
     reading.eois_by_cpu = true;
-    let vm = &vms(&reading, |_| true)[0];
+    let vm = first(&reading);
     assert_eq!(
         (vm.pv_eoi_share(), vm.counts.get(&Metric::Eois)),
         (None, None)
@@ -319,8 +316,7 @@ fn reasons_of_exits_have_names_and_the_most_frequent_of_all_vcpus_is_first() {
         (of(3, 0x41), 5, 0),
         (of(0, 0x7c), 0, 0),
     ];
-    let reading = reading(&[(5, 0, None)], &counts, &[]);
-    let vm = &vms(&reading, |_| true)[0];
+    let vm = counted(&counts);
     let reason = |name: &str, by_vcpu: &[(u32, u64)]| Reason {
         name: name.to_owned(),
         by_vcpu: by_vcpu.iter().copied().collect(),
@@ -343,8 +339,7 @@ fn what_kvm_answers_is_told_apart_from_exits_to_the_vmm_at_the_same_address() {
         (event(1, RecordKind::KvmMsr, 0x80b), 30, 0),
         (event(1, RecordKind::KvmPort, 0x61), 20, 0),
     ];
-    let reading = reading(&[(5, 0, None)], &counts, &[]);
-    let vm = &vms(&reading, |_| true)[0];
+    let vm = counted(&counts);
     let each = vm.addresses.iter();
     let each = each.map(|one| (one.space, one.address, one.to_vmm, one.by_kvm));
     let expected = [
@@ -356,13 +351,18 @@ fn what_kvm_answers_is_told_apart_from_exits_to_the_vmm_at_the_same_address() {
     assert_eq!(vm.counts[&Metric::ByKvm], 90);
 }
 
+/// A reading of exits to the VMM, and of the time that they took.
+fn timed(exit: Event, count: u64, nanoseconds: u64) -> Reading {
+    let mut reading = reading(&[(5, 0, None)], &[(exit, count, 0)], &[]);
+    let counts = &mut reading.bpf.as_mut().unwrap().counts;
+    counts.get_mut(&exit).unwrap().nanoseconds = nanoseconds;
+    reading
+}
+
 #[test]
 fn time_in_the_vmm_is_counted_only_if_it_is_asked_for() {
-    let exit = event(1, RecordKind::Port, 0x608);
-    let mut reading = reading(&[(5, 0, None)], &[(exit, 10, 0)], &[]);
-    let counts = &mut reading.bpf.as_mut().unwrap().counts;
-    counts.get_mut(&exit).unwrap().nanoseconds = 7000;
-    let with = &vms(&reading, |_| true)[0];
+    let reading = timed(event(1, RecordKind::Port, 0x608), 10, 7000);
+    let with = first(&reading);
     assert_eq!(with.counts[&Metric::VmmTime], 7000);
     assert_eq!(with.addresses[0].vmm_time, 7000);
     let without = &vms(&reading, |metric| metric != Metric::VmmTime)[0];
@@ -372,13 +372,7 @@ fn time_in_the_vmm_is_counted_only_if_it_is_asked_for() {
 #[test]
 fn the_difference_of_two_readings_has_the_time_between_them() {
     let exit = event(1, RecordKind::Port, 0x608);
-    let at = |count, nanoseconds| {
-        let mut reading = reading(&[(5, 0, None)], &[(exit, count, 0)], &[]);
-        let counts = &mut reading.bpf.as_mut().unwrap().counts;
-        counts.get_mut(&exit).unwrap().nanoseconds = nanoseconds;
-        reading
-    };
-    let since = at(30, 9000).since(&at(10, 2000));
+    let since = timed(exit, 30, 9000).since(&timed(exit, 10, 2000));
     let counted = since.bpf.unwrap().counts[&exit];
     assert_eq!((counted.count, counted.nanoseconds), (20, 7000));
 }
@@ -391,7 +385,7 @@ fn samples_are_those_of_the_only_vm_of_a_process() {
     };
     let mut one = reading(&[(5, 0, None)], &[], &[]);
     one.samples = Some(samples.clone());
-    let sampled = vms(&one, |_| true).remove(0).sampled;
+    let sampled = first(&one).sampled;
     assert_eq!(sampled.map(|sampled| sampled.samples), Some(60));
     let mut two = reading(&[(5, 0, None), (6, 0, None)], &[], &[]);
     two.samples = Some(samples);
@@ -408,8 +402,8 @@ fn a_register_that_was_read_earlier_is_not_one_that_is_only_written() {
         (event(1, RecordKind::Mmio, 0xfebf_1000), 9, 0),
         (read, 0, 0),
     ];
-    let reading = reading(&[(5, 0, None)], &counts, &[]);
-    let [register] = &vms(&reading, |_| true)[0].addresses[..] else {
+    let vm = counted(&counts);
+    let [register] = &vm.addresses[..] else {
         panic!("more than one");
     };
     assert_eq!(register.accesses, BTreeSet::from([(false, 2), (true, 2)]));

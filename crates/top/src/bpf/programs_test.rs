@@ -129,17 +129,19 @@ fn programs(metric: Metric, made: &Made, creators: &[u32]) -> Result<Vec<Program
     Program::all(metric, &btf, Some(&cpu(Isa::Svm)), &target(creators))
 }
 
+/// Instructions as bytes in the order of memory, as `llvm-objdump` shows them.
+fn hex(code: &[u64]) -> Vec<String> {
+    let word = |word: &u64| format!("{:016x}", word.swap_bytes());
+    code.iter().map(word).collect()
+}
+
 #[test]
 fn a_kick_is_counted_for_its_vm_and_its_vcpu() {
     let mut made = kvm();
     let id = made.function("kvm_vcpu_kick", &["vcpu"]);
     let program = program(Metric::Kicks, &made, &[]).unwrap();
     assert_eq!((program.attach, program.function.id), (Attach::Entry, id));
-    let code: Vec<String> = program
-        .code
-        .iter()
-        .map(|word| format!("{:016x}", word.swap_bytes()))
-        .collect();
+    let code = hex(&program.code);
     assert_eq!(
         code,
         [
@@ -204,10 +206,7 @@ fn a_vm_that_is_not_watched_is_left_before_anything_is_counted() {
     let mut made = kvm();
     made.function("kvm_vcpu_kick", &["vcpu"]);
     let program = program(Metric::Kicks, &made, &[100, 200]).unwrap();
-    let code: Vec<String> = program.code[4..7]
-        .iter()
-        .map(|word| format!("{:016x}", word.swap_bytes()))
-        .collect();
+    let code = hex(&program.code[4..7]);
     // One creator, the other one, or the end, which is two instructions before the part for new keys.
     assert_eq!(
         code,
@@ -302,11 +301,7 @@ fn arm64s_ioctl_counts_a_line_that_it_raises_by_its_number() {
     let function = btf.function(&["kvm_vm_ioctl_irq_line"]).unwrap();
     let body = |builder: &mut Builder<'_>| builder.lines_by_ioctl();
     let program = Program::new(Attach::Entry, function, &btf, &target(&[]), body).unwrap();
-    let code: Vec<String> = program
-        .code
-        .iter()
-        .map(|word| format!("{:016x}", word.swap_bytes()))
-        .collect();
+    let code = hex(&program.code);
     // r7 = the second parameter; r1 = its level; to the end if that is 0.
     assert_eq!(code[1..3], ["7967080000000000", "6171040000000000"]);
     assert!(code[3].starts_with("1601") && code[3].ends_with("00000000"));
@@ -322,10 +317,7 @@ fn a_member_that_a_load_does_not_reach_is_reached_by_an_addition() {
     made.structure("kvm_msi", &[("data", word, 8)]);
     made.function("kvm_send_userspace_msi", &["kvm", "msi"]);
     let program = program(Metric::Messages, &made, &[]).unwrap();
-    let code: Vec<String> = program.code[2..5]
-        .iter()
-        .map(|word| format!("{:016x}", word.swap_bytes()))
-        .collect();
+    let code = hex(&program.code[2..5]);
     // r1 = r8; r1 += 0x9c40; r1 = *r1
     assert_eq!(
         code,
