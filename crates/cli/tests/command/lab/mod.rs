@@ -8,4 +8,5 @@ mod prepare;
 mod progress;
 mod selftests;
 mod starts;
+mod status;
 pub mod support;
