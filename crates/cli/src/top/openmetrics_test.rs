@@ -15,6 +15,12 @@ fn text(metrics: &mut Metrics, vms: &[Vm]) -> String {
     metrics.text(vms, &command)
 }
 
+/// What is written of these VMs.
+fn written(vms: &[Vm]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    text(&mut metrics(folder.path().join("a.prom")), vms)
+}
+
 /// The samples: names with labels, and values. Each belongs to a family that was begun once, as the format wants it.
 fn samples(text: &str) -> BTreeMap<String, f64> {
     let mut samples = BTreeMap::new();
@@ -71,9 +77,7 @@ fn with_ports(exits: &[u64]) -> Vm {
 
 #[test]
 fn a_vm_has_its_totals_and_what_is_not_counted_has_no_sample() {
-    let folder = tempfile::tempdir().unwrap();
-    let text = text(&mut metrics(folder.path().join("a.prom")), &[vm()]);
-    let samples = samples(&text);
+    let samples = samples(&written(&[vm()]));
     let labels = r#"{pid="4711",fd="9",vmm="qemu",name="web-server-1"}"#;
     assert_eq!(
         samples[&format!("vmbell_vm_exits_total{labels}")],
@@ -106,7 +110,6 @@ fn a_vm_has_its_totals_and_what_is_not_counted_has_no_sample() {
 
 #[test]
 fn exits_by_reason_have_a_series_for_each_vcpu() {
-    let folder = tempfile::tempdir().unwrap();
     let reason = Reason {
         name: "npf".to_owned(),
         by_vcpu: [(0, 40), (1, 50)].into(),
@@ -115,8 +118,7 @@ fn exits_by_reason_have_a_series_for_each_vcpu() {
         exits: vec![reason],
         ..vm()
     };
-    let text = text(&mut metrics(folder.path().join("a.prom")), &[vm]);
-    let samples = samples(&text);
+    let samples = samples(&written(&[vm]));
     for (vcpu, expected) in [(0, 40.0), (1, 50.0)] {
         let labels = format!(
             r#"{{pid="4711",fd="9",vmm="qemu",name="web-server-1",vcpu="{vcpu}",reason="npf"}}"#
@@ -130,13 +132,8 @@ fn exits_by_reason_have_a_series_for_each_vcpu() {
 
 #[test]
 fn one_address_more_than_have_a_series_is_other() {
-    let folder = tempfile::tempdir().unwrap();
     let exits: Vec<u64> = (1..=11).collect();
-    let text = text(
-        &mut metrics(folder.path().join("a.prom")),
-        &[with_ports(&exits)],
-    );
-    let samples = samples(&text);
+    let samples = samples(&written(&[with_ports(&exits)]));
     let family = "vmbell_vm_address_exits_to_vmm_total";
     assert_eq!(
         samples
@@ -185,17 +182,15 @@ fn no_total_decreases_when_other_addresses_become_the_most_frequent_ones() {
 
 #[test]
 fn a_name_with_quotes_and_lines_is_escaped() {
-    let folder = tempfile::tempdir().unwrap();
     let mut vm = vm();
     vm.name = Some("a \"b\" \\ c\nd".to_owned());
-    let text = text(&mut metrics(folder.path().join("a.prom")), &[vm]);
+    let text = written(&[vm]);
     assert!(text.contains(r#"name="a \"b\" \\ c\nd""#), "{text}");
     let _ = samples(&text);
 }
 
 #[test]
 fn vms_of_one_process_have_series_of_their_own() {
-    let folder = tempfile::tempdir().unwrap();
     let unknown = Vm { fd: None, ..vm() };
     let vms = [
         unknown.clone(),
@@ -205,8 +200,7 @@ fn vms_of_one_process_have_series_of_their_own() {
             ..vm()
         },
     ];
-    let text = text(&mut metrics(folder.path().join("a.prom")), &vms);
-    let samples = samples(&text);
+    let samples = samples(&written(&vms));
     let exits = samples
         .keys()
         .filter(|name| name.starts_with("vmbell_vm_exits_total"));
@@ -229,11 +223,9 @@ fn the_file_is_replaced_as_a_whole_and_a_bad_path_is_found_at_once() {
 
 #[test]
 fn what_is_not_counted_at_addresses_has_no_sample() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut metrics = metrics(folder.path().join("top.prom"));
     let mut vm = vm();
     vm.counts.remove(&Metric::Rings);
-    let samples = samples(&text(&mut metrics, &[vm]));
+    let samples = samples(&written(&[vm]));
     let value = |name| value(&samples, name, "pid");
     assert!(value("vmbell_vm_address_exits_to_vmm_total").is_some());
     assert_eq!(value("vmbell_vm_address_ioeventfds_total"), None);

@@ -7,21 +7,10 @@ const COUNT: u64 = 300;
 
 /// The two rows of an exact run, in which the guest asks for each interrupt.
 fn modes() -> [Value; 2] {
-    let count = COUNT.to_string();
-    let arguments = [
-        "bench",
-        "eoi",
-        "--backend",
-        "usermode",
-        "--deterministic",
-        "--interrupts",
-        &count,
-        "--export-json",
-        "-",
-        "--style",
-        "none",
-    ];
-    let report = json(&mut vmbell(&arguments));
+    let words = format!("--deterministic --interrupts {COUNT} --export-json - --style none");
+    let report = json(&mut vmbell(&format!(
+        "bench eoi --backend usermode {words}"
+    )));
     let modes = ["pv-eoi-off", "pv-eoi-on"];
     [0, 1].map(|index| {
         let mode = report["results"][index].clone();
@@ -89,19 +78,8 @@ fn stat_leaves_out_what_nobody_wants_to_see_and_nothing_else() {
 
 #[test]
 fn modes_take_turns_and_are_compared_for_each_interrupt_with_an_interval() {
-    let arguments = [
-        "bench",
-        "eoi",
-        "--backend",
-        "usermode",
-        "--rate",
-        "4000000000",
-        "-d",
-        "200ms",
-        "--export-json",
-        "-",
-    ];
-    let output = vmbell(&arguments).output().unwrap();
+    let words = "bench eoi --backend usermode --rate 4000000000 -d 200ms --export-json -";
+    let output = vmbell(words).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let [off, on] = [0, 1].map(|row| &report["results"][row]);
     assert_eq!(off["times"].as_array().unwrap().len(), 10);

@@ -45,28 +45,11 @@ fn a_written_report_is_valid() {
 
 #[test]
 fn what_eoi_and_rings_print_as_json_is_valid_too() {
-    let eoi = [
-        "bench",
-        "eoi",
-        "--backend",
-        "usermode",
-        "--deterministic",
-        "--export-json",
-        "-",
-    ];
-    let rings = [
-        "bench",
-        "rings",
-        "--bufs",
-        "500",
-        "--cpu",
-        "0",
-        "--one-thread",
-        "--export-json",
-        "-",
-    ];
-    for arguments in [eoi.as_slice(), rings.as_slice()] {
-        let text = stdout(&mut vmbell(arguments));
+    for words in [
+        "eoi --backend usermode --deterministic",
+        "rings --bufs 500 --cpu 0 --one-thread",
+    ] {
+        let text = stdout(&mut vmbell(&format!("bench {words} --export-json -")));
         assert_valid(&serde_json::from_str(&text).unwrap());
         let report = vmbell_report::parse(&text).unwrap();
         assert!(report.results.len() > 1 && report.results.iter().all(|row| row.is_ok()));
