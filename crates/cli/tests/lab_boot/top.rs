@@ -11,28 +11,8 @@ use super::boots::{example, host_vmbell, lab, output, text};
 /// The functions that programs are attached to.
 const ATTACHED: &str = "/sys/kernel/tracing/enabled_functions";
 
-/// What the scripts have in common. `$1` is the command, and `$2` a guest that writes 2000 times to a port.
-const BEGIN: &str = r#"
-vmbell=$1 guest=$2
-fail() { echo "$*"; exit 1; }
-lines() { grep -c . /out/lines; }
-attached() { grep -c '\[kvm\]' /sys/kernel/tracing/enabled_functions; }
-# Waits until this is so, but not for ever: what is said after it shows that it never came.
-soon() { local n=0; until eval "$1" || [ $n = 600 ]; do n=$((n + 1)); sleep 0.2; done; }
-# Waits for two lines: what was counted before is in the second one.
-seen() { local n; n=$(($(lines) + 2)); until [ $(lines) -ge $n ]; do sleep 0.1; done; }
-start_top() { "$vmbell" top --json -d 300ms "$@" >/out/lines & top=$!; until [ -s /out/lines ]; do sleep 0.1; done; }
-# Two guests that notify in different ways, and wait after that until their standard input ends.
-start_guests() {
-    for way in exit ioeventfd; do
-        mkfifo /$way; "$guest" $way </$way >/out/$way & echo $way: $!
-    done
-    exec 3>/exit 4>/ioeventfd
-    for way in exit ioeventfd; do
-        until grep -q '^[0-9]* [0-9]*$' /out/$way; do kill -0 $! || fail the guest failed; sleep 0.1; done
-    done
-}
-"#;
+/// What the scripts have in common.
+const BEGIN: &str = include_str!("top.sh");
 
 /// Runs a script in L1, and returns what it said and the folder with what it left.
 pub(super) fn in_l1(options: &[&str], script: &str) -> (String, tempfile::TempDir) {
@@ -221,22 +201,10 @@ echo left: $(attached)
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn top_tells_interrupts_and_their_ends_apart() {
-    let rows = [
-        "irqfd-edge-to-halted",
-        "eoi-pv",
-        "eoi-x2apic",
-        "mmio-wildcard-eventfd",
-    ];
-    let runs = rows.map(|row| {
-        format!(
-            "\"$vmbell\" bench --backend kvm --only {row} --runs 1 --ops 300 >/out/{row} 2>&1 & pid=$!
-             wait $pid || fail {row} failed; echo {row}: $pid; seen\n"
-        )
-    });
-    let (shown, folder) = in_l1(
-        &[],
-        &format!("start_top\n{}kill $top; wait $top; true", runs.concat()),
-    );
+    let script = "start_top
+bench_rows irqfd-edge-to-halted eoi-pv eoi-x2apic mmio-wildcard-eventfd
+stop";
+    let (shown, folder) = in_l1(&[], script);
     let lines = lines(folder.path());
     let of = |row: &str| counts(&lines, said(&shown, &format!("{row}: ")));
     let irqfd = of("irqfd-edge-to-halted");
@@ -262,19 +230,15 @@ fn top_tells_interrupts_and_their_ends_apart() {
 fn top_counts_reasons_and_the_vmms_time_if_it_is_asked_to() {
     let script = r#"
 start_top --with reasons,time
-mkfifo /slow; "$guest" slow-exit </slow >/out/slow & echo slow: $!
-exec 3>/slow
-until grep -q '^[0-9]* [0-9]*$' /out/slow; do kill -0 $! || fail the guest failed; sleep 0.1; done
+start_guest slow-exit
 seen
-kill $top; wait $top
-exec 3>&-
-wait
+stop
 "#;
     let (shown, folder) = in_l1(&[], script);
     let lines = lines(folder.path());
     let last = lines.last().unwrap();
     assert_eq!(last["lost"], 0);
-    let [vm] = vms(last, said(&shown, "slow: "))[..] else {
+    let [vm] = vms(last, said(&shown, "slow-exit: "))[..] else {
         panic!("{last}");
     };
     let reasons = vm["exits_by_reason"].as_object().unwrap();
@@ -297,16 +261,12 @@ fn top_tells_the_exits_of_two_vcpus_apart() {
     let script = r#"
 start_top --with reasons --export-openmetrics /out/top.prom
 "$vmbell" top -b -d 300ms --with reasons >/out/tables & tables=$!; until [ -s /out/tables ]; do sleep 0.1; done
-mkfifo /two; "$guest" two-vcpus </two >/out/two & echo two: $!
-exec 3>/two
-until grep -q '^[0-9]* 0$' /out/two; do kill -0 $! || fail the guest failed; sleep 0.1; done
+start_guest two-vcpus
 seen
-kill $top $tables; wait $top $tables
-exec 3>&-
-wait
+stop $tables
 "#;
     let (shown, folder) = in_l1(&[], script);
-    let pid = said(&shown, "two: ");
+    let pid = said(&shown, "two-vcpus: ");
     let lines = lines(folder.path());
     let last = lines.last().unwrap();
     assert_eq!(last["lost"], 0);
@@ -354,18 +314,10 @@ wait
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn top_counts_what_kvm_answers_if_it_is_asked_to() {
-    let rows = ["eoi-apic", "eoi-x2apic", "outl_to_kernel"];
-    let runs = rows.map(|row| {
-        format!(
-            "\"$vmbell\" bench --backend kvm --only {row} --runs 1 --ops 300 >/out/{row} 2>&1 & pid=$!
-             wait $pid || fail {row} failed; echo {row}: $pid; seen\n"
-        )
-    });
-    let script = format!(
-        "start_top --with kernel\n{}kill $top; wait $top; true",
-        runs.concat()
-    );
-    let (shown, folder) = in_l1(&[], &script);
+    let script = "start_top --with kernel
+bench_rows eoi-apic eoi-x2apic outl_to_kernel
+stop";
+    let (shown, folder) = in_l1(&[], script);
     let lines = lines(folder.path());
     let most = |row: &str, space: &str, address: u64| {
         let pid = said(&shown, &format!("{row}: "));
@@ -432,20 +384,16 @@ echo other; "$vmbell" top --once --costs /out/others 2>&1; echo status $?
 fn top_counts_what_it_has_no_room_for_as_lost() {
     let script = r#"
 start_top
-mkfifo /ports; "$guest" every-port </ports >/out/ports & echo ports: $!
-exec 3>/ports
-until grep -q '^[0-9]* [0-9]*$' /out/ports; do kill -0 $! || fail the guest failed; sleep 0.1; done
+start_guest every-port
 seen
-kill $top; wait $top
-exec 3>&-
-wait
+stop
 "#;
     let (shown, folder) = in_l1(&[], script);
-    let guest = fs::read_to_string(folder.path().join("ports")).unwrap();
+    let guest = fs::read_to_string(folder.path().join("every-port")).unwrap();
     assert!(guest.ends_with("\n65535 0\n"), "{guest}");
     let lines = lines(folder.path());
     let last = lines.last().unwrap();
-    let [vm] = vms(last, said(&shown, "ports: "))[..] else {
+    let [vm] = vms(last, said(&shown, "every-port: "))[..] else {
         panic!("{last}");
     };
     let (seen, lost) = (vm["exits_to_vmm"].as_u64(), last["lost"].as_u64());
