@@ -95,7 +95,7 @@ fn top_samples_where_vcpus_are_in_their_vmm_without_programs() {
 "$guest" forever >/out/dots & busy=$!
 mkfifo /end; exec 3<>/end
 "$guest" ioeventfd </end >/out/quiet & quiet=$!
-until grep -q '^[0-9]* [0-9]*$' /out/quiet; do sleep 0.1; done
+has_run quiet
 "$vmbell" top --json -d 2 -n 2 --source counters >/out/lines
 echo table; "$vmbell" top --once --source counters; echo end
 echo busy: $busy; echo quiet: $quiet
@@ -152,7 +152,7 @@ try() { echo "== $1"; shift; "$@" 2>&1; echo status $?; }
 try none "$vmbell" top --once -d 0.1
 mkfifo /end; exec 3<>/end
 "$guest" ioeventfd </end >/out/quiet &
-until grep -q '^[0-9]* [0-9]*$' /out/quiet; do sleep 0.1; done
+has_run quiet
 try root "$vmbell" top --once -d 0.1
 try counters "$vmbell" top --once -d 0.1 --source counters
 try no-vm "$vmbell" top --once -d 0.1 --pid $$
