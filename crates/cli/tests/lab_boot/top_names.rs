@@ -27,7 +27,7 @@ start() {
     n=$((n + 1))
     /qemu-system-x86_64 exit "$@" </end >/out/$n &
     guests="$guests $!"
-    until grep -q '^[0-9]* [0-9]*$' /out/$n; do kill -0 $! || fail the guest failed; sleep 0.1; done
+    has_run $n
 }
 start -name guest=instance-00000001,debug-threads=on
 start -name guest=instance-00000002,debug-threads=on
