@@ -37,8 +37,9 @@ fn the_status_names_entries_of_every_kind_and_those_of_no_kind_as_old() {
     let assert = command.args(["lab", "status"]).assert().success();
     let said = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
     let line = |kind: &str| {
-        let begins = format!("{kind}-hash  a {kind}, 0 B, downloaded 0 B");
-        let found = said.lines().find_map(|line| line.strip_prefix(&begins));
+        let begins = format!("{kind}-hash 0 B 0 B a {kind}");
+        let mut lines = said.lines().map(words);
+        let found = lines.find_map(|line| line.strip_prefix(&begins).map(str::to_owned));
         found.unwrap_or_else(|| panic!("{kind}: {said}"))
     };
     // What these are made of does not depend on a run.
@@ -61,10 +62,22 @@ fn an_empty_cache_has_a_key_of_one_word_a_status_and_can_be_cleaned() {
     said("status --key").stdout(key("vmbell-lab-qemu-#-linux-#-shell-#"));
     assert!(!sandbox.path("cache").exists(), "a key needs a cache");
     said("status").stdout(contains("not prepared").count(3));
+    let row = contains("\n| `shell` | not prepared for ");
+    said("status --export-markdown -").stdout(row);
     said("clean").stdout(contains("removed 0 B from"));
 }
 
-/// A line of these words, with a hash in place of each `#`.
+/// The words of a row of a table, with a blank between two.
+fn words(row: &str) -> String {
+    row.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a row of what is said begins with these words.
+pub fn has_row(said: &str, begin: &str) -> bool {
+    said.lines().any(|row| words(row).starts_with(begin))
+}
+
+/// A line of these words, with a hash for each `#`.
 pub fn key(words: &str) -> impl predicates::Predicate<str> + use<> {
     let words: Vec<_> = words.split('-').map(str::to_owned).collect();
     let is_hash = |part: &str| part.len() == 12 && part.bytes().all(|b| b.is_ascii_hexdigit());
