@@ -1,4 +1,4 @@
-//! `vmbell report`: exported reports, or a recording of `vmbell top`, as one page for a browser.
+//! `vmbell report`: exported reports, or a recording of `vmbell top`, as one page for a browser or one diagram.
 
 use std::fs;
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use super::compare::shown;
 use super::exit::{Exit, Usage};
 use crate::args::exports::replaced;
 use crate::output::text::made_visible;
-use vmbell_report::{Export, Recording, Report, Run, page, parse, recorded_page};
+use vmbell_report::{Export, Recording, Report, Run, diagram, page, parse, recorded_page};
 
 const STDIN: &str = "-";
 
@@ -27,6 +27,8 @@ Examples:
                                    show what the VMs of this host did in a minute
   vmbell report a.json -o - | gzip > a.html.gz
                                    write the page to stdout
+  vmbell report a.json --export-svg paths.svg
+                                   draw guest, KVM and VMM with the cost of each path between them
 ";
 
 /// Make an HTML page from exported reports, or from a recording of `vmbell top`
@@ -40,9 +42,17 @@ pub(super) struct ReportArgs {
     /// Write the page to this file; - is stdout
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
+
+    /// Instead of the page, draw the paths of one report of `vmbell bench` to this SVG file; - is stdout
+    ///
+    /// Each path between guest, KVM and VMM is an arrow with its median: instructions in a report of `vmbell lab --deterministic`,
+    /// otherwise a time. Paths that were not measured are left out. Reports of other suites and times of an emulated CPU are
+    /// refused.
+    #[arg(long, value_name = "FILE", conflicts_with = "output")]
+    export_svg: Option<PathBuf>,
 }
 
-/// Reads the reports and writes the page.
+/// Reads the reports and writes the page or the diagram.
 pub(super) fn run(args: &ReportArgs) -> Result<Exit> {
     if args
         .runs
@@ -53,9 +63,13 @@ pub(super) fn run(args: &ReportArgs) -> Result<Exit> {
     {
         return Err(Usage::new("only one report can come from stdin").into());
     }
-    if let Some(path) = replaced(&[args.output.as_path()], &args.runs) {
+    let (output, what) = match &args.export_svg {
+        Some(output) => (output, "diagram"),
+        None => (&args.output, "page"),
+    };
+    if let Some(path) = replaced(&[output.as_path()], &args.runs) {
         let path = shown(path);
-        let text = format!("the page would replace the report '{path}': give another file with -o");
+        let text = format!("the {what} would replace the report '{path}': give another file");
         return Err(Usage::new(text).into());
     }
     let texts: Vec<(String, Vec<u8>)> = args
@@ -64,18 +78,15 @@ pub(super) fn run(args: &ReportArgs) -> Result<Exit> {
         .map(|path| load(path))
         .collect::<Result<_>>()?;
     let text = match &texts[..] {
+        texts if args.export_svg.is_some() => drawn(texts)?,
         [(name, bytes)] if is_recording(bytes) => recorded(name, bytes)?,
         _ => page(&runs(&texts)?),
     };
-    let export = Export::open(&args.output)?;
+    let export = Export::open(output)?;
     let is_stdout = export.is_stdout();
     export.finish(&text)?;
     if !is_stdout {
-        eprintln!(
-            "wrote {} ({} kB)",
-            shown(&args.output),
-            text.len().div_ceil(1000)
-        );
+        eprintln!("wrote {} ({} kB)", shown(output), text.len().div_ceil(1000));
     }
     Ok(Exit::Good)
 }
@@ -107,6 +118,21 @@ fn recorded(name: &str, bytes: &[u8]) -> Result<String> {
         eprintln!("warning: '{name}': {warning}");
     }
     Ok(recorded_page(&recording, name))
+}
+
+/// The diagram of the only report.
+fn drawn(texts: &[(String, Vec<u8>)]) -> Result<String> {
+    let [(name, bytes)] = texts else {
+        return Err(Usage::new("--export-svg draws one report").into());
+    };
+    if is_recording(bytes) {
+        let text = format!(
+            "'{name}' is a recording of vmbell top: --export-svg draws reports of vmbell bench"
+        );
+        return Err(Usage::new(text).into());
+    }
+    let picture = read(bytes).and_then(|report| Ok(diagram(&report)?));
+    picture.with_context(|| format!("cannot draw the report '{name}'"))
 }
 
 fn runs(texts: &[(String, Vec<u8>)]) -> Result<Vec<Run>> {

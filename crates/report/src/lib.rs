@@ -10,6 +10,7 @@ pub mod compare;
 mod counts;
 pub mod cpu_list;
 mod csv;
+mod diagram;
 mod exits;
 mod exporter;
 mod file;
@@ -42,6 +43,7 @@ mod write;
 
 pub use counts::Counts;
 pub use csv::csv;
+pub use diagram::{DiagramError, diagram};
 pub use exits::{ExitReasons, Exits, ExitsOfRun, Reasons, ReasonsOfRun, is_of_host};
 pub use exporter::{EXPORTERS, Exporter};
 pub use file::{Export, ExportError};

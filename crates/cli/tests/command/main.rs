@@ -12,6 +12,7 @@ mod before;
 mod common;
 mod compare;
 mod creation;
+mod diagram;
 mod doubles;
 mod ends;
 mod eoi;
