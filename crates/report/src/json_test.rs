@@ -1,21 +1,7 @@
 //! Tests of the JSON, and of reading what may be no report.
 
 use super::*;
-use crate::sample;
-
-/// With `UPDATE_FILES` set, a test writes its file in place of comparing it.
-fn assert_recorded(path: &str, made: &str) {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-    if std::env::var_os("UPDATE_FILES").is_some() {
-        std::fs::write(&path, made).unwrap();
-    }
-    let kept = std::fs::read_to_string(&path).unwrap();
-    let path = path.display();
-    assert!(
-        kept == made,
-        "run this test with UPDATE_FILES=1, which writes {path} anew:\n{made}"
-    );
-}
+use crate::sample::{self, assert_recorded};
 
 #[test]
 fn a_report_is_written_as_in_the_file_that_other_tests_read() {

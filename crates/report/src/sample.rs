@@ -482,3 +482,17 @@ pub(crate) fn shown(report: &Report, look: crate::Look, width: Option<usize>) ->
 pub(crate) fn plain(blocks: &[crate::Block]) -> String {
     crate::terminal(blocks, crate::Screen::default())
 }
+
+/// With `UPDATE_FILES` set, a test writes its file in place of comparing it.
+pub(crate) fn assert_recorded(path: &str, made: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    if std::env::var_os("UPDATE_FILES").is_some() {
+        std::fs::write(&path, made).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap();
+    let path = path.display();
+    assert!(
+        kept == made,
+        "run this test with UPDATE_FILES=1, which writes {path} anew:\n{made}"
+    );
+}

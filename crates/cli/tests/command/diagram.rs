@@ -1,11 +1,34 @@
 //! `vmbell report --export-svg`: the diagram that it writes, and what it refuses to draw.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use predicates::str::contains;
 use vmbell_report::{Host, RecordingHeader};
 
-use super::common::{quick, vmbell};
+use super::common::{quick, stdout, vmbell};
+
+/// The report that the README's picture is made of, or the picture.
+fn docs(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs")
+        .join(file)
+}
+
+#[test]
+fn the_command_makes_the_picture_of_the_readme() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = vmbell(&["report", "--export-svg", "paths.svg"]);
+    command.arg(docs("paths.json")).current_dir(dir.path());
+    let wrote = contains("wrote paths.svg (");
+    command.assert().success().stdout("").stderr(wrote);
+    let picture = fs::read_to_string(docs("paths.svg")).unwrap();
+    let made = fs::read_to_string(dir.path().join("paths.svg")).unwrap();
+    assert!(made == picture, "{made}");
+    assert!(!dir.path().join("report.html").exists());
+    let mut command = vmbell(&["report", "--export-svg", "-"]);
+    assert!(stdout(command.arg(docs("paths.json"))) == picture);
+}
 
 #[test]
 fn what_has_no_paths_to_draw_is_refused() {

@@ -1,6 +1,7 @@
 use super::draw::GAP;
 use super::*;
-use crate::{Backend, Row, sample};
+use crate::sample::{self, assert_recorded};
+use crate::{Backend, Row, json_by_row};
 
 fn of(backend: &str, rows: &[(&str, f64)]) -> Vec<Row> {
     let rows = rows.iter();
@@ -159,4 +160,18 @@ fn texts_fit_between_the_lanes() {
             }
         }
     }
+}
+
+/// `vmbell lab --deterministic -- vmbell bench --all --export-json docs/paths.json` measures the report again. With
+/// `UPDATE_FILES` set this test keeps the rows that are drawn, a line each, and writes the picture.
+#[test]
+fn the_picture_of_the_readme_is_that_of_its_report() {
+    const JSON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/paths.json");
+    let mut report = crate::parse(&std::fs::read_to_string(JSON).unwrap()).unwrap();
+    assert_eq!(report.timing, Timing::Instructions);
+    let arrows = || GROUPS.iter().flat_map(|group| group.arrows);
+    let is_drawn = |row: &Row| row.is_ok() && arrows().any(|arrow| arrow.row == row.command);
+    report.results.retain(is_drawn);
+    assert_recorded("../../docs/paths.json", &json_by_row(&report));
+    assert_recorded("../../docs/paths.svg", &diagram(&report).unwrap());
 }
