@@ -24,7 +24,7 @@ fn of_runs(
     series
 }
 
-/// A series of runs of ten operations, each of which takes so many nanoseconds.
+/// A series of runs of ten operations of this number of nanoseconds.
 fn series(name: &str, group: Group, reference: Option<&str>, ns: &[f64]) -> SampleSeries {
     let runs = ns.iter().map(|ns| RunSample {
         ops: 10,

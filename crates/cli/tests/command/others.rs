@@ -135,7 +135,7 @@ fn help_the_manual_and_probe_have_what_people_look_for() {
         ("man bench", &["vmbell\\-bench", "export\\-markdown"]),
         ("man lab", &["vmbell\\-lab", "deterministic"]),
         (
-            "probe",
+            "probe -v",
             &[
                 "kernel",
                 "TSC",
