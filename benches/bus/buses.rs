@@ -1,4 +1,8 @@
 //! The buses that are compared, each as its users hold it.
+#![expect(
+    clippy::disallowed_types,
+    reason = "users of the other buses lock them with std's RwLock"
+)]
 
 use std::{
     hint::black_box,
