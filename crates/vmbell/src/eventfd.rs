@@ -1,19 +1,19 @@
-//! Eventfds: identified as the kernel does, by the kernel object and not by the descriptor, and signalled and drained
-//! without ever blocking, although a guest, its sandbox or another process uses them too.
+//! Eventfds. They are identified as the kernel does, by the kernel object and not by the descriptor. They are signalled
+//! and drained without ever blocking, although a guest, its sandbox or another process uses the same eventfds.
 //!
-//! Doorbells and irqfds are registered with a descriptor, and found again by the eventfd that it refers to: KVM compares the
-//! kernel objects, so a `dup()`ed or passed descriptor names the same registration. The kernel shows that identity as
-//! `eventfd-id` in `/proc/self/fdinfo` (Linux `fs/eventfd.c`, since 5.2). It is unique among open eventfds; each
-//! registration keeps a descriptor of its eventfd open.
+//! Doorbells and irqfds are registered with a descriptor, and found again by the eventfd that it refers to: KVM
+//! compares the kernel objects, so a `dup()`ed or passed descriptor names the same registration. The kernel shows that
+//! identity as `eventfd-id` in `/proc/self/fdinfo` (Linux `fs/eventfd.c`, since 5.2). The number is unique among open
+//! eventfds, and each registration keeps a descriptor of its eventfd open.
 //!
-//! A `write` to a full eventfd without EFD_NONBLOCK sleeps until a reader drains it, and others can fill it or change
-//! the flag at any moment. The kernel itself signals by `eventfd_signal`, which adds 1 up to the limit and then reports
-//! EPOLLERR; KVM does so for ioeventfds. A request of asynchronous I/O that completes does it too (IOCB_FLAG_RESFD in
-//! Linux `include/uapi/linux/aio_abi.h`), and so does a [`Signaller`]. `pwritev2` with RWF_NOWAIT is refused for an
-//! eventfd.
+//! A `write` to a full eventfd without EFD_NONBLOCK sleeps until a reader drains it, and other processes can fill it or
+//! change the flag at any moment. The kernel itself signals by `eventfd_signal`, which adds 1 up to the limit and then
+//! reports EPOLLERR. KVM calls it for ioeventfds, and so does an asynchronous I/O request that completes
+//! (IOCB_FLAG_RESFD in Linux `include/uapi/linux/aio_abi.h`), which a [`Signaller`] uses. `pwritev2` with RWF_NOWAIT is
+//! refused for an eventfd.
 //!
-//! Any thread may use this. [`EventFd`] is the type of the vmm-sys-util crate that this library's interface has, in the
-//! version that it uses.
+//! Any thread may use this. [`EventFd`] is the type of the vmm-sys-util crate, in the version that this library's
+//! interface uses.
 //!
 //! ```
 //! use vmbell::eventfd::{EFD_NONBLOCK, EventFd, EventId};
@@ -46,13 +46,13 @@ const FDINFO: &str = "/proc/self/fdinfo";
 pub struct EventId(u64);
 
 impl EventId {
-    /// The identity of the eventfd that a descriptor of this process refers to.
+    /// Returns the identity of the eventfd that a descriptor of this process refers to.
     pub fn of(event: &impl AsRawFd) -> Result<Self, EventFdError> {
         Self::in_directory(Path::new(FDINFO), event.as_raw_fd())
     }
 
-    /// The identity of the eventfd with this `eventfd-id` in a `/proc/PID/fdinfo/FD`. An eventfd of this process has
-    /// [`of`](Self::of).
+    /// The identity of the eventfd with this `eventfd-id` in a `/proc/PID/fdinfo/FD`. For an eventfd of this process,
+    /// use [`of`](Self::of).
     pub const fn from_raw(id: u64) -> Self {
         Self(id)
     }
@@ -103,7 +103,7 @@ pub enum EventFdError {
         /// The descriptor.
         fd: i32,
     },
-    /// The kernel does not show the eventfd's identity; it does since Linux 5.2.
+    /// The kernel does not show the eventfd's identity. Linux shows it since 5.2.
     #[error(
         "the kernel does not identify eventfd {fd}: /proc/self/fdinfo has no eventfd-id (Linux 5.2)"
     )]
@@ -139,21 +139,21 @@ impl EventFdError {
 /// Waits until a descriptor is ready (Linux 4.18, `include/uapi/linux/aio_abi.h`).
 const IOCB_CMD_POLL: u16 = 5;
 
-/// Signals eventfds for all threads of this process.
+/// Signals eventfds, for all threads of this process.
 #[derive(Debug)]
 pub struct Signaller {
     /// Locked for one request, which completes at once.
     context: Mutex<IoContext>,
-    /// What the requests wait for: an empty eventfd, which is always ready for a write.
+    /// The eventfd on which the requests poll: it is empty, so it is always ready for a write.
     ready: EventFd,
 }
 
 impl Signaller {
-    /// The signaller of this process.
+    /// Returns the signaller of this process.
     ///
     /// # Errors
     ///
-    /// If the kernel has no asynchronous I/O, or no more of it (`fs.aio-max-nr`).
+    /// If the kernel has no asynchronous I/O, or no more contexts for it (`fs.aio-max-nr`).
     pub fn of_process() -> io::Result<&'static Self> {
         static SIGNALLER: OnceLock<Signaller> = OnceLock::new();
         if let Some(signaller) = SIGNALLER.get() {
@@ -163,7 +163,7 @@ impl Signaller {
             context: Mutex::new(IoContext::new(1)?),
             ready: EventFd::new(0)?,
         };
-        // If two threads made one at the same time, the second is dropped here.
+        // If two threads made one at the same time, the second signaller is dropped here.
         Ok(SIGNALLER.get_or_init(|| new))
     }
 
@@ -178,7 +178,7 @@ impl Signaller {
             ..IoControlBlock::default()
         };
         let context = self.context.lock();
-        // It fails only if the kernel has no memory for the request.
+        // This fails only if the kernel has no memory for the request.
         let _ = context.submit(&[&mut request]);
         let mut now = libc::timespec {
             tv_sec: 0,
@@ -188,7 +188,7 @@ impl Signaller {
     }
 }
 
-/// Whether the count of `event` is above 0, without taking it. It never blocks. Any thread may use it.
+/// Returns whether the count of `event` is above 0, without taking it. It never blocks. Any thread may use it.
 ///
 /// # Errors
 ///
@@ -206,7 +206,7 @@ pub fn has_count(event: &EventFd) -> io::Result<bool> {
             return Ok(entry.revents & libc::POLLIN != 0);
         }
         let error = io::Error::last_os_error();
-        // A signal that is pending, such as a kick, ends a call that does not wait too.
+        // A pending signal, such as a kick, interrupts even a call that does not wait.
         if error.kind() != io::ErrorKind::Interrupted {
             return Err(error);
         }
@@ -235,15 +235,15 @@ pub fn drain(event: &EventFd) -> bool {
     read == 8
 }
 
-/// The signals of an eventfd, for one thread to wait for: each one, or several at once, ends a wait without a read of the count
-/// (`epoll(7)`, `EPOLLET`). The count grows until it is full, and further signals of the kernel end a wait then, too.
+/// The signals of an eventfd, for one thread to wait for. Each signal, or several at once, ends a wait, and the count
+/// is not read (`epoll(7)`, `EPOLLET`). The count grows until it is full; signals from the kernel end a wait even then.
 #[derive(Debug)]
 pub struct Signals {
     epoll: Epoll,
 }
 
 impl Signals {
-    /// The signals of this eventfd, with those that its count has now.
+    /// Watches this eventfd. The signals that its count already has are included.
     ///
     /// # Errors
     ///
@@ -255,7 +255,7 @@ impl Signals {
         Ok(Self { epoll })
     }
 
-    /// Sleeps until the next signal, or about `longest` if there is none before, or until a handler of a process signal has run.
+    /// Sleeps until the next signal, for at most about `longest`, or until a handler of a process signal has run.
     /// Returns whether the eventfd was signalled.
     ///
     /// # Errors
@@ -268,8 +268,8 @@ impl Signals {
             tv_nsec: longest.subsec_nanos().into(),
         });
         let mut event = EpollEvent::default();
-        // SAFETY: the kernel writes one event, to `event`, and reads `longest`, if there is one; both outlive the call, which has
-        // no mask of signals. The descriptor is open as long as `self` is.
+        // SAFETY: the kernel writes one event, to `event`, and reads `longest`, if it is given; both outlive the call,
+        // which has no signal mask. The descriptor is open as long as `self` is.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,

@@ -44,7 +44,7 @@ fn kernel_without_identities_is_said_so() {
     assert!(matches!(error, EventFdError::NoEventId { fd: 3 }));
 }
 
-/// The largest count that a write makes.
+/// The largest count that writes can reach.
 const FULL: u64 = u64::MAX - 1;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Guest memory: the types of the vm-memory crate that this library's interface has, in the version that it uses.
+//! Guest memory: the types of the vm-memory crate, in the version that this library's interface uses.
 //!
 //! A guest's RAM is a [`GuestMemoryMmap`], and [`Bytes`] has the functions that read and write it. Any thread may do
 //! so while the guest runs.

@@ -1,5 +1,5 @@
-//! No test of the workspace asserts a duration: a busy host makes every one of them longer. Tests wait for conditions
-//! (`crates/kit/src/wait.rs`), and test what is about time by pure functions of it.
+//! No test in the workspace asserts a duration, because a busy host makes every duration longer. Tests wait for
+//! conditions (`crates/kit/src/wait.rs`), and check anything about time through pure functions of time.
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,
@@ -9,7 +9,7 @@
 use std::fs;
 use std::path::Path;
 
-/// What reads a clock.
+/// Calls that read a clock.
 const CLOCKS: [&str; 3] = [".elapsed()", "Instant::now()", "SystemTime::now()"];
 
 /// Visits every source file below a folder.
@@ -24,7 +24,7 @@ fn sources(folder: &Path, visit: &mut impl FnMut(&Path)) {
     }
 }
 
-/// Whether a file has tests: it is named so, or it is in a folder for them.
+/// Whether a file has tests: its name says so, or it is in a folder for tests.
 fn is_of_tests(path: &Path) -> bool {
     let name = path.file_name().unwrap().to_str().unwrap();
     let is_in = |part| path.components().any(|one| one.as_os_str() == part);

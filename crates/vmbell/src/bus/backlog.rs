@@ -1,8 +1,8 @@
 //! The backlog: work that a device's handler has begun and not finished.
 //!
-//! A handler runs on a vCPU's thread and must return soon, so that the vCPU sees a kick. It leaves
-//! work that it cannot finish in that time here. The exit loop of any vCPU continues the work, piece by piece,
-//! before it enters the guest again.
+//! A handler runs on a vCPU's thread and must return soon, because the thread sees no kick meanwhile. Work that the
+//! handler cannot finish in that time goes here. The exit loop of any vCPU continues the work, piece by piece, before
+//! it enters the guest again.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -29,8 +29,8 @@ struct Shared {
 }
 
 impl Backlog {
-    /// Leaves `work` for an exit loop. Work that is on the list already is not added again, so that a guest
-    /// cannot make the list grow without bound.
+    /// Leaves `work` for an exit loop. Work that is already on the list is not added again, so that a guest cannot make
+    /// the list grow without bound.
     pub fn leave(&self, work: Arc<dyn Work>) {
         let mut list = self.0.list.lock();
         if !list.iter().any(|waiting| Arc::ptr_eq(waiting, &work)) {

@@ -2,7 +2,7 @@ use std::sync::atomic::AtomicU32;
 
 use super::*;
 
-/// Work of a number of pieces, which writes its name to a log for each piece.
+/// Work in a number of pieces; each piece writes the work's name to a log.
 struct Pieces {
     name: char,
     left: AtomicU32,

@@ -23,7 +23,7 @@ pub(super) struct Map {
 }
 
 impl Map {
-    /// The device whose range contains all `len` bytes at `address`, and the offset in its range.
+    /// Finds the device whose range contains all `len` bytes at `address`, and their offset in the range.
     #[inline]
     pub(super) fn find(
         &self,
@@ -51,7 +51,7 @@ impl Map {
         self.search(guesses, unit, address, last)
     }
 
-    /// Like [`find`](Self::find), if the guess was wrong; notes the right one.
+    /// Does the same as [`find`](Self::find) after a wrong guess, and notes the right index.
     #[inline(never)]
     fn search(
         &self,
@@ -67,9 +67,9 @@ impl Map {
         inside.then(|| (&**device, address - range.first()))
     }
 
-    /// The index of the last range that starts at or below `address`, or of the first range.
+    /// Finds the index of the last range that starts at or below `address`, or of the first range.
     ///
-    /// A binary search without branches: the next half is as good as random, so they would be mispredicted.
+    /// A binary search without branches: the processor would mispredict them, because either half is equally likely.
     #[inline]
     fn candidate(&self, address: u64) -> usize {
         let starts = &self.starts[..];
@@ -152,14 +152,14 @@ const MAX_SLOTS: usize = 1 << 16;
 /// 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A reader's cache of the ranges that it found last: their indexes, by a hash of the address in units of a usual range's
-/// length.
+/// A reader's cache of the ranges that it found last: it maps a hash of the address, in units of a typical range's
+/// length, to a range's index.
 ///
 /// A guest accesses only a few of its devices often. An index is only a guess: ranges do not overlap, so one comparison
-/// with the range shows whether the guess is still right after changes of the bus.
+/// with the range shows whether the guess is still right after a change to the bus.
 #[derive(Debug)]
 pub(super) struct Guesses {
-    /// Their number is a power of two.
+    /// The number of slots is a power of two.
     slots: Vec<u32>,
 }
 
@@ -177,7 +177,7 @@ impl Guesses {
         }
     }
 
-    /// Remembers that range `index` of `ranges` answered in a unit.
+    /// Remembers that range `index` of `ranges` answered an access in this unit.
     pub(super) fn set(&mut self, unit: u64, index: usize, ranges: usize) {
         let wanted = (ranges * SLOTS_PER_RANGE).clamp(MIN_SLOTS, MAX_SLOTS);
         if self.slots.len() < wanted {

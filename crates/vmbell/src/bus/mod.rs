@@ -1,9 +1,8 @@
 //! The bus: finds the device that answers an address.
 //!
-//! A [`Bus`] maps ranges to devices. Each vCPU thread looks addresses up through its own [`BusReader`],
-//! without a lock, in a [snapshot](crate::quiesce::Snapshot) that every change replaces as a whole;
-//! changes are rare, and a device's handler may also make them. A handler leaves work that takes long
-//! to the exit loop's [`Backlog`].
+//! A [`Bus`] maps ranges to devices. Each vCPU thread looks addresses up through its own [`BusReader`], without a lock,
+//! in a [snapshot](crate::quiesce::Snapshot). Every change replaces the snapshot as a whole; changes are rare, and a
+//! device's handler may also make them. A handler leaves long work to the exit loop's [`Backlog`].
 //!
 //! ```
 //! use std::sync::{Arc, atomic::{AtomicU8, Ordering}};
@@ -46,7 +45,7 @@ pub trait BusDevice: Send + Sync {
     /// Handles a read: fills `data` with the bytes at `offset` from the start of the range.
     fn read(&self, offset: u64, data: &mut [u8]);
 
-    /// Handles a write of `data` at `offset` from the start of the range. The vCPU's thread sees no kick
-    /// meanwhile: work without a bound belongs in a [`Backlog`].
+    /// Handles a write of `data` at `offset` from the start of the range. The vCPU's thread sees no kick meanwhile:
+    /// work that may take long belongs in a [`Backlog`].
     fn write(&self, offset: u64, data: &[u8]);
 }

@@ -1,4 +1,4 @@
-//! A range of addresses, never empty, never wrapping, and why a bus refuses one.
+//! A range of addresses, which is never empty and never wraps, and the errors of adding it to a bus or removing it.
 
 use std::fmt;
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub enum BusError {
         /// Its length in bytes.
         len: u64,
     },
-    /// Another device has a part of the range.
+    /// The range overlaps that of another device.
     #[error("range {new} overlaps {existing}, which is on the bus already")]
     Overlap {
         /// The range that was to be added.
@@ -82,7 +82,7 @@ pub enum BusError {
         /// The range.
         range: BusRange,
     },
-    /// The range is off the bus, but a handler that a vCPU has begun before still runs.
+    /// The range is off the bus, but a handler that began before the removal still runs.
     #[error("a handler still runs {limit:?} after range {range} was removed")]
     StillRuns {
         /// The range.

@@ -14,25 +14,26 @@ use super::{
 use crate::quiesce::{Snapshot, SnapshotReader};
 use crate::sync::Mutex;
 
-/// How many earlier snapshots may wait for the end of a handler.
+/// How many replaced snapshots may wait for a handler to return before changes wait as well.
 const WAITING: usize = 64;
 
-/// How long a change waits if there are more. If a handler hangs, on a disk that does not answer, and the guest keeps moving its
-/// devices, it adds one snapshot in this time, not thousands.
+/// How long a change waits above that number. If a handler hangs, for example on a disk that does not answer, and the
+/// guest keeps moving its devices, this limits new snapshots to one in this time, instead of thousands.
 const PATIENCE: Duration = if cfg!(test) {
     Duration::from_secs(60)
 } else {
     Duration::from_secs(1)
 };
 
-/// How often such a change looks again.
+/// How often a waiting change checks again.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// An address space with its devices.
 ///
-/// Changes take a lock, and may be made from inside a device's handler. They do not wait for readers, unless 64 earlier changes
-/// already wait for the end of a handler: then they wait for that, at most one second. A handler that has begun runs to its end even
-/// if its device is removed meanwhile; [`synchronize`](Self::synchronize) waits for that end.
+/// Changes take a lock, and a device's handler may also make them. A change does not wait for readers, unless 64
+/// earlier snapshots already wait for a handler to return: then the change waits for at most one second. A handler that
+/// has begun runs to its end even if its device is removed meanwhile; [`synchronize`](Self::synchronize) waits for
+/// that.
 pub struct Bus {
     snapshot: Snapshot<Map>,
     map: Mutex<Map>,
@@ -50,7 +51,7 @@ impl Bus {
         }
     }
 
-    /// Adds `device`, which answers `range`. An error if the range overlaps another.
+    /// Adds `device`, which answers `range`. Fails if the range overlaps another.
     pub fn insert(&self, range: BusRange, device: Arc<dyn BusDevice>) -> Result<(), BusError> {
         self.change(|map| map.insert(range, device))
     }
@@ -60,13 +61,13 @@ impl Bus {
         self.change(|map| map.remove(range))
     }
 
-    /// Removes exactly `range`, and returns its device when no handler runs in it any more. Must not be called
-    /// in a handler.
+    /// Removes exactly `range`, and returns its device when no handler of it runs any more. Must not be called in a
+    /// handler.
     ///
     /// # Errors
     ///
-    /// [`BusError::StillRuns`] if one still runs after `limit`. The device is off the bus then, and the bus drops it at
-    /// its next change.
+    /// [`BusError::StillRuns`] if a handler still runs after `limit`. The device is then off the bus, and the bus drops
+    /// it at its next change.
     pub fn remove_and_wait(
         &self,
         range: BusRange,
@@ -79,9 +80,9 @@ impl Bus {
         Err(BusError::StillRuns { range, limit })
     }
 
-    /// Waits until no handler runs that a reader found before the call.
+    /// Waits for every handler that was found before the call to return.
     ///
-    /// If it is called in a handler, it never returns.
+    /// Called in a handler, it never returns.
     pub fn synchronize(&self) {
         self.snapshot.domain().synchronize();
     }
@@ -108,8 +109,8 @@ impl Bus {
         Ok(changed)
     }
 
-    /// Waits until fewer snapshots wait for the end of a handler. If the caller is in a handler, the snapshots before its own can still
-    /// be freed.
+    /// Waits until fewer snapshots wait for a handler to return. If the caller is itself in a handler, the snapshots
+    /// that are older than its section can still be freed.
     #[cold]
     fn wait_for_handlers(&self) {
         let _one = self.patience.lock();
@@ -135,8 +136,8 @@ impl fmt::Debug for Bus {
 
 /// One thread's reader of a [`Bus`].
 ///
-/// It delays [`Bus::synchronize`] and keeps a removed device in memory only while a handler runs, so a thread that runs a
-/// guest need not report anything to it.
+/// It delays [`Bus::synchronize`] and keeps a removed device in memory only while a handler runs. While the thread runs
+/// its guest, it need not report anything to the bus.
 #[derive(Debug)]
 pub struct BusReader {
     reader: SnapshotReader<Map>,

@@ -105,7 +105,7 @@ fn removed_device_is_freed_at_once_though_a_reader_has_used_it() {
     assert!(weak.upgrade().is_none(), "the reader's thread may sleep");
 }
 
-/// A handler that says that it runs, and returns when it is told.
+/// A handler that reports that it runs, and returns when it is told to.
 struct Held(Mutex<(mpsc::Sender<()>, mpsc::Receiver<()>)>);
 
 impl BusDevice for Held {

@@ -1,10 +1,11 @@
-//! Slots and chains of buckets of the [table](vmbell_core::table): finds, fills and empties them while readers look keys up.
+//! Slots and chains of buckets of the [table](vmbell_core::table): finds, fills and empties slots during lookups.
 //!
-//! The writer looks for a key as readers do, and puts it where they would look first: an unused slot that still has the
-//! address must be used again, because it hides the slots after it. A slot that a removal has emptied is *held* until the
-//! end of the removal's grace period and takes no other key, because a reader that has found the old one may still
-//! load what belongs to it. Slots never move. An overflow bucket is linked after the last of its chain and unlinked when its
-//! slots are all unused; it keeps its own link, so that a reader that is on it gets to the next bucket.
+//! The writer searches for a key as readers do, and puts it where they would look first: an unused slot that still has
+//! the address must be used again, because it hides the slots after it. A slot that a removal has emptied is *held*
+//! until the removal's grace period ends. It takes no other key until then, because a reader that has found the old key
+//! may still load what belongs to it. Slots never move. An overflow bucket is linked after the last of its chain, and
+//! unlinked when all its slots are unused. It keeps its own link, so that a reader that is on it gets to the next
+//! bucket.
 
 use vmbell_core::sync::AtomicU32;
 use vmbell_core::table::{AddressBucket, Kind, MatchBucket, Table};
@@ -25,7 +26,7 @@ trait Bucket: Sized {
     fn is_used(&self, slot: usize) -> bool;
     /// The slot in which a reader looks for `key`, and whether the slot has the key.
     fn seek(&self, key: Self::Key) -> (usize, bool);
-    /// Stores what readers look for in an unused slot, which remains unused.
+    /// Stores the key in an unused slot. The slot remains unused.
     fn set_key(&self, slot: usize, key: Self::Key);
     /// Empties the bucket; no reader may be on it.
     fn clear(&self);
@@ -34,7 +35,8 @@ trait Bucket: Sized {
     fn free(&self, key: Self::Key, is_held: impl Fn(usize) -> bool) -> Option<usize> {
         let (seek, _) = self.seek(key);
         let is_free = |slot| !self.is_used(slot) && !is_held(slot);
-        // A key in the first slot hides an equal one in the second, so that must not happen in either order.
+        // A key in the first slot hides an equal one in the second, whichever is stored first: both must never be
+        // there.
         let hides = self.is_used(1) && self.hides(key);
         let first = is_free(0) && !hides;
         let second = is_free(1) && seek == 1;
@@ -45,8 +47,8 @@ trait Bucket: Sized {
         }
     }
 
-    /// Whether `key`, which this bucket does not have, would hide the second slot if it were in the first. That
-    /// is possible only where a reader finds a slot by a part of the key.
+    /// Whether `key`, which this bucket does not have, would hide the second slot if it were in the first. That can
+    /// happen only where readers find a slot by a part of the key.
     fn hides(&self, _key: Self::Key) -> bool {
         false
     }
@@ -130,7 +132,7 @@ struct Slot<'t, B> {
 }
 
 impl<'t, B: Bucket> Slot<'t, B> {
-    /// The slot in which readers find a key, whether the slot is in use or not.
+    /// Finds the slot in which readers look for a key, whether the slot is in use or not.
     fn seek(table: &'t Table, first: &'t B, key: B::Key) -> Option<Self> {
         chain(table, first).find_map(|bucket| {
             let (index, is) = bucket.seek(key);
@@ -142,12 +144,12 @@ impl<'t, B: Bucket> Slot<'t, B> {
         })
     }
 
-    /// The slot in use that has a key.
+    /// Finds the slot in use that has a key.
     fn find(table: &'t Table, first: &'t B, key: B::Key) -> Option<Self> {
         Self::seek(table, first, key).filter(|slot| slot.bucket.is_used(slot.index))
     }
 
-    /// Takes a slot for a key that no slot in use has, and stores the key. The chain grows if no slot is free.
+    /// Takes a slot for a key that is in no used slot, and stores the key. The chain grows if no slot is free.
     fn take(
         table: &'t Table,
         overflows: &mut Arena,
@@ -265,7 +267,7 @@ impl<'t> AddressSlot<'t> {
     }
 }
 
-/// The slot of a value, in use.
+/// The slot of a value; the slot is in use.
 #[derive(Debug)]
 pub(super) struct MatchSlot<'t>(Slot<'t, MatchBucket>);
 

@@ -1,10 +1,9 @@
 //! The entries of the [table](vmbell_core::table): what each registration and removal changes, and in which order.
 //!
-//! A reader may be anywhere in the table meanwhile, so the contents are stored first and the word that
-//! makes them reachable last, with release. What a removal unlinks is reused only after
-//! [`recycle`](Entries::recycle), which the caller calls after a grace period; it may change the table meanwhile.
-//! [`check`](Entries::check) makes sure that the pieces suffice before the first change. Only the monitor can write the
-//! table: it is trusted.
+//! A reader may be anywhere in the table during a change, so the contents are stored first, and then, with release, the
+//! word that makes them reachable. What a removal unlinks is reused only after [`recycle`](Entries::recycle), which the
+//! caller calls after a grace period; the caller may change the table in between. [`check`](Entries::check) makes sure
+//! before the first change that there are enough free pieces. Only the monitor can write to the table: it is trusted.
 
 use vmbell_core::table::{
     CELLS, CHUNKS, MATCH, MAX_ADDRESSES, MAX_MATCHES, OVERFLOWS, Table, cell_index,
@@ -14,7 +13,7 @@ use super::chain::{AddressSlot, MatchSlot, SlotPosition};
 use super::storage::{self, Arena};
 use super::{DoorbellError, IoEventAddress, Pattern};
 
-/// A doorbell that is added or removed.
+/// A doorbell to add or remove.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change<'a> {
     pub(super) address: IoEventAddress,
@@ -24,7 +23,7 @@ pub(super) struct Change<'a> {
 }
 
 impl Change<'_> {
-    /// The cells of the doorbell's length: all of them for length 0.
+    /// The cells for the doorbell's length; all cells for length 0.
     fn cells(&self) -> std::ops::Range<usize> {
         match self.pattern.len {
             0 => 0..CELLS,
@@ -44,7 +43,7 @@ impl Change<'_> {
         AddressSlot::find(table, self.address.kind(), self.address.value())
     }
 
-    /// The slot of a value, at the address and length.
+    /// Finds the slot of a value at the address and length.
     fn match_slot<'t>(
         &self,
         table: &'t Table,
@@ -56,16 +55,16 @@ impl Change<'_> {
     }
 }
 
-/// Which other doorbells remain when one is removed.
+/// Which doorbells remain after one is removed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rest {
-    /// Whether doorbells of the same pattern remain.
+    /// Whether doorbells with the same pattern remain.
     pub(super) same: bool,
     /// Whether doorbells with a datamatch remain at the same address and length.
     pub(super) matches: bool,
 }
 
-/// What a removal has unlinked, which readers may still use.
+/// What a removal has unlinked. Readers may still use it.
 #[must_use]
 #[derive(Debug)]
 pub(super) struct Unlinked {
@@ -76,16 +75,15 @@ pub(super) struct Unlinked {
     chunks: Vec<usize>,
 }
 
-/// Changes a table, and keeps account of its pieces in use.
+/// Changes a table, and keeps count of its pieces in use.
 #[derive(Debug)]
 pub(super) struct Entries {
-    /// Addresses in the table, and those whose slots are held. Each overflow bucket in use has at least one of these, so there
-    /// are enough buckets.
+    /// The number of addresses in the table, including those whose slots are held. Each overflow bucket in use has at
+    /// least one of them, so there are enough buckets.
     addresses: usize,
-    /// Values, counted in the same way.
+    /// The number of values, counted in the same way.
     matches: usize,
-    /// The slots that are held. A slot is listed twice if it was meanwhile used for the same key and emptied
-    /// again.
+    /// The slots that are held. A slot is listed twice if it was used again for the same key and emptied again.
     held: Vec<SlotPosition>,
     address_overflows: Arena,
     match_overflows: Arena,
@@ -148,8 +146,8 @@ impl Entries {
         }
     }
 
-    /// Adds a wildcard's signal by [`storage::push`], or removes it by [`storage::remove`], wherever readers look for it: in its
-    /// cells and in the lists of the values there.
+    /// Adds a wildcard's signal by [`storage::push`], or removes it by [`storage::remove`], in each place where readers
+    /// look for it: in its cells and in the lists of the values there.
     fn change_wildcard(
         &mut self,
         table: &Table,
@@ -196,7 +194,7 @@ impl Entries {
         slot.publish_cell(cell, slot.cell(cell) | MATCH);
     }
 
-    /// Removes a doorbell. Readers may still use its signal number, and what is returned, until the end of a grace period.
+    /// Removes a doorbell. Readers may still use its signal number and the returned pieces for a grace period.
     pub(super) fn remove(
         &mut self,
         table: &Table,
@@ -233,7 +231,7 @@ impl Entries {
         }
     }
 
-    /// Returns the slot if it is empty now.
+    /// Removes a value's signal; returns the value's slot if it is empty now.
     fn remove_match(
         &mut self,
         table: &Table,
@@ -257,7 +255,7 @@ impl Entries {
         Some(slot.place(table))
     }
 
-    /// Frees what a removal has unlinked for reuse; the caller has waited for a grace period since then.
+    /// Frees for reuse what a removal has unlinked, after the caller has waited for a grace period.
     pub(super) fn recycle(&mut self, unlinked: Unlinked) {
         self.addresses -= usize::from(unlinked.address.is_some());
         self.matches -= usize::from(unlinked.value.is_some());

@@ -3,11 +3,11 @@
 use super::{IoEventAddress, Pattern};
 use crate::eventfd::EventFdError;
 
-/// A request that is refused.
+/// A refused request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DoorbellError {
-    /// The length is not one of the five that KVM knows.
+    /// The length is not one of the five that KVM accepts.
     #[error("length {len} is not 0, 1, 2, 4 or 8")]
     Length {
         /// The length.
@@ -27,7 +27,7 @@ pub enum DoorbellError {
         /// The value.
         value: u64,
     },
-    /// The length is not one of the four that a payload can have.
+    /// The length is not one of the four that a payload may have.
     #[error("the payload of a doorbell has 1, 2, 4 or 8 bytes, not {len}")]
     PayloadLength {
         /// The length.
@@ -52,7 +52,7 @@ pub enum DoorbellError {
         /// The width and value to match.
         pattern: Pattern,
     },
-    /// The group has the greatest number of items.
+    /// The group already has the most items that it may have.
     #[error("{address}, length {len}: the group has its {limit} items already (max_items)")]
     TooManyItems {
         /// The address.
@@ -65,7 +65,7 @@ pub enum DoorbellError {
     /// The table is full.
     #[error("the doorbell table has its {capacity} {what} already")]
     Full {
-        /// What has no more room, in the plural.
+        /// What the table has no more room for, in the plural.
         what: &'static str,
         /// How many of them the table can have.
         capacity: usize,
@@ -75,7 +75,7 @@ pub enum DoorbellError {
     Signal {
         /// The signal number.
         signal: u32,
-        /// The largest that fits.
+        /// The largest number that fits.
         limit: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! The limits of the table, to the last piece, and that removed doorbells free their pieces.
+//! The limits of the table, down to the last piece, and removals that free their pieces.
 
 use std::convert::Infallible;
 use std::ptr;
@@ -9,9 +9,9 @@ use vmbell_core::table::{CHUNKS, Kind, MAX_ADDRESSES, MAX_MATCHES, MAX_SIGNAL, O
 use super::testing::Doorbells;
 use super::*;
 
-/// How many chunks can be used; the first one never is.
+/// How many chunks can be used; the first one is never used.
 const ALL: usize = CHUNKS - 1;
-/// The most items of a group in these tests.
+/// The largest number of items of a group in these tests.
 const MOST: u32 = 64;
 
 fn wildcard(len: u32) -> Pattern {
@@ -46,13 +46,13 @@ fn ring(doorbells: &Doorbells<'_>, at: u64, len: u32, value: u64) -> Vec<u32> {
     signals
 }
 
-/// Pairs of items, each a list of one chunk, far from where the tests add theirs.
+/// Pairs of items, each with a list in one chunk, far from where the tests add theirs.
 fn pairs() -> impl Iterator<Item = (u64, u32)> {
     let widths = |n: u64| [1, 2, 4, 8].map(|len| ((1 << 40) + n * 16, len));
     (0..).flat_map(widths)
 }
 
-/// Doorbells whose chunks are all in use, and what a case has added to them.
+/// Doorbells that use all chunks, and what a case has added to them.
 struct Filled<'t> {
     doorbells: Doorbells<'t>,
     added: Vec<(u32, u64, Pattern)>,
@@ -98,7 +98,7 @@ impl<'t> Filled<'t> {
         ring(&self.doorbells, at, 4, value).len()
     }
 
-    /// Runs a case with this number of free chunks, and removes what it has added.
+    /// Runs a case with `left` free chunks, and then removes what it has added.
     fn with_left(&mut self, left: usize, case: impl FnOnce(&mut Self)) {
         for (at, len) in pairs().take(left) {
             remove(&mut self.doorbells, 1, at, wildcard(len));
@@ -239,7 +239,7 @@ fn value_that_goes_makes_room_for_one() {
     assert!(add(&mut doorbells, 1, 0, value(4, 3)).is_err());
 }
 
-/// Keys of one bucket: the third and each second one after it need an overflow bucket.
+/// Keys of one bucket. The third key needs an overflow bucket, and so does every second key after it.
 fn crowd<B, const N: usize>(bucket: impl Fn(u64) -> *const B) -> [u64; N] {
     let mut same = (1_u64..).filter(|&key| bucket(key) == bucket(0));
     std::array::from_fn(|_| same.next().unwrap())
@@ -375,7 +375,7 @@ fn slot_of_a_value_that_went_is_used_again() {
     }
 }
 
-/// One value of two widths makes two keys of one bucket, and the first slot must not hide the second.
+/// The same value at two widths makes two keys of one bucket. The first slot must not hide the second.
 #[test]
 fn value_of_one_width_does_not_hide_that_of_another() {
     let table = Table::boxed();

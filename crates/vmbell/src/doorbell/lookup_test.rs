@@ -1,5 +1,5 @@
-//! The lookup alone, over tables that no writer has made: every width, codes with and without a list,
-//! chains and lists of the greatest length, and chains without an end.
+//! The lookup alone, over tables that no writer has made: every width, codes with and without a list, chains and lists
+//! of the greatest length, and endless chains.
 
 use vmbell_core::sync::Ordering::Relaxed;
 use vmbell_core::table::{
@@ -38,7 +38,7 @@ fn each_width_has_a_cell_and_odd_ones_share_the_last() {
 fn table_has_room_for_what_it_promises() {
     assert_eq!((MAX_ADDRESSES, OVERFLOWS, CHUNKS), (16_384, 16_384, 32_768));
     assert_eq!(MAX_ITEMS, 128 * 15);
-    // A code has none of the three flags, and one code means no signal.
+    // A code has none of the three flags, and one code is kept for "no signal".
     assert_eq!((GROUP, MATCH, PAYLOAD), (1 << 31, 1 << 30, 1 << 29));
     assert_eq!((CODE, MAX_SIGNAL), (0x1fff_ffff, 0x1fff_fffe));
 }

@@ -60,7 +60,7 @@ fn signals(table: &Table, address: u64) -> Vec<u32> {
     signals
 }
 
-/// Looks [`ONE`] up on another thread, while `change` changes what `setup` has registered.
+/// Looks [`ONE`] up on another thread, while `change` changes the doorbells that `setup` has registered.
 fn race(
     setup: fn(&mut Doorbells<'_>),
     change: fn(&mut Doorbells<'_>, &Domain),
@@ -150,8 +150,8 @@ fn value_slot_that_is_used_again_never_answers_for_the_old_value() {
     );
 }
 
-/// Looks `value` up at `address` on another thread, while a doorbell at [`ONE`] with the value `old` is removed and one at
-/// `address` with `value` is registered before the grace period of the removal.
+/// Looks `value` up at `address` on another thread. Meanwhile a doorbell at [`ONE`] with the value `old` is removed,
+/// and a doorbell at `address` with `value` is registered before the removal's grace period.
 fn registered_before_the_grace_period(old: Option<u64>, address: u64, value: Option<u64>) {
     check(move || {
         let (table, domain) = (Arc::new(Table::boxed()), Domain::new());
@@ -204,7 +204,7 @@ fn signal_number_is_free_when_removal_returns() {
             u32::from(!hit)
         });
         remove(&mut doorbells, &domain, 1, ONE, None);
-        // This models closing the eventfd: the checker fails the model if a reader may still write to it.
+        // This models closing the eventfd: the checker fails the model if a reader may still write to the eventfd.
         let counted = eventfd.get();
         eventfd.set(0);
         let missed = reader.join().unwrap();

@@ -1,8 +1,8 @@
 //! Doorbells: guest writes that signal eventfds.
 //!
 //! A [`DoorbellSet`] has the doorbells of a guest whose VMM looks writes up in its own process. It decides which
-//! registrations are allowed (the rules and errors of Linux `virt/kvm/eventfd.c`, plus groups) and keeps a table, in
-//! which vCPU threads look writes up while it changes: each through its own [`Bell`].
+//! registrations are allowed (the rules and errors of Linux `virt/kvm/eventfd.c`, plus groups), and keeps a table. Each
+//! vCPU thread looks writes up through its own [`Bell`], while the table changes.
 //!
 //! Registration runs on the thread that configures devices; only the lookup runs on vCPUs.
 //!
@@ -39,11 +39,11 @@ pub use error::{DoorbellError, RegisterError};
 pub use pattern::{Datamatch, IoEventAddress, Pattern};
 pub use set::{Bell, DoorbellSet};
 
-/// The table of a [`DoorbellSet`] by itself, for a VMM that keeps it in other memory: the usermode backend shares it with
-/// the process that runs the guest.
+/// The table of a [`DoorbellSet`] by itself, for a VMM that keeps the table in other memory: the usermode backend
+/// shares it with the process that runs the guest.
 ///
-/// One thread writes the table, any thread looks writes up, and a lookup returns the numbers that the VMM has given to its
-/// eventfds. A number may be used again once the lookups that began before its removal have ended.
+/// One thread writes the table, and any thread looks writes up. A lookup returns the numbers that the VMM has given to
+/// its eventfds. After a removal, a number may be used again once all lookups that began before the removal have ended.
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -71,7 +71,7 @@ pub mod table {
     pub use vmbell_core::table::{Kind, Table};
 }
 
-/// The default for the most doorbells of one group (iosignalfd's `KVM_MAX_IOSIGNALFD_ITEMS`).
+/// The default limit for the doorbells of one group (iosignalfd's `KVM_MAX_IOSIGNALFD_ITEMS`).
 pub const DEFAULT_MAX_ITEMS: u32 = 32;
 
 /// Whether a doorbell may share its address and length with others.

@@ -103,8 +103,7 @@ fn ring(table: &Table, address: IoEventAddress, len: u32, value: u64) -> Vec<u32
     signals
 }
 
-/// Addresses that share a bucket of the first hash, and addresses whose value 1 shares a bucket of
-/// the second.
+/// Addresses that share a bucket of the first hash table, and addresses whose value 1 shares a bucket of the second.
 fn crowded(table: &Table) -> Vec<u64> {
     let first = |&a: &u64| {
         ptr::eq(

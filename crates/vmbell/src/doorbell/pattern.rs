@@ -13,12 +13,12 @@ pub enum IoEventAddress {
     Pio(u16),
     /// A guest-physical address.
     Mmio(u64),
-    /// A number in the first argument of a call through the hypercall page.
+    /// The number in the first argument of a call through the hypercall page.
     Hypercall(u64),
 }
 
 impl IoEventAddress {
-    /// The number of the port, address or hypercall, without the space.
+    /// The port, address or hypercall number, without its address space.
     pub const fn value(self) -> u64 {
         match self {
             Self::Pio(port) => port as u64,
@@ -48,7 +48,7 @@ impl fmt::Display for IoEventAddress {
 
 /// The width of the writes that ring a doorbell, and the value that they must have, if any.
 ///
-/// `None` is a wildcard: any value of that width. The type cannot express what never matches: a value wider
+/// `None` is a wildcard: any value of that width. The type cannot express a pattern that never matches: a value wider
 /// than its width, or a value without a width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Datamatch {
@@ -69,7 +69,7 @@ pub enum Datamatch {
     reason = "a width, and no number of elements"
 )]
 impl Datamatch {
-    /// Any value of `len` bytes, as a doorbell with a payload takes it.
+    /// A wildcard of `len` bytes, as a doorbell with a payload needs it.
     pub const fn any_of(len: u32) -> Result<Self, DoorbellError> {
         match len {
             1 => Ok(Self::U8(None)),
@@ -126,8 +126,8 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Checks whether KVM would accept the pattern at this address: the checks of `kvm_assign_ioeventfd` that
-    /// need no file descriptor and no flags, in its order.
+    /// Checks whether KVM would accept the pattern at this address. Makes the checks of `kvm_assign_ioeventfd` that
+    /// need neither a file descriptor nor flags, in the same order.
     pub(super) fn check(self, address: IoEventAddress) -> Result<(), DoorbellError> {
         let len = self.len;
         if !matches!(len, 0 | 1 | 2 | 4 | 8) {

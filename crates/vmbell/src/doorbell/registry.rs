@@ -1,8 +1,8 @@
-//! The list of registrations and its rules: pure logic, without the table and without eventfds.
+//! The list of registrations and its rules. This is pure logic, without the table and without eventfds.
 //!
-//! The rules are those of `ioeventfd_check_collision` in Linux `virt/kvm/eventfd.c`, with one addition: two
-//! registrations that would collide are allowed if both are of a group and of the same length. A group
-//! is all registrations with [`Sharing::Group`] on one address and length, its items.
+//! The rules are those of `ioeventfd_check_collision` in Linux `virt/kvm/eventfd.c`, with one addition: registrations
+//! that would collide are allowed if both are group registrations of the same length. All registrations with
+//! [`Sharing::Group`] on one address and length are the items of one group.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -170,7 +170,7 @@ impl Registry {
         Ok(item.signal)
     }
 
-    /// The datamatch values at an address and length.
+    /// Lists the datamatch values at an address and length.
     pub(super) fn values(
         &self,
         address: IoEventAddress,
@@ -180,7 +180,7 @@ impl Registry {
         place.into_iter().flat_map(|p| p.matches.keys().copied())
     }
 
-    /// How many registrations at an address have this pattern.
+    /// Counts the registrations with this pattern at an address.
     pub(super) fn count(&self, address: IoEventAddress, pattern: Pattern) -> usize {
         let place = self
             .addresses

@@ -54,8 +54,8 @@ struct DoorbellSetInner {
 #[derive(Debug)]
 struct Registrations {
     writer: TableWriter,
-    /// The eventfds by their signal numbers, which are the numbers of these descriptors. They are open as long
-    /// as the table has them.
+    /// The eventfds by signal number. An eventfd's signal number is the number of this descriptor, which stays open as
+    /// long as the table has the number.
     events: HashMap<u32, EventFd>,
 }
 
@@ -85,10 +85,10 @@ impl DoorbellSet {
         Self { shared }
     }
 
-    /// Registers a doorbell: after the return, each matching write signals `event`.
+    /// Registers a doorbell: once this returns, each matching write signals `event`.
     ///
-    /// The set keeps a duplicate, so `event` may be closed. The eventfd should be non-blocking: at the limit of
-    /// its counter, 2^64-2, a blocking one blocks the vCPU.
+    /// The set keeps a duplicate, so `event` may be closed. The eventfd should be non-blocking: when its counter is at
+    /// its limit, 2^64-2, a blocking eventfd blocks the vCPU.
     pub fn register(
         &self,
         event: &EventFd,
@@ -107,11 +107,11 @@ impl DoorbellSet {
         })
     }
 
-    /// Removes a doorbell: after the return, `event` gets no further signal from that registration.
+    /// Removes a doorbell: once this returns, that registration no longer signals `event`.
     ///
     /// A write that races with the removal is delivered once: it signals `event`, or the vCPU's thread gets it as a
-    /// miss. This waits for every thread that is signalling at the moment, even if it blocks on a full eventfd. Other
-    /// threads can register doorbells meanwhile.
+    /// miss. This call waits for every thread that is signalling at the moment, even if the thread blocks on a full
+    /// eventfd. Other threads can register doorbells meanwhile.
     pub fn unregister(
         &self,
         event: &EventFd,
@@ -154,10 +154,10 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// Signals the doorbells that match this write; returns whether there is one.
+    /// Signals the doorbells that match this write; returns whether any matches.
     ///
-    /// `data` is what the guest wrote, in its byte order, little-endian. No doorbell matches a write of no
-    /// bytes or of more than eight.
+    /// `data` is what the guest wrote, little-endian. No doorbell matches an empty write or a write of more than eight
+    /// bytes.
     pub fn ring(&mut self, address: IoEventAddress, data: &[u8]) -> bool {
         let mut value = [0; 8];
         let (Some(low), Ok(len)) = (value.get_mut(..data.len()), u32::try_from(data.len())) else {
@@ -173,21 +173,21 @@ impl Bell {
     }
 }
 
-/// Adds 1 to the counter of an eventfd; the caller knows that the descriptor is open.
+/// Adds 1 to the counter of an eventfd; the caller ensures that the descriptor is open.
 ///
-/// At the counter's limit the write has no effect if the eventfd is non-blocking, and blocks the caller if it
-/// is not: unlike the kernel, a process cannot signal past the limit.
+/// At the counter's limit, the write has no effect if the eventfd is non-blocking; otherwise it blocks the caller.
+/// Unlike the kernel, a process cannot signal past the limit.
 #[allow(unsafe_code)]
 #[expect(clippy::cast_possible_wrap, reason = "descriptors are below 2^29")]
 fn signal(fd: u32) {
     let one = 1_u64.to_ne_bytes();
-    // SAFETY: `one` is eight bytes on this stack, alive until the call returns; the descriptor is
-    // a clone that the `DoorbellSet` closes only after this reader's section. The result is
-    // ignored: it is EAGAIN at the limit, where the consumer has a signal to take anyway.
+    // SAFETY: `one` is eight bytes on this stack, alive until the call returns; the descriptor is a clone that the
+    // `DoorbellSet` closes only after this reader's section. The result is ignored: at the limit it is EAGAIN, and the
+    // consumer then has a signal to take anyway.
     unsafe { libc::write(fd as i32, one.as_ptr().cast(), one.len()) };
 }
 
-// Miri has no /proc/self/fdinfo, which has the identity of an eventfd.
+// Miri has no /proc/self/fdinfo, which shows the identity of an eventfd.
 #[cfg(test)]
 #[cfg(not(any(loom, miri)))]
 #[path = "set_test.rs"]

@@ -13,11 +13,11 @@ use super::*;
 use crate::doorbell::Datamatch;
 use crate::eventfd::drain;
 
-/// Only a hang reaches it.
+/// A timeout that only a hang reaches.
 const HANG: Duration = Duration::from_secs(120);
 
 const PORT: IoEventAddress = IoEventAddress::Pio(0x510);
-/// The largest value that writes can give to an eventfd's counter.
+/// The largest value that an eventfd's counter can reach by writes.
 const LIMIT: u64 = u64::MAX - 1;
 
 fn eventfd() -> EventFd {
@@ -248,7 +248,7 @@ fn removal_names_exactly_the_registration() {
         assert!(matches!(error, DoorbellError::NotFound { .. }), "{error}");
     }
     assert!(set.bell().ring(PORT, &1_u32.to_le_bytes()));
-    // The kernel's eventfd counts, not the descriptor.
+    // The registration belongs to the kernel's eventfd, not to the descriptor.
     set.unregister(&event.try_clone().unwrap(), PORT, one)
         .unwrap();
     assert!(!set.bell().ring(PORT, &1_u32.to_le_bytes()));

@@ -1,13 +1,13 @@
-//! The memory of the [table](vmbell_core::table) as its only writer sees it: words, the overflow buckets and chunks that are
-//! allocated by index, and the codes and lists of signals in them.
+//! The memory of the [table](vmbell_core::table), as its only writer sees it: words, overflow buckets and chunks that
+//! are allocated by index, and the codes and lists of signals in them.
 //!
-//! To a reader that walks a list meanwhile, adding or removing a signal is a single store. Chunks are filled from the first
-//! word of the chain's tail to the last word of its head, the reverse of the order of reading.
+//! For a reader that walks a list at the same time, adding or removing a signal is a single store. A list is filled
+//! from the first word of its tail chunk to the last word of its head chunk, in the reverse order of reading.
 
 use vmbell_core::sync::{AtomicU32, AtomicU64, Ordering};
 use vmbell_core::table::{CODE, GROUP, ListChunk, Table};
 
-/// A word of the table, for the only writer.
+/// A word of the table, as its only writer accesses it.
 pub(super) trait Word {
     /// The integer in the word.
     type Value;
@@ -18,7 +18,7 @@ pub(super) trait Word {
     /// Stores a value that no reader can reach yet.
     fn set(&self, value: Self::Value);
 
-    /// Stores a value that makes earlier stores reachable for readers (release).
+    /// Stores a value that makes earlier stores reachable by readers (release).
     fn publish(&self, value: Self::Value);
 }
 
@@ -45,7 +45,7 @@ macro_rules! word {
 word!(AtomicU32, u32);
 word!(AtomicU64, u64);
 
-/// Converts an index to the width that the table's words have.
+/// Converts an index to the width of the table's words.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the table is smaller than 2^29 pieces"
@@ -54,13 +54,13 @@ pub(super) const fn index_word(index: usize) -> u32 {
     index as u32
 }
 
-/// Hands out indexes below a limit. It never hands out 0, which means no piece.
+/// Hands out indexes below a limit, but never 0, which means "no piece".
 ///
-/// A piece that the writer unlinks is *retired*: readers may still be on it. The removal that unlinked it takes it, and
-/// after a grace period [`recycle`](Self::recycle) makes it free.
+/// A piece that the writer unlinks is *retired*: readers may still be on it. The removal that unlinked the piece takes
+/// it, and after a grace period [`recycle`](Self::recycle) frees it.
 #[derive(Debug)]
 pub(super) struct Arena {
-    /// The lowest index that was never used: the memory from it on has not been touched.
+    /// The lowest index that was never used: the memory from there on has not been touched.
     fresh: usize,
     limit: usize,
     free: Vec<usize>,
@@ -77,12 +77,12 @@ impl Arena {
         }
     }
 
-    /// How many pieces are free.
+    /// Counts the free pieces.
     pub(super) fn available(&self) -> usize {
         self.free.len() + (self.limit - self.fresh)
     }
 
-    /// How many pieces there are.
+    /// Counts all pieces.
     pub(super) const fn capacity(&self) -> usize {
         self.limit - 1
     }
@@ -99,7 +99,7 @@ impl Arena {
         self.retired.push(index);
     }
 
-    /// The pieces that were retired since the last call.
+    /// Takes the pieces that were retired since the last call.
     pub(super) fn take_retired(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.retired)
     }
@@ -144,7 +144,7 @@ pub(super) fn push(table: &Table, chunks: &mut Arena, code: u32, signal: u32) ->
     }
 }
 
-/// Removes one entry of a signal; returns the code that the caller publishes instead of `code`.
+/// Removes one entry with this signal; returns the code that the caller publishes instead of `code`.
 pub(super) fn remove(table: &Table, chunks: &mut Arena, code: u32, signal: u32) -> u32 {
     let entry = signal + 1;
     if code & GROUP == 0 {
@@ -174,7 +174,7 @@ pub(super) fn copy(table: &Table, chunks: &mut Arena, code: u32) -> u32 {
         .fold(0, |link, entries| chunk(table, chunks, link, entries))
 }
 
-/// Retires a list's chunks, which are reused after a grace period.
+/// Retires a list's chunks, to be reused after a grace period.
 pub(super) fn retire(table: &Table, chunks: &mut Arena, code: u32) {
     for index in chain(table, code) {
         chunks.retire(index);
@@ -207,7 +207,7 @@ fn hole(table: &Table, code: u32) -> Option<(usize, usize)> {
     words(table, code).find(|&(chunk, position)| table.chunks[chunk].words[position].get() == 0)
 }
 
-/// Chunk and word of each entry of a list, in the order of filling.
+/// The chunk and word of each entry of a list, in the order of filling.
 fn words(table: &Table, code: u32) -> impl Iterator<Item = (usize, usize)> + use<> {
     let chain = chain(table, code);
     chain

@@ -1,4 +1,4 @@
-//! A table and its writer, as single-threaded tests use them: no lookup is under way while it changes.
+//! A table and its writer, for single-threaded tests: no lookup is under way during a change.
 
 use super::*;
 
@@ -9,7 +9,7 @@ pub struct Doorbells<'t> {
 }
 
 impl<'t> Doorbells<'t> {
-    /// Takes an empty table.
+    /// Wraps an empty table.
     pub fn new(table: &'t Table, max_items: u32) -> Self {
         let writer = TableWriter::new(max_items);
         Self { table, writer }
@@ -27,7 +27,7 @@ impl<'t> Doorbells<'t> {
             .register(self.table, event, address, pattern.into(), sharing, signal)
     }
 
-    /// Removes a doorbell and waits for no reader.
+    /// Removes a doorbell without waiting for readers.
     pub fn unregister(
         &mut self,
         event: EventId,

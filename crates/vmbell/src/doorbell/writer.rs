@@ -1,5 +1,5 @@
-//! Registration and removal of doorbells: checks the rules, then changes the table. A removal has two halves, and between
-//! them its caller waits until no lookup that began before can still be under way.
+//! Registration and removal of doorbells: checks the rules, then changes the table. A removal has two halves. Between
+//! them, the caller waits until all lookups that began earlier have ended.
 
 use vmbell_core::table::{MAX_ITEMS, MAX_SIGNAL, PAYLOAD, Table};
 
@@ -18,8 +18,8 @@ pub struct Removal {
     unlinked: Unlinked,
 }
 
-/// The registered doorbells of one guest, and the only writer of the table in which vCPU threads look writes up. Each call
-/// gets that table, which is initially empty and has no other writer.
+/// The registered doorbells of one guest, and the only writer of the table in which vCPU threads look writes up. Each
+/// call must get the same table. It is initially empty and has no other writer.
 #[derive(Debug)]
 pub struct TableWriter {
     registry: Registry,
@@ -38,8 +38,8 @@ impl TableWriter {
 
     /// Makes writes that match signal `event`.
     ///
-    /// `signal` makes the number that a lookup returns, with the flag [`PAYLOAD`] if it is that of a payload. It is called after
-    /// all other checks have passed; if it fails, nothing has changed.
+    /// `signal` makes the number that a lookup returns, with the flag [`PAYLOAD`] if the doorbell has a payload. It is
+    /// called after all other checks have passed; if it fails, nothing has changed.
     pub fn register<E>(
         &mut self,
         table: &Table,
@@ -69,8 +69,9 @@ impl TableWriter {
         Ok(())
     }
 
-    /// The first half of a removal: takes the registration of `event` with this address and pattern out of the table. The
-    /// caller waits for a grace period that begins after this, and may make other changes meanwhile.
+    /// Does the first half of a removal: takes the registration of `event` with this address and pattern out of the
+    /// table. The caller then waits for a grace period that begins after this call, and may make other changes
+    /// meanwhile.
     pub fn unlink(
         &mut self,
         table: &Table,
@@ -93,7 +94,7 @@ impl TableWriter {
         Ok(Removal { signal, unlinked })
     }
 
-    /// The second half, after the grace period. Returns the signal number, which no reader uses any more.
+    /// Does the second half, after the grace period. Returns the signal number, which no reader uses any more.
     pub fn finish(&mut self, removal: Removal) -> u32 {
         self.entries.recycle(removal.unlinked);
         removal.signal
@@ -117,7 +118,7 @@ mod testing;
 #[path = "writer_test.rs"]
 mod tests;
 
-// The tests fill a whole table, which is smaller under Miri.
+// The tests fill a whole table, and the table is smaller under Miri.
 #[cfg(test)]
 #[cfg(not(any(loom, miri)))]
 #[path = "limits_test.rs"]

@@ -10,7 +10,7 @@ fn event(id: u32) -> EventId {
     EventId::from_raw(u64::from(id))
 }
 
-/// Doorbells where an event's number is its signal's.
+/// Doorbells whose signal numbers are their events' numbers.
 struct Bench<'t>(Doorbells<'t>);
 
 impl<'t> Bench<'t> {
@@ -180,7 +180,7 @@ fn hypercall_numbers_are_no_ranges_and_addresses_are() {
     let last = IoEventAddress::Mmio(u64::MAX);
     let error = bench.add(1, last, wildcard(8), Sharing::Exclusive);
     assert!(matches!(error, Err(DoorbellError::Wraps { len: 8, .. })));
-    // As in KVM, where a port is 64 bits wide.
+    // As in KVM, where port numbers have 64 bits.
     let last = IoEventAddress::Pio(u16::MAX);
     bench.add(2, last, wildcard(8), Sharing::Exclusive).unwrap();
 }

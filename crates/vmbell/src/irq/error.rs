@@ -1,4 +1,4 @@
-//! Why an interrupt cannot be set up or sent, and the errno that KVM returns for it.
+//! Errors of setting up or sending an interrupt, and the errno that KVM returns for each.
 
 use super::Gsi;
 use crate::eventfd::EventFdError;
@@ -7,7 +7,7 @@ use crate::eventfd::EventFdError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IrqError {
-    /// The vector is below 16; these are vectors of exceptions.
+    /// The vector is below 16; those vectors belong to exceptions.
     #[error("vector {vector} is an exception's, interrupts begin at 16")]
     Vector {
         /// The vector.
@@ -39,10 +39,10 @@ pub enum IrqError {
         /// The three bits of the delivery mode.
         mode: u8,
     },
-    /// A message on arm64 without the number of the device that sends it.
+    /// A message on arm64 does not name the device that sends it.
     #[error("a message to the its has to name its device")]
     NoDevice,
-    /// The guest has interrupt controllers of arm64 without an ITS.
+    /// The guest has arm64 interrupt controllers without an ITS.
     #[error("the guest has no its, which gets messages: its gic is not version 3")]
     NoIts,
     /// The table has too many routes.
@@ -66,7 +66,7 @@ pub enum IrqError {
     /// The guest has no interrupt controller below the VMM.
     #[error("the guest has no interrupt controller")]
     NoIrqchip,
-    /// A resampling irqfd without an I/O APIC below the VMM: the VMM's I/O APIC handles the EOI then.
+    /// A resampling irqfd needs an I/O APIC below the VMM; without it, the VMM's own I/O APIC handles the EOI.
     #[error("a resampling irqfd needs an i/o apic below the vmm (irqchip full)")]
     NoResample,
     /// The GSI leads to no pin, so it has no line that could be forwarded.
@@ -87,7 +87,7 @@ pub enum IrqError {
         /// The GSI.
         gsi: Gsi,
     },
-    /// The GSI has a resampling irqfd, which has to be notified of each end of an interrupt.
+    /// The GSI has a resampling irqfd, which has to be notified at the end of each interrupt.
     #[error("{gsi} has a resampling irqfd, which waits for the end of each interrupt")]
     Resampled {
         /// The GSI.
@@ -102,7 +102,7 @@ pub enum IrqError {
 }
 
 impl IrqError {
-    /// The errno that the ioctl of KVM returns for it.
+    /// The errno that KVM's ioctl returns for this error.
     pub const fn errno(&self) -> i32 {
         match self {
             Self::Event(error) => error.errno(),

@@ -1,4 +1,4 @@
-//! A guest's interrupt controllers: which of them are below the VMM, the versions of arm64's, and their pins.
+//! A guest's interrupt controllers: which of them are below the VMM, the GIC versions of arm64, and their pins.
 
 use std::fmt;
 
@@ -33,8 +33,8 @@ pub enum Irqchip {
     None,
     /// Local APICs below the VMM; the I/O APIC and the PIC, if any, are devices of the VMM. Not on arm64.
     Split,
-    /// Local APICs, I/O APIC, PIC and PIT below the VMM, as in a PC. On the usermode backend only local APICs
-    /// and I/O APIC. On arm64 a GICv3 with its ITS, or a GICv2, depending on the host.
+    /// Local APICs, I/O APIC, PIC and PIT below the VMM, as in a PC. The usermode backend has only local APICs and I/O
+    /// APIC. On arm64 a GICv3 with its ITS, or a GICv2, depending on the host.
     Full,
 }
 

@@ -1,5 +1,5 @@
-//! Level-triggered lines: one that several devices share is up while any of them asserts it, and one may be forwarded. Any
-//! thread may drive them.
+//! Level-triggered lines. A line that several devices share is up while any of them asserts it. A line may be
+//! forwarded. Any thread may drive a line.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::sync::Mutex;
 
 pub use vmbell_core::ioapic::Activity;
 
-/// The line. `D` sets its level in the guest, for example by `Irqs::set_line`.
+/// A line. `D` sets its level in the guest, for example by `Irqs::set_line`.
 pub struct LevelLine<D> {
     asserted: Mutex<usize>,
     drive: D,
@@ -25,7 +25,7 @@ where
 }
 
 impl<D> LevelLine<D> {
-    /// A line that is down, and whose level `drive` sets.
+    /// A line that is down. `drive` sets its level.
     pub fn new(drive: D) -> Arc<Self> {
         Arc::new(Self {
             asserted: Mutex::new(0),
@@ -54,13 +54,13 @@ impl<D, E> LineSource<D, E>
 where
     D: Fn(bool) -> Result<(), E>,
 {
-    /// Asserts the line, unless this device asserts it already. The error is that of `D`; nothing has changed
-    /// then.
+    /// Asserts the line, unless this device asserts it already. The error is that of `D`; if it fails, nothing has
+    /// changed.
     pub fn assert(&mut self) -> Result<(), E> {
         self.set(true)
     }
 
-    /// Deasserts the line, if this device asserts it. The error is that of `D`; nothing has changed then.
+    /// Deasserts the line, if this device asserts it. The error is that of `D`; if it fails, nothing has changed.
     pub fn deassert(&mut self) -> Result<(), E> {
         self.set(false)
     }
@@ -99,20 +99,20 @@ impl<D> fmt::Debug for LevelLine<D> {
     }
 }
 
-/// The owner's side of a forwarded line, for any thread: the guest's own end of an interrupt ends it for the device too.
+/// The owner's side of a forwarded line, for any thread. When the guest ends an interrupt of the line, it has ended for
+/// the device as well.
 ///
-/// Without forwarding, the host takes part in the end of a level-triggered interrupt: it lowers the line and notifies the
-/// device (an irqfd with a resamplefd), or the device model does. The owner of a forwarded line raises it and looks
-/// whether the guest has ended the interrupt, without a notification. The states are those of a hardware-mapped interrupt
-/// in a GIC ([`Activity`]). How the guest ends it depends on the backend. Once the line is no longer forwarded, raising it
-/// does nothing.
+/// Without forwarding, the host acts at the end of a level-triggered interrupt: it lowers the line and notifies the
+/// device (an irqfd with a resamplefd), or the device model does. The owner of a forwarded line raises it and checks
+/// whether the guest has ended the interrupt, without a notification. The states are those of a hardware-mapped
+/// interrupt in a GIC ([`Activity`]). How the guest ends the interrupt depends on the backend. Once the line is no
+/// longer forwarded, raising it does nothing.
 pub trait ForwardedLine: Send + Sync + fmt::Debug {
-    /// Raises the line. If an interrupt of the line is under way, the guest takes another one after its end; further
+    /// Raises the line. If an interrupt of the line is under way, the guest takes another one after it ends; further
     /// calls until then change nothing.
     fn raise(&self);
 
-    /// Whether the guest has ended all interrupts that were raised, or has itself ended. Does not
-    /// wait.
+    /// Returns whether the guest has ended all interrupts that were raised, or has itself terminated. Does not wait.
     fn has_ended(&self) -> bool;
 }
 

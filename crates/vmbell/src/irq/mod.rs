@@ -1,10 +1,9 @@
 //! Interrupts from host to guest: the types that every backend and every device uses.
 //!
-//! A device names a line by its [`Gsi`]. A [`Route`] leads the GSI to a pin of the I/O APIC or to an [`Msi`]; on
-//! arm64 the pin is a shared peripheral interrupt of the [`Gic`].
-//! [`Irqchip`] says which interrupt controllers are below the VMM. The rules are those of KVM's API and are
-//! checked here for all backends; the interrupt controllers themselves are the kernel's or the usermode
-//! backend's. The checks run on the caller's thread.
+//! A device names a line by its [`Gsi`]. A [`Route`] leads the GSI to a pin of the I/O APIC or to an [`Msi`]; on arm64
+//! the pin is a shared peripheral interrupt of the [`Gic`]. [`Irqchip`] says which interrupt controllers are below the
+//! VMM. The rules are those of KVM's API, and are checked here for all backends. The interrupt controllers themselves
+//! are in the kernel or in the usermode backend. The checks run on the caller's thread.
 //!
 //! ```
 //! use std::cell::Cell;

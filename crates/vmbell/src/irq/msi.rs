@@ -1,4 +1,4 @@
-//! Message-signalled interrupts: a store of a device that the guest's interrupt controllers take.
+//! Message-signalled interrupts: stores by devices that go to the guest's interrupt controllers.
 
 use vmbell_core::lapic::{FIRST_VECTOR, Mode};
 
@@ -15,7 +15,7 @@ pub struct Msi {
     pub address: u64,
     /// The data of the store.
     pub data: u32,
-    /// The number by which arm64's ITS knows the device; ignored on x86-64.
+    /// The number by which arm64's ITS identifies the device; ignored on x86-64.
     pub device: Option<u32>,
 }
 
@@ -33,8 +33,8 @@ impl Msi {
         }
     }
 
-    /// Fails unless interrupt controllers of `arch` can take this message: on x86-64 if the address leads to no local
-    /// APIC, or the vector or the delivery mode is not that of an interrupt; on arm64 if the message does not name its
+    /// Fails unless interrupt controllers of `arch` can take this message. On x86-64 the address must lead to a local
+    /// APIC, and the vector and the delivery mode must be those of an interrupt. On arm64 the message must name its
     /// device.
     pub fn check(self, arch: IrqArch) -> Result<(), IrqError> {
         let Self {

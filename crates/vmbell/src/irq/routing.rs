@@ -17,7 +17,7 @@ impl Gsi {
     /// All GSIs are below this number, and a table has at most this many routes (Linux `KVM_MAX_IRQ_ROUTES`).
     pub const LIMIT: u32 = 4096;
 
-    /// The GSI with this number. Fails with [`IrqError::Gsi`] from [`LIMIT`](Self::LIMIT) on.
+    /// The GSI with this number. Fails with [`IrqError::Gsi`] if the number is not below [`LIMIT`](Self::LIMIT).
     pub const fn new(gsi: u32) -> Result<Self, IrqError> {
         if gsi < Self::LIMIT {
             Ok(Self(gsi))
@@ -63,8 +63,8 @@ pub struct Routing {
 }
 
 impl Routing {
-    /// Checks the routes and makes a table of them. GSIs without a route lead nowhere. Fails if interrupt controllers of
-    /// `arch` cannot have a route, or if a GSI has two.
+    /// Checks the routes and makes a table of them. GSIs without a route lead nowhere. Fails if interrupt controllers
+    /// of `arch` cannot have one of the routes, or if a GSI has two routes.
     pub fn new(routes: &[Route], arch: IrqArch) -> Result<Self, IrqError> {
         if routes.len() > Gsi::LIMIT as usize {
             return Err(IrqError::TooManyRoutes {
@@ -91,7 +91,7 @@ impl Routing {
         Ok(Self { targets })
     }
 
-    /// The first table of a full irqchip: the GSI of each pin's number leads to that pin.
+    /// The initial table of a full irqchip: each GSI leads to the pin with the same number.
     pub fn identity(arch: IrqArch) -> Self {
         let pins = 0..arch.pins();
         let targets = pins.filter_map(|pin| Some((Gsi::new(pin.into()).ok()?, Target::Pin(pin))));

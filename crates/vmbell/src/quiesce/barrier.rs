@@ -1,9 +1,9 @@
-//! The barrier between a reader's store of its epoch and its later loads: a system call of the writer, so that readers
-//! need no fence.
+//! The barrier between a reader's store of its epoch and its later loads. The writer makes a system call, so that
+//! readers need no fence.
 //!
 //! A reader that begins a section stores an epoch and then loads a pointer, and no later check can detect that the
-//! processor did it in the other order. `membarrier(2)` (Linux 4.14, MEMBARRIER_CMD_PRIVATE_EXPEDITED) makes every running
-//! thread of the process pass a full barrier, so that writers pay for the order: readers need no fence.
+//! processor did this in the opposite order. `membarrier(2)` (Linux 4.14, MEMBARRIER_CMD_PRIVATE_EXPEDITED) makes every
+//! running thread of the process pass a full barrier. So writers pay for the order, and readers need no fence.
 #![allow(unsafe_code)]
 
 use super::sync::{Ordering, fence};
@@ -11,15 +11,15 @@ use super::sync::{Ordering, fence};
 /// What orders the accesses of readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Barrier {
-    /// The writers, for all threads. Not in models: there both sides have a fence, which has the same effect.
+    /// The writers' call, for all threads. Not in models: there both sides have a fence, with the same effect.
     #[cfg_attr(any(loom, miri), allow(dead_code))]
     Writers,
-    /// Both sides, by fences, since the kernel has no such call.
+    /// A fence on each side, because this kernel does not have the call.
     BothSides,
 }
 
 impl Barrier {
-    /// The barrier of this process.
+    /// Returns the barrier that this process uses.
     pub(super) fn of_process() -> Self {
         #[cfg(not(any(loom, miri)))]
         {
@@ -41,9 +41,9 @@ impl Barrier {
         }
     }
 
-    /// Orders a writer's earlier stores before its loads of the readers' epochs, and for each reader what it does before some
-    /// moment of this call before what it does after it. Returns false if the kernel refuses that, as it does under a seccomp
-    /// filter that was installed later.
+    /// Orders a writer's earlier stores before its loads of the readers' epochs. For each reader there is also a moment
+    /// during this call such that its accesses before that moment are ordered before its accesses after it. Returns
+    /// false if the kernel refuses the call, as it does under a seccomp filter that was installed later.
     pub(super) fn impose(self) -> bool {
         fence(Ordering::SeqCst);
         match self {

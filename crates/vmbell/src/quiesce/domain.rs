@@ -12,7 +12,7 @@ use super::{
 
 const FIRST_EPOCH: u64 = IDLE + 1;
 
-/// How often a waiting writer checks the readers before it yields its time slice, and before it sleeps.
+/// How many times a waiting writer checks the readers before it yields its time slice, and then before it sleeps.
 #[cfg(not(loom))]
 const SPINS: u32 = 64;
 #[cfg(not(loom))]
@@ -66,12 +66,12 @@ impl Domain {
         while !self.synchronize_within(Duration::MAX) {}
     }
 
-    /// The same for at most this time. Returns whether the grace period is over; otherwise retired objects stay.
+    /// Waits for at most this time. Returns whether the grace period is over; otherwise retired objects stay.
     #[must_use]
     pub fn synchronize_within(&self, limit: Duration) -> bool {
         let epoch = self.advance();
         let mut tries = Tries::new(limit);
-        // Imposed once: a section that begins later finds nothing that was unlinked before.
+        // Imposed once: a section that begins later cannot find what was unlinked before.
         let mut imposed = false;
         while {
             imposed = imposed || self.shared.barrier.impose();
@@ -81,7 +81,7 @@ impl Domain {
                 return false;
             }
         }
-        // A section that has begun since may have noted an older epoch, but holds nothing of it.
+        // A section that has begun meanwhile may have noted an older epoch, but holds no object of that epoch.
         self.free(epoch);
         true
     }
@@ -95,7 +95,7 @@ impl Domain {
         self.shared.retired.lock().push((epoch, Box::new(garbage)));
     }
 
-    /// Drops the retired objects that no reader can hold any more; returns how many still wait.
+    /// Drops the retired objects that no reader can hold any more; returns how many are left.
     pub fn reclaim(&self) -> usize {
         if self.shared.retired.lock().is_empty() {
             return 0;
@@ -103,7 +103,7 @@ impl Domain {
         self.free(self.oldest())
     }
 
-    /// Drops the objects that were retired up to this epoch, all of whose readers are gone.
+    /// Drops the objects that were retired up to this epoch: no reader holds them any more.
     fn free(&self, oldest: u64) -> usize {
         let (free, left) = {
             let mut retired = self.shared.retired.lock();
@@ -138,18 +138,18 @@ impl Domain {
             .retain(|other| !Arc::ptr_eq(other, slot));
     }
 
-    /// Starts a new epoch. A reader that notes it holds nothing that was unlinked before.
+    /// Starts a new epoch. A reader that notes the new epoch holds nothing that was unlinked before it.
     fn advance(&self) -> u64 {
         self.shared.epoch.0.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// The oldest epoch at which a section began that has not ended, or the current one: objects retired up to it can be
-    /// freed.
+    /// The oldest epoch at which a section that is still open began, or the current epoch if no section is open.
+    /// Objects retired up to that epoch can be freed.
     fn oldest(&self) -> u64 {
-        // Loaded before the readers are checked: objects unlinked from here on are of a later epoch.
+        // Loaded before the readers are checked: objects that are unlinked from here on belong to a later epoch.
         let now = self.epoch();
-        // Pairs with that of a reader that begins a section: either the section is seen here, or the reader sees that
-        // all objects up to `now` are unlinked.
+        // Pairs with the barrier of a reader that begins a section: either the section is seen here, or the reader sees
+        // that all objects up to `now` are unlinked.
         if self.shared.barrier.impose() {
             self.oldest_noted(now)
         } else {
@@ -178,7 +178,7 @@ impl fmt::Debug for Domain {
     }
 }
 
-/// How often a writer has found that it has to wait.
+/// How many times a writer has found that it has to wait.
 #[cfg(not(loom))]
 struct Tries {
     count: u32,
@@ -194,7 +194,7 @@ impl Tries {
         }
     }
 
-    /// Waits for a moment; false if the time is over.
+    /// Waits for a moment; returns false if the time is over.
     fn go_on(&mut self) -> bool {
         self.count = self.count.saturating_add(1);
         match self.count {

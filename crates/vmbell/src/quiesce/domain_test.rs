@@ -116,7 +116,7 @@ fn a_wait_does_not_wait_for_sections_that_begin_after_it() {
     let done = AtomicBool::new(false);
     let mut readers = [domain.reader(), domain.reader()];
     std::thread::scope(|scope| {
-        // One of them is always in a section.
+        // At any moment, one of the readers is in a section.
         for reader in &mut readers {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {

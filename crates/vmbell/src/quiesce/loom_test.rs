@@ -1,9 +1,9 @@
 //! Explores every interleaving of small cases, with at most three preemptions each. Run by
 //! `RUSTFLAGS="--cfg loom" cargo test --release --lib models --target-dir target/loom`.
 //!
-//! A model has no `membarrier`: both sides have a fence. The call is at least that: it has the effect of a fence in each
-//! thread at some moment of the call, so in a reader either before the epoch's store, and then the loads come after the
-//! writer's changes, or after it, and then the writer sees the epoch.
+//! A model has no `membarrier`: both sides have a fence. The real call is at least as strong as that: it acts as a
+//! fence in each thread at some moment during the call. In a reader, that moment is before the epoch's store, and then
+//! the loads come after the writer's changes; or it is after the store, and then the writer sees the epoch.
 
 use loom::{cell::UnsafeCell, model::Builder, sync::Arc, thread};
 
@@ -15,7 +15,7 @@ pub(crate) fn check(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// Memory whose accesses and end the model checker sees.
+/// Memory for which the model checker sees accesses and the moment when it is freed.
 pub(crate) struct Tracked(UnsafeCell<u32>);
 
 // SAFETY: all access goes through the cell, where the checker fails a model that races.
@@ -36,7 +36,7 @@ impl Tracked {
 
     #[allow(unsafe_code)]
     pub(crate) fn set(&self, new: u32) {
-        // SAFETY: as above; the checker fails the model also if it is read meanwhile.
+        // SAFETY: as above; the checker also fails the model if the cell is read meanwhile.
         self.0.with_mut(|value| unsafe { *value = new });
     }
 }
@@ -108,7 +108,7 @@ fn a_thread_that_sleeps_between_its_sections_holds_nobody_up() {
         let mut reader = snapshot.reader();
         let vcpu = thread::spawn(move || {
             assert!((1..=2).contains(&reader.read().get()));
-            // It runs its guest from here on, forever, and still has the reader.
+            // From here on, the thread runs its guest forever, and still has the reader.
             reader
         });
         snapshot.replace(Tracked::new(2));

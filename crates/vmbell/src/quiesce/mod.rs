@@ -1,10 +1,11 @@
 //! Epoch-based reclamation: readers take no lock and need no fence, and writers free an object after a grace period.
 //!
-//! Each thread that reads has a [`Reader`] with its own cache line, in which it notes the epoch at which a section begins,
-//! and that it has ended. So a thread is quiescent outside sections: in the guest, asleep in `hlt`, or in a wait. A writer
-//! unlinks an object and starts a new epoch; no thread uses the object any more once every section of an earlier epoch has
-//! ended. The writer waits for that ([`Domain::synchronize`]) or leaves the freeing for later ([`Domain::retire`]). Readers
-//! write to no shared cache line; the writers take care of the order of their accesses (`membarrier(2)`).
+//! Each thread that reads has a [`Reader`] with its own cache line. There it notes the epoch at which a section begins,
+//! and clears the note at the section's end. So a thread is quiescent outside sections: in the guest, asleep in `hlt`,
+//! or in a wait. A writer unlinks an object and starts a new epoch; once every section of an earlier epoch has ended,
+//! no thread uses the object any more. The writer waits for that ([`Domain::synchronize`]), or leaves the object to be
+//! freed later ([`Domain::retire`]). Readers write to no shared cache line; the writers order the readers' accesses
+//! (`membarrier(2)`).
 //!
 //! [`Snapshot`] uses it for a value that is replaced as a whole.
 //!

@@ -8,11 +8,11 @@ use super::{
     sync::{Arc, AtomicU64, Ordering},
 };
 
-/// The value in the slot of a reader that is in no section.
+/// The value in the slot of a reader that is outside any section.
 pub(super) const IDLE: u64 = 0;
 
-/// The epoch at which a reader's section began, for the writers, on its own cache line (and the adjacent one, which
-/// is prefetched with it).
+/// The epoch at which a reader's section began, which the writers read. It has its own cache line, and also the
+/// adjacent line, which is prefetched with it.
 #[repr(align(128))]
 pub(super) struct Slot {
     noted: AtomicU64,
@@ -29,7 +29,7 @@ impl Slot {
     }
 }
 
-/// The reader of one thread, which threads do not share. It delays writers inside its sections only.
+/// The reader of one thread; threads do not share it. It delays writers only while it is in a section.
 pub struct Reader {
     domain: Domain,
     slot: Arc<Slot>,
@@ -48,11 +48,11 @@ impl Reader {
         }
     }
 
-    /// Begins a read-side section: no object that the reader finds in it is freed before its end.
+    /// Begins a read-side section: an object that the reader finds in the section is not freed before the section ends.
     #[inline]
     pub fn enter(&mut self) -> Section<'_> {
         let epoch = self.domain.epoch();
-        // Release: a writer may see this epoch without having seen the end of the section before.
+        // Release: a writer that sees this epoch may not have seen that the previous section ended.
         self.slot.noted.store(epoch, Ordering::Release);
         // Pairs with the writer's barrier: see `Domain::oldest`.
         self.barrier.pass();
@@ -83,7 +83,7 @@ pub struct Section<'r> {
 impl Drop for Section<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Release: the accesses to the objects that the reader found come before.
+        // Release: accesses to the objects that the reader found come before this store.
         self.reader.slot.noted.store(IDLE, Ordering::Release);
     }
 }

@@ -20,12 +20,12 @@ struct Shared<T> {
     current: AtomicPtr<T>,
 }
 
-/// A value that was replaced, owned by this struct: a pointer from `Box::into_raw`, and not a `Box`, which
-/// would claim exclusive access to what readers may still use.
+/// A value that was replaced, owned by this struct: a pointer from `Box::into_raw`. A `Box` would claim exclusive
+/// access to a value that readers may still use.
 struct Replaced<T>(*mut T);
 
-// SAFETY: the pointer is this struct's as a `Box` would be, which may be sent where its value may. Readers
-// on other threads share the value until it is dropped, so `Snapshot` asks for `T: Sync` as well.
+// SAFETY: this struct owns the pointer as a `Box` would, and a `Box` may be sent where its value may. Readers on other
+// threads share the value until it is dropped, so `Snapshot` asks for `T: Sync` as well.
 unsafe impl<T: Send + Sync> Send for Replaced<T> {}
 
 impl<T> Drop for Replaced<T> {
@@ -46,7 +46,7 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         }
     }
 
-    /// Replaces the current value, which a later [`Domain::reclaim`] drops.
+    /// Replaces the current value. A later [`Domain::reclaim`] drops the old one.
     ///
     /// It neither waits nor drops anything. Writers that derive the new value from the old one need their
     /// own lock.
@@ -94,7 +94,7 @@ pub struct SnapshotReader<T: Send + Sync + 'static> {
 }
 
 impl<T: Send + Sync + 'static> SnapshotReader<T> {
-    /// The current value, which is not freed as long as the guard lives.
+    /// The current value, which is not freed while the guard lives.
     #[inline]
     pub fn read(&mut self) -> SnapshotGuard<'_, T> {
         let section = self.reader.enter();

@@ -1,4 +1,4 @@
-//! Threads and atomics, by one name for ordinary builds and for the model checker.
+//! Threads and atomics, under the same names in ordinary builds and in the model checker.
 
 pub(super) use crate::sync::Mutex;
 

@@ -1,8 +1,8 @@
 //! Locks and atomics under `cargo vmbell-check`, which sets `cfg(vmbell_check)`: their words are where the scenario
-//! [places](place_words) them, in the memory that is explored.
+//! [places](place_words) them, in the memory that the checker explores.
 //!
-//! The checker runs all tasks on one thread, so a lock spins and does not sleep. What it guards stays where it is: the checker
-//! repeats an execution in the order of the words.
+//! The checker runs all tasks on one thread, so a lock spins and does not sleep. The data that a lock guards stays
+//! where it is: the checker recreates it by repeating an execution in the order of the words.
 
 use std::fmt;
 use std::hint;
@@ -15,7 +15,7 @@ pub use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use atomic::{AtomicU64, Ordering};
 
-/// Gives a new word its place, and stores its first value there; `None` for a word that is not explored.
+/// Gives a new word its place, and stores its first value there; returns `None` for a word that is not explored.
 pub type Place = fn(u64) -> Option<&'static std::sync::atomic::AtomicU64>;
 
 static PLACE: OnceLock<Place> = OnceLock::new();
@@ -32,9 +32,9 @@ pub mod atomic {
     /// [`std::sync::atomic::AtomicU64`] with a place.
     #[derive(Debug)]
     pub enum AtomicU64 {
-        /// It is explored.
+        /// The word is explored.
         Placed(&'static std::sync::atomic::AtomicU64),
-        /// It is not.
+        /// The word is not explored.
         Own(std::sync::atomic::AtomicU64),
     }
 
@@ -73,12 +73,12 @@ pub mod atomic {
             Self(AtomicU64::new(value.into()))
         }
 
-        /// As that of the standard library.
+        /// Loads, as the standard library's method does.
         pub fn load(&self, order: Ordering) -> bool {
             self.0.load(order) != 0
         }
 
-        /// As that of the standard library.
+        /// Stores, as the standard library's method does.
         pub fn store(&self, value: bool, order: Ordering) {
             self.0.store(value.into(), order);
         }
@@ -92,10 +92,10 @@ pub struct Mutex<T: ?Sized> {
     value: std::sync::Mutex<T>,
 }
 
-/// The lock, until this is dropped.
+/// Holds the lock until it is dropped.
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
-    /// `None` while it is dropped: before the word is 0 again.
+    /// `None` while the guard is dropped, before the lock's word is 0 again.
     value: Option<std::sync::MutexGuard<'a, T>>,
 }
 

@@ -1,8 +1,8 @@
-//! Locks that a panic does not poison: what they guard is whole between any two statements, so another thread goes on with it, and
-//! whoever must stop after a panic (a queue, a VM) has a guard of its own that says so.
+//! Locks that a panic does not poison. What they guard is consistent between any two statements, so another thread can
+//! continue with it. Code that must stop after a panic (a queue, a VM) has its own guard for that.
 //!
-//! `--cfg loom` makes them loom's, and [`atomic`] too, so that a model runs the code that devices run; a `Condvar` has no time
-//! there. `cargo vmbell-check` makes them locks that its search sees.
+//! With `--cfg loom`, the locks and [`atomic`] are loom's, so that a model runs the code that devices run; a `Condvar`
+//! has no time there. Under `cargo vmbell-check` they are locks that the checker's search sees.
 
 use std::fmt;
 use std::sync::PoisonError;
@@ -28,19 +28,19 @@ pub use checked::{Place, place_words};
 pub struct Mutex<T: ?Sized>(base::Mutex<T>);
 
 impl<T> Mutex<T> {
-    /// A lock that nobody holds.
+    /// A lock that is free.
     #[cfg(not(any(loom, vmbell_check)))]
     pub const fn new(value: T) -> Self {
         Self(base::Mutex::new(value))
     }
 
-    /// A lock that nobody holds.
+    /// A lock that is free.
     #[cfg(any(loom, vmbell_check))]
     pub fn new(value: T) -> Self {
         Self(base::Mutex::new(value))
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -52,7 +52,7 @@ impl<T: ?Sized> Mutex<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the lock if nobody holds it.
+    /// Takes the lock if no thread holds it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(guard),
@@ -61,7 +61,7 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// The value, which nobody else can reach.
+    /// The value, which no other thread can reach.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -78,24 +78,24 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 pub struct RwLock<T>(base::RwLock<T>);
 
 impl<T> RwLock<T> {
-    /// A lock that nobody holds.
+    /// A lock that is free.
     #[cfg(not(any(loom, vmbell_check)))]
     pub const fn new(value: T) -> Self {
         Self(base::RwLock::new(value))
     }
 
-    /// A lock that nobody holds.
+    /// A lock that is free.
     #[cfg(any(loom, vmbell_check))]
     pub fn new(value: T) -> Self {
         Self(base::RwLock::new(value))
     }
 
-    /// Waits until nobody writes, and reads.
+    /// Waits until no thread writes, and takes the lock for reading.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads if nobody writes or waits to write.
+    /// Takes the lock for reading if no thread writes or waits to write.
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         match self.0.try_read() {
             Ok(guard) => Some(guard),
@@ -104,7 +104,7 @@ impl<T> RwLock<T> {
         }
     }
 
-    /// Waits until nobody else has the value.
+    /// Waits until no other thread has the lock, and takes it for writing.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
@@ -121,34 +121,34 @@ impl<T: fmt::Debug> fmt::Debug for RwLock<T> {
 pub struct Condvar(base::Condvar);
 
 impl Condvar {
-    /// A condition for which nobody waits.
+    /// A condition without waiting threads.
     #[cfg(not(any(loom, vmbell_check)))]
     pub const fn new() -> Self {
         Self(base::Condvar::new())
     }
 
-    /// A condition for which nobody waits.
+    /// A condition without waiting threads.
     #[cfg(any(loom, vmbell_check))]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lets one thread go on that waits.
+    /// Wakes one waiting thread.
     pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
-    /// Lets all threads go on that wait.
+    /// Wakes all waiting threads.
     pub fn notify_all(&self) {
         self.0.notify_all();
     }
 
-    /// Gives the lock back, waits to be notified, and takes it again; it may return without a notification.
+    /// Releases the lock, waits for a notification, and takes the lock again. May return without a notification.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same until the condition is false.
+    /// Does the same until the condition is false.
     pub fn wait_while<'a, T>(
         &self,
         mut guard: MutexGuard<'a, T>,
@@ -160,7 +160,7 @@ impl Condvar {
         guard
     }
 
-    /// As [`wait`](Self::wait), for at most this time.
+    /// Like [`wait`](Self::wait), for at most this time.
     pub fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -170,7 +170,7 @@ impl Condvar {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// As [`wait_while`](Self::wait_while), for at most this time: the condition may still be true.
+    /// Like [`wait_while`](Self::wait_while), for at most this time: the condition may still be true.
     pub fn wait_timeout_while<'a, T>(
         &self,
         mut guard: MutexGuard<'a, T>,

@@ -1,14 +1,14 @@
 //! The callbacks of an [`EventLoop`](super::EventLoop): its thread calls them, any thread adds and removes them.
 //!
-//! The thread takes a callback out of its entry for the call, so no lock is held while it runs. If the
-//! callback is removed meanwhile, it has no entry any more: the thread drops it, and then wakes the threads that wait.
+//! The thread takes a callback out of its entry for the call, so no lock is held while it runs. If the callback is
+//! removed meanwhile, its entry is gone: the thread drops the callback, and then wakes the threads that wait for it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::sync::{Condvar, Mutex};
 
-/// Returns whether it has more to do.
+/// Returns whether the callback has more to do.
 pub(super) type Callback = Box<dyn FnMut() -> bool + Send>;
 
 /// The callbacks by their numbers, which begin with 1 and are never used again.
@@ -23,7 +23,7 @@ struct State<D> {
     entries: BTreeMap<u64, Entry<D>>,
     /// The callback that the thread calls.
     running: Option<u64>,
-    /// How many threads wait for its end. Without any, no system call wakes them.
+    /// How many threads wait for that call to return. Without waiting threads, no system call is made to wake them.
     waiting: u32,
 }
 
@@ -33,7 +33,7 @@ struct Entry<D> {
     callback: Option<Callback>,
 }
 
-/// A call that is under way. Its end, by a panic too, wakes the threads that wait for it.
+/// A call that is under way. When it ends, even by a panic, it wakes the threads that wait for it.
 struct Call<'a, D>(&'a Callbacks<D>);
 
 impl<D> Callbacks<D> {
@@ -50,7 +50,7 @@ impl<D> Callbacks<D> {
         }
     }
 
-    /// Adds a callback if `register`, which gets its number, succeeds. It is not called before.
+    /// Adds a callback if `register`, which gets its number, succeeds. The callback is not called before that.
     pub(super) fn add<E>(
         &self,
         descriptor: D,
@@ -70,7 +70,7 @@ impl<D> Callbacks<D> {
         Ok(number)
     }
 
-    /// Calls a callback, unless it has been removed. Returns whether it has more to do. For one thread.
+    /// Calls a callback, unless it has been removed. Returns whether it has more to do. Only one thread may call this.
     pub(super) fn call(&self, number: u64) -> bool {
         let (call, mut callback) = {
             let mut state = self.state.lock();
@@ -88,13 +88,13 @@ impl<D> Callbacks<D> {
         let mut state = self.state.lock();
         if let Some(entry) = state.entries.get_mut(&number) {
             entry.callback = Some(callback);
-            // Under the same lock, so that a removal finds both or neither. None waits: the entry is still here.
+            // Under the same lock, so that a removal finds both or neither. No thread waits: the entry is still here.
             state.running = None;
             std::mem::forget(call);
             return more;
         }
         drop(state);
-        // It was removed. What it owns is dropped before the waiting threads continue.
+        // The callback was removed. What it owns is dropped before the waiting threads continue.
         drop(callback);
         drop(call);
         false
@@ -106,18 +106,18 @@ impl<D> Callbacks<D> {
         let removed = {
             let mut state = self.state.lock();
             let removed = state.entries.remove(&number);
-            // Under the lock: the descriptor's number may not belong to another file yet.
+            // Under the lock: the descriptor's number must not belong to another file yet.
             if let Some(entry) = &removed {
                 unregister(&entry.descriptor);
             }
             removed
         };
-        // Outside the lock, because what a callback owns may remove others when it is dropped.
+        // Outside the lock, because dropping what a callback owns may remove other callbacks.
         drop(removed);
     }
 
-    /// Waits until the call of a callback that was removed, if there is one, has ended and the callback is dropped.
-    /// Returns false if that takes longer than `limit`. Not for the thread that calls.
+    /// Waits until the call of a removed callback, if one is under way, has ended and the callback is dropped. Returns
+    /// false if that takes longer than `limit`. Not for the thread that calls the callbacks.
     pub(super) fn await_return(&self, number: u64, limit: Duration) -> bool {
         let is_running = |state: &mut State<D>| state.running == Some(number);
         let mut state = self.state.lock();

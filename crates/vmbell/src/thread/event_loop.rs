@@ -1,5 +1,6 @@
-//! A thread that sleeps in `epoll_wait` (Linux, `epoll(7)`) until one of its descriptors is ready, and calls that one's
-//! callback. Any thread adds and removes descriptors; the thread ends when its owner drops the [`EventLoop`].
+//! A thread that sleeps in `epoll_wait` (Linux, `epoll(7)`) until one of its descriptors is ready, and then calls the
+//! callback of that descriptor. Any thread adds and removes descriptors; the thread ends when its owner drops the
+//! [`EventLoop`].
 //!
 //! Callbacks of one loop wait for each other. A callback that may block, on a lock that is held for long or on a full
 //! descriptor, needs a separate loop.
@@ -20,10 +21,10 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 use super::callbacks::Callbacks;
 use super::{ThreadKind, spawn};
 
-/// How long [`EventLoop::remove`] waits for a callback that runs.
+/// How long [`EventLoop::remove`] waits for a running callback.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The number of the eventfd that wakes the thread; callbacks have others.
+/// The number of the eventfd that wakes the thread; callbacks have other numbers.
 const WAKE: u64 = 0;
 
 type Descriptor = Box<dyn AsRawFd + Send>;
@@ -65,7 +66,7 @@ pub struct Token(u64);
 #[error("a callback that was removed still runs after {} s", waited.as_secs())]
 #[non_exhaustive]
 pub struct StillRunning {
-    /// How long the removal has waited for its end.
+    /// How long the removal has waited for the callback.
     pub waited: Duration,
 }
 
@@ -86,7 +87,7 @@ impl EventLoop {
         Self::with_setup(kind, name, || {})
     }
 
-    /// The same for a thread that calls `setup` first.
+    /// Does the same, but the thread calls `setup` first.
     ///
     /// # Errors
     ///
@@ -114,16 +115,16 @@ impl EventLoop {
         })
     }
 
-    /// Calls `callback` on the thread each time the descriptor is ready: as long as it stays so, or with
-    /// [`EventSet::EDGE_TRIGGERED`] once for each event. A callback that returns true has more to do, and is called
-    /// again after those of the other descriptors that are ready.
+    /// Calls `callback` on the thread repeatedly while the descriptor is ready, or with [`EventSet::EDGE_TRIGGERED`]
+    /// once for each event. A callback that returns true has more to do. It is called again after the callbacks of the
+    /// other ready descriptors.
     ///
-    /// The loop keeps the descriptor open until its removal: epoll cannot forget one that was closed before. A duplicate
-    /// is another descriptor.
+    /// The loop keeps the descriptor open until its removal, because epoll cannot forget a descriptor that was closed
+    /// first. A duplicate counts as another descriptor.
     ///
     /// # Errors
     ///
-    /// If the descriptor is in the loop already, or is of a file that epoll cannot wait for.
+    /// If the descriptor is in the loop already, or epoll cannot wait for its kind of file.
     pub fn add(
         &self,
         descriptor: impl AsRawFd + Send + 'static,
@@ -137,9 +138,9 @@ impl EventLoop {
         Ok(Token(number))
     }
 
-    /// Stops waiting for a descriptor. When this returns, its callback neither runs nor will run, and is dropped. On the
-    /// loop's own thread, as in the callback itself, it does not wait for the end of the call. Does nothing if the
-    /// descriptor has been removed before.
+    /// Stops waiting for a descriptor. When this returns, its callback neither runs nor will run, and is dropped. On
+    /// the loop's own thread, for example in the callback itself, it does not wait for the call to end. Does nothing if
+    /// the descriptor was already removed.
     ///
     /// # Errors
     ///
@@ -157,7 +158,7 @@ impl EventLoop {
         Err(StillRunning { waited: LIMIT })
     }
 
-    /// Whether the calling thread is the loop's.
+    /// Returns whether the calling thread is the loop's.
     fn is_current(&self) -> bool {
         let this = std::thread::current().id();
         self.thread
@@ -173,7 +174,7 @@ impl Shared {
             .ctl(ControlOperation::Add, descriptor.as_raw_fd(), entry)
     }
 
-    /// The thread. Each round calls, once, each callback that is ready or has more to do.
+    /// The thread's main loop. Each round calls, once, each callback that is ready or has more to do.
     fn run(&self) {
         let mut events = [EpollEvent::default(); 32];
         let mut unfinished = Vec::new();
@@ -201,11 +202,11 @@ impl Shared {
 }
 
 impl Drop for EventLoop {
-    /// Ends the thread after the callback that is running, even if other descriptors are ready. Called in a callback, it
-    /// does not wait.
+    /// Ends the thread after the callback that is running, even if other descriptors are ready. Does not wait if it is
+    /// called in a callback.
     fn drop(&mut self) {
         self.shared.stop.store(true, Release);
-        // Only this writes it, so there is room in the count.
+        // Only this code writes to the eventfd, so there is room in the count.
         let _ = self.shared.wake.write(1);
         if !self.is_current()
             && let Some(thread) = self.thread.take()

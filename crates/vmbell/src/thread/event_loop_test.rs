@@ -19,7 +19,7 @@ fn event() -> EventFd {
     EventFd::new(EFD_NONBLOCK).unwrap()
 }
 
-/// An eventfd whose rings are sent on, until there is no receiver.
+/// An eventfd whose rings are sent to a channel as long as it has a receiver.
 fn heard(event_loop: &EventLoop) -> (EventFd, Token, Receiver<()>) {
     let (event, (sender, receiver)) = (event(), channel());
     let mine = event.try_clone().unwrap();
@@ -32,7 +32,7 @@ fn heard(event_loop: &EventLoop) -> (EventFd, Token, Receiver<()>) {
     (event, token.unwrap(), receiver)
 }
 
-/// A callback that says that it has begun and ends on a message or the end of the channel.
+/// A callback that reports that it has begun, and returns on a message or when the channel closes.
 fn held(event_loop: &EventLoop) -> (Token, Receiver<()>, Sender<()>) {
     let (began, begun) = channel();
     let (go_on, told) = channel();
@@ -82,7 +82,7 @@ fn a_callback_removes_itself() {
         move || {
             calls.fetch_add(1, Relaxed);
             let _ = sender.send(event_loop.upgrade().unwrap().remove(*token.wait()));
-            // It has more to do, but is gone.
+            // The callback has more to do, but is gone.
             true
         }
     };
@@ -133,7 +133,7 @@ fn a_removal_waits_for_the_callback_that_runs() {
     begun.recv_timeout(HANG).unwrap();
     std::thread::scope(|scope| {
         let removal = scope.spawn(|| event_loop.remove(token));
-        // What would be seen of a removal that does not wait, in most runs.
+        // Most runs would show within this time that a removal does not wait.
         std::thread::sleep(Duration::from_millis(20));
         assert!(!removal.is_finished());
         drop(go_on);
@@ -232,7 +232,7 @@ fn a_callback_drops_its_own_loop() {
 fn one_that_stays_readable_does_not_starve_others() {
     for edge in [EventSet::empty(), EventSet::EDGE_TRIGGERED] {
         let event_loop = new();
-        // More of them than one call of epoll_wait reports.
+        // More descriptors than one call of epoll_wait reports.
         let calls = Arc::new(AtomicU32::new(0));
         for _ in 0..100 {
             let (event, calls) = (event(), Arc::clone(&calls));

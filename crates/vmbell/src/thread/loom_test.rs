@@ -1,4 +1,4 @@
-//! A callback that is called while other threads remove it. Run as the models of `quiesce` are.
+//! A callback that is called while other threads remove it. To run it, see the models of `quiesce`.
 
 use loom::model::Builder;
 use loom::sync::Arc;
@@ -35,7 +35,7 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// Callbacks with one that uses what it owns, whose number is 1.
+/// Callbacks with one callback, number 1, which uses what it owns.
 fn one(more: bool) -> (Arc<Callbacks<()>>, Arc<AtomicU32>) {
     let callbacks = Arc::new(Callbacks::new());
     let state = Arc::new(AtomicU32::new(ALIVE));
@@ -77,7 +77,7 @@ fn two_threads_that_remove_one_callback_both_find_it_gone() {
             move || {
                 callbacks.remove(1, |()| {});
                 assert!(callbacks.await_return(1, LIMIT));
-                // The other one may still drop what it has taken out, if the callback did not run.
+                // The other thread may still drop what it has taken out, if the callback did not run.
                 state.load(Ordering::Relaxed)
             }
         };

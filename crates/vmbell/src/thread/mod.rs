@@ -1,8 +1,9 @@
-//! The threads of a guest in this process: those of its vCPUs and devices, and the one that waits for its end.
+//! A guest's threads in this process: of its vCPUs and devices, and the main thread, which waits for the guest to end.
 //!
 //! A VMM that confines itself sets a function by [`on_spawn`], which is called for each of these threads: seccomp
-//! filters, capabilities and Landlock's rules are properties of a thread, and a thread inherits those of the thread that
-//! starts it. [`spawn`] starts a thread of a given kind, and an [`EventLoop`] is a thread that waits for descriptors and timers.
+//! filters, capabilities and Landlock rules belong to a thread, and a new thread inherits those of the thread that
+//! starts it. [`spawn`] starts a thread of a given kind, and an [`EventLoop`] is a thread that waits for descriptors
+//! and timers.
 //!
 //! ```
 //! use vmbell::thread::{ThreadKind, spawn};
@@ -31,7 +32,7 @@ pub use vmm_sys_util::epoll::EventSet;
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadKind {
-    /// It made the guest, and waits for its end.
+    /// It made the guest, and waits for the guest to end.
     Main,
     /// It runs the vCPU with this index, and answers its exits.
     Vcpu(u32),
@@ -46,21 +47,21 @@ pub type OnSpawn = Box<dyn Fn(ThreadKind) -> OnStart + Send + Sync>;
 
 static ON_SPAWN: OnceLock<OnSpawn> = OnceLock::new();
 
-/// Sets what is called for each thread of all guests of this process. To be called before the first guest is made, and
-/// once: a second function is given back.
+/// Sets the function that is called for each thread of all guests of this process. To be called once, before the first
+/// guest is made: a second function is given back.
 pub fn on_spawn(call: OnSpawn) -> Result<(), OnSpawn> {
     ON_SPAWN.set(call)
 }
 
-/// What a thread of this kind, which the calling thread starts, calls before its work.
+/// Returns what a new thread of this kind calls before its work. To be called on the thread that starts it.
 pub fn prepare(kind: ThreadKind) -> OnStart {
     ON_SPAWN
         .get()
         .map_or_else(|| Box::new(|| {}) as OnStart, |call| call(kind))
 }
 
-/// Starts a thread of this kind and name, and returns when it has done what [`on_spawn`] wants of it. Fails if the process
-/// cannot have more threads.
+/// Starts a thread with this kind and name, and returns after it has done what [`on_spawn`] asks for. Fails if the
+/// process cannot have more threads.
 pub fn spawn<T: Send + 'static>(
     kind: ThreadKind,
     name: &str,

@@ -13,14 +13,14 @@ use super::{EventLoop, EventSet};
 
 use crate::sync::{Mutex, MutexGuard};
 
-/// A timer, which any thread sets. It ends with its loop.
+/// A timer that any thread may set. It ends with its loop.
 #[derive(Clone)]
 pub struct Timer(Arc<Shared>);
 
 struct Shared(Mutex<TimerFd>);
 
 impl EventLoop {
-    /// Adds a timer, which calls `callback` with itself on the loop's thread each time it expires. It is not set yet.
+    /// Adds a timer, not set yet. Each time it expires, it calls `callback` with itself, on the loop's thread.
     ///
     /// # Errors
     ///
@@ -31,7 +31,8 @@ impl EventLoop {
     ) -> io::Result<Timer> {
         let timer = Timer(Arc::new(Shared(Mutex::new(TimerFd::new()?))));
         let theirs = timer.clone();
-        // Each expiry is an edge, and the count is not read. A timer with a period would stop, since the kernel starts the next one at a read.
+        // Each expiry is an edge, and the count is not read. A periodic timer would stop: the kernel starts its next
+        // period when the count is read.
         let edges = EventSet::IN | EventSet::EDGE_TRIGGERED;
         self.add(Descriptor(Arc::clone(&timer.0)), edges, move || {
             callback(&theirs);
@@ -42,12 +43,12 @@ impl EventLoop {
 }
 
 impl Timer {
-    /// Sets the timer to expire once, after this time. This replaces an earlier setting, whose expiry may already be on its
-    /// way. For a periodic timer, the callback sets it again.
+    /// Sets the timer to expire once, after this time. This replaces an earlier setting, but an expiry of that may
+    /// already be on its way. For a periodic timer, the callback sets the timer again.
     pub fn set(&self, after: Duration) {
-        // The kernel takes zero for "never".
+        // A zero would disarm the timer.
         let after = after.max(Duration::from_nanos(1));
-        // Cannot fail: the descriptor is a timer's, and a duration's nanoseconds are below a second.
+        // Cannot fail: the descriptor is a timerfd, and the nanoseconds of a duration are below one second.
         let _ = self.0.lock().reset(after, None);
     }
 
@@ -58,7 +59,7 @@ impl Timer {
     }
 }
 
-/// The loop's share of the timer.
+/// The loop's reference to the timer.
 struct Descriptor(Arc<Shared>);
 
 impl Shared {

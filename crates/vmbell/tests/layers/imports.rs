@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Fails if a module in `folder` of a crate's `sources` (its root is "") imports another one of its layer or above, or is in no
-/// layer. `layers` are the names of modules, low to high. What the folder's own file exports is of the module that it is from.
+/// Fails if a module in `folder` of a crate's `sources` (its root is "") is in no layer, or imports from its own layer
+/// or a higher one. `layers` are the modules' names, low to high. A name that the folder's own file exports counts as
+/// its module's.
 pub fn assert_none_upward(sources: &Path, folder: &str, layers: &[&[&str]]) {
     let sources = sources.join(folder);
     let path: String = Path::new(folder)
@@ -23,7 +24,7 @@ pub fn assert_none_upward(sources: &Path, folder: &str, layers: &[&[&str]]) {
             for (file, depth) in files(&sources, module) {
                 let code = code(&file);
                 let up = "super::".repeat(depth);
-                // Others are of the file itself, which a module inside it names.
+                // Other names are items of the file itself, which a module inside it imports.
                 let is_known = |name: &&str| {
                     layer(name).is_some() || exports.iter().any(|(other, _)| other == name)
                 };
@@ -46,7 +47,7 @@ pub fn assert_none_upward(sources: &Path, folder: &str, layers: &[&[&str]]) {
     );
 }
 
-/// Fails if the folder's own file declares a module that is in no layer, or a layer has one that is not declared.
+/// Fails unless the modules that the folder's own file declares are exactly those in the layers.
 fn assert_all_listed(face: &str, layers: &[&[&str]]) {
     let mut declared = Vec::new();
     let mut is_of_tests = false;
@@ -132,7 +133,7 @@ fn code(file: &Path) -> String {
     code.collect::<Vec<_>>().join("\n")
 }
 
-/// The names that code has after `path`, alone or in braces, where `path` begins.
+/// The names that code has after `path`, alone or in braces, at each place where `path` occurs.
 fn names_after<'t>(code: &'t str, path: &'t str) -> impl Iterator<Item = &'t str> {
     code.match_indices(path).flat_map(move |(at, _)| {
         let rest = &code[at + path.len()..];

@@ -1,4 +1,4 @@
-//! Nothing imports upward, and no trait is large: `docs/architecture.md`, "Layers" and "Dispatch".
+//! No module imports from a higher layer, and no trait is large: `docs/architecture.md`, "Layers" and "Dispatch".
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,
@@ -179,7 +179,7 @@ const CRATES: &[&str] = &[
     "fuzz",
 ];
 
-/// Crates that use no other crate of the workspace but these.
+/// Crates that use no workspace crates except the listed ones.
 const ALONE: &[(&str, &[&str])] = &[
     ("kit", &[]),
     ("core", &[]),
@@ -216,7 +216,7 @@ fn no_module_imports_from_above_or_beside() {
     }
 }
 
-/// The folders of the workspace's crates that a manifest names as dependencies, without those of tests.
+/// The folders of the workspace crates that a manifest names as dependencies, without dev-dependencies.
 fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
     let sections = manifest
         .split("\n[")
@@ -285,7 +285,7 @@ fn only_the_command_line_and_the_choice_of_the_best_name_a_backend() {
     );
 }
 
-/// The most methods of a trait.
+/// The most methods that a trait may have.
 const METHODS: usize = 8;
 
 /// The traits of a source file, with the number of their methods. The file is formatted: the methods are indented by
@@ -317,7 +317,7 @@ fn traits(text: &str) -> Vec<(&str, usize)> {
     traits
 }
 
-/// The name of what a line declares by this keyword, after any qualifiers.
+/// The name that a line declares with this keyword, after any qualifiers.
 fn declared<'l>(line: &'l str, keyword: &str) -> Option<&'l str> {
     let mut words = line.split(' ').skip_while(|word| {
         matches!(*word, "pub" | "unsafe" | "async" | "const") || word.starts_with("pub(")
