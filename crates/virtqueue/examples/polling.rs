@@ -10,7 +10,7 @@ use vmbell_virtqueue::{
     Buffer, Chain, DeviceQueue, Features, SplitDevice, SplitDriver, SplitLayout,
 };
 
-// The type of this queue's tokens, so that the compiler refuses them for another queue.
+// The type of this queue's tokens, which the compiler refuses for any other queue.
 vmbell_virtqueue::queue_brand!(Requests);
 
 /// The queue is at the beginning of RAM; requests and answers follow it.
@@ -22,7 +22,7 @@ const QUEUE_SIZE: u16 = 8;
 type Memory = Arc<GuestMemoryMmap>;
 type Device = SplitDevice<Memory>;
 
-/// The device's thread: answers `count` requests, each with its bytes in upper case.
+/// The device's thread: answers `count` requests, each with its own bytes in upper case.
 fn serve(memory: &Memory, mut device: Device, count: u32) -> Result<(), String> {
     let mut chain = Chain::with_capacity(QUEUE_SIZE.into());
     for _ in 0..count {
@@ -50,7 +50,7 @@ fn serve(memory: &Memory, mut device: Device, count: u32) -> Result<(), String> 
     Ok(())
 }
 
-/// The driver's thread, which makes the requests one after the other and gives the answers.
+/// The driver's thread: makes the requests one after the other, and returns the answers.
 pub fn exchange(requests: &[&str]) -> Result<Vec<String>, Box<dyn Error>> {
     // In a VMM this is `Vm::memory`; this example has no guest.
     let memory: Memory = Arc::new(GuestMemoryMmap::from_ranges(&[(RAM, 1 << 20)])?);
@@ -87,7 +87,7 @@ pub fn exchange(requests: &[&str]) -> Result<Vec<String>, Box<dyn Error>> {
     Ok(answers)
 }
 
-/// Says what came back.
+/// Prints the answers.
 pub fn main() -> Result<(), Box<dyn Error>> {
     println!("{:?}", exchange(&["look", "now"])?);
     Ok(())

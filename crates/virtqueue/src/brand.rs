@@ -1,8 +1,8 @@
-//! Brands: types that distinguish queues, so that a token of one queue cannot be polled on another.
+//! Brands: types that distinguish queues, so that one queue's token cannot be polled on another.
 //!
-//! Every driver side has a brand, a type that it shares with its tokens and with no other queue.
-//! [`scoped`] makes one for queues that live inside a function; [`queue_brand!`](crate::queue_brand)
-//! declares one for a queue that lives in a struct.
+//! Every driver side has a brand, a type that it shares with its tokens and with no other queue. [`scoped`] makes a
+//! brand for queues that live inside a function; [`queue_brand!`](crate::queue_brand) declares a brand for a queue that
+//! lives in a struct.
 //!
 //! ```
 //! use vmbell_virtqueue::{
@@ -23,7 +23,7 @@
 //! });
 //! ```
 //!
-//! The compiler refuses the same code with a token of the other queue, and one brand for two queues:
+//! The compiler refuses the same code if the token belongs to the other queue, and refuses one brand for two queues:
 //!
 //! ```compile_fail,E0521
 //! # use vmbell_virtqueue::{
@@ -56,7 +56,7 @@
 
 use std::marker::PhantomData;
 
-/// A type with at most one value at a time, which one queue holds: [`Scoped`], or one that
+/// A type with at most one value at a time, which one queue holds: [`Scoped`], or a type that
 /// [`queue_brand!`](crate::queue_brand) has declared.
 pub trait Brand: sealed::Sealed {}
 
@@ -81,7 +81,7 @@ pub fn scoped<R>(body: impl for<'id> FnOnce(Scoped<'id>) -> R) -> R {
 
 /// Declares a brand for one queue of the process.
 ///
-/// Its `take` returns the only value, once, and `None` after that.
+/// Its `take` returns the brand's only value on the first call, and `None` after that.
 ///
 /// ```
 /// vmbell_virtqueue::queue_brand!(pub RxQueue);

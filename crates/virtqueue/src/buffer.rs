@@ -1,5 +1,5 @@
-//! Buffers: those that a driver makes available, used ones that it gets back, and the buffers of one descriptor chain,
-//! which a device side reads once from memory that the driver can change at any time.
+//! Buffers: the buffers that a driver makes available and gets back as used, and the buffers of one descriptor chain. A
+//! device side reads that chain once from memory that the driver can change at any time.
 
 use super::hint::unlikely;
 use super::{QueueError, UsedError};
@@ -7,7 +7,7 @@ use super::{QueueError, UsedError};
 /// The memory that one descriptor names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffer {
-    /// Its start, a guest-physical address.
+    /// Its start: a guest-physical address.
     pub addr: u64,
     /// Its length in bytes.
     pub len: u32,
@@ -19,7 +19,7 @@ impl Buffer {
         Self { addr, len }
     }
 
-    /// The buffer of a descriptor that the driver wrote; an error if its end does not fit in 64 bits.
+    /// The buffer of a descriptor that the driver wrote. Fails if its end does not fit in 64 bits.
     #[inline]
     pub(super) fn checked(addr: u64, len: u32) -> Result<Self, QueueError> {
         if addr.checked_add(u64::from(len)).is_none() {
@@ -28,7 +28,7 @@ impl Buffer {
         Ok(Self { addr, len })
     }
 
-    /// The total length of all pieces, and of the writable ones, in bytes.
+    /// The total length in bytes of all pieces, and that of the writable pieces.
     pub(super) fn lengths(readable: &[Self], writable: &[Self]) -> (u64, u64) {
         let sum = |buffers: &[Self]| buffers.iter().map(|b| u64::from(b.len)).sum::<u64>();
         let writable = sum(writable);
@@ -42,10 +42,10 @@ impl Buffer {
 pub struct Used<T> {
     /// The data that the driver passed to `add` with the buffer.
     pub data: T,
-    /// How many bytes the device says it wrote, at most the writable bytes of the buffer.
+    /// How many bytes the device says it wrote: at most the writable bytes of the buffer.
     ///
-    /// For a buffer that an in-order device skipped in a batch, it is all of its writable bytes
-    /// (virtio 1.3, 2.7.9).
+    /// If an in-order device skipped the buffer in a batch, this is the number of its writable bytes (virtio 1.3,
+    /// 2.7.9).
     pub len: u32,
 }
 
@@ -74,7 +74,7 @@ impl Head {
         self.writable
     }
 
-    /// Checks whether the chain may be given back with `len` bytes written; `next` is the chain that is next in
+    /// Checks whether the chain may be given back with `len` bytes written. `next` is the position of the next chain in
     /// order.
     #[inline]
     pub(super) fn check(&self, len: u32, in_order: bool, next: u16) -> Result<(), UsedError> {
@@ -83,7 +83,7 @@ impl Head {
             return Err(UsedError::LengthPastChain { id, len, writable });
         }
         if in_order {
-            // The usual queue is spared a jump.
+            // Spares the usual queue a jump.
             unlikely();
             if self.sequence != next {
                 return Err(UsedError::OutOfOrder { id });
@@ -98,8 +98,8 @@ impl Head {
 #[derive(Debug)]
 pub struct Chain {
     buffers: Box<[Buffer]>,
-    /// The readable buffers, which come first, and the writable ones. They are indexed by whether a buffer is
-    /// writable, which saves a branch.
+    /// The readable buffers, then the writable buffers. The index is whether a buffer is writable, which saves a
+    /// branch.
     parts: [Part; 2],
 }
 
@@ -113,8 +113,8 @@ struct Part {
 impl Chain {
     /// Room for chains of up to `capacity` buffers; a longer chain breaks the queue.
     ///
-    /// A driver may not make chains longer than the queue's size (virtio 1.3, 2.7.5.3.1), but
-    /// some do with indirect tables.
+    /// A driver must not make a chain longer than the queue's size (virtio 1.3, 2.7.5.3.1), but some drivers do with
+    /// indirect tables.
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             buffers: vec![Buffer::default(); capacity].into(),
@@ -152,7 +152,7 @@ impl Chain {
         self.parts = [Part::default(); 2];
     }
 
-    /// Sets the chain to one descriptor.
+    /// Makes one descriptor the whole chain.
     #[inline]
     pub(super) fn set_single(
         &mut self,

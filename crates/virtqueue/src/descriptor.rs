@@ -5,15 +5,15 @@
 
 use super::sync::{AtomicU64, Ordering};
 
-/// `VIRTQ_DESC_F_NEXT`: the chain continues in the next descriptor.
+/// `VIRTQ_DESC_F_NEXT`: the chain continues with another descriptor.
 pub(super) const NEXT: u16 = 1 << 0;
 /// `VIRTQ_DESC_F_WRITE`: the device writes the buffer.
 pub(super) const WRITE: u16 = 1 << 1;
 /// `VIRTQ_DESC_F_INDIRECT`: the buffer is a table of descriptors.
 pub(super) const INDIRECT: u16 = 1 << 2;
-/// Packed: equal to the driver's wrap counter if the descriptor was made available.
+/// Packed: equal to the driver's wrap counter if the driver made the descriptor available.
 pub(super) const AVAIL: u16 = 1 << 7;
-/// Packed: equal to [`AVAIL`] if the descriptor was used.
+/// Packed: equal to [`AVAIL`] if the device has used the descriptor.
 pub(super) const USED: u16 = 1 << 15;
 
 /// Size of a descriptor in bytes.

@@ -1,5 +1,5 @@
-//! The two traits of a device side, which are the same for both kinds of ring: one takes chains and gives them back, the
-//! other saves and restores. The thread that owns the side calls them.
+//! The two traits of a device side, the same for both kinds of ring: [`DeviceQueue`] takes chains and gives them back,
+//! and [`DeviceControl`] saves and restores the side. The thread that owns the side calls them.
 
 use super::{Chain, DeviceState, Head, QueueError, RestoreError, UsedError};
 
@@ -12,39 +12,39 @@ pub trait DeviceQueue {
     ///
     /// # Errors
     ///
-    /// If the driver wrote what it must not; the queue is broken from then on.
+    /// If the driver wrote invalid values; the queue is broken from then on.
     fn pop(&mut self, chain: &mut Chain) -> Result<Option<Head>, QueueError>;
 
-    /// Where the next chain will be taken, in the format of the driver's
-    /// [`next_avail`](super::Driver::next_avail). Both are equal when the device has taken all that is available.
+    /// The position where the next chain will be taken, in the format of the driver's
+    /// [`next_avail`](super::Driver::next_avail). The two are equal when the device has taken all available chains.
     fn next_avail(&self) -> u16;
 
     /// Gives a chain back, with `len` bytes written to it.
     ///
     /// # Errors
     ///
-    /// If the chain has fewer writable bytes, is not the next in order, or is not this queue's. The chain is
-    /// lost then.
+    /// If `len` is more than the chain's writable bytes, or the chain is not the next in order, or not from this queue.
+    /// The chain is then lost.
     fn add_used(&mut self, head: Head, len: u32) -> Result<(), UsedError>;
 
-    /// Gives several chains back at once: the driver sees all or none of them. With `VIRTIO_F_IN_ORDER`, one used
-    /// element covers as many chains as possible (virtio 1.3, 2.7.9).
+    /// Gives several chains back at once: the driver sees either all of them or none. With `VIRTIO_F_IN_ORDER`, one
+    /// used element covers as many chains as possible (virtio 1.3, 2.7.9).
     ///
     /// # Errors
     ///
-    /// As [`add_used`](Self::add_used); the chains before the bad one are given back.
+    /// As for [`add_used`](Self::add_used); the chains before the bad one are given back.
     fn add_used_batch(
         &mut self,
         chains: impl IntoIterator<Item = (Head, u32)>,
     ) -> Result<(), UsedError>;
 
-    /// Whether the driver wants to be notified of what was given back since the last call.
+    /// Returns whether the driver wants a notification for the chains given back since the last call.
     fn needs_notification(&mut self) -> bool;
 
-    /// Enables a notification of the next available chain; true if a chain may be waiting already.
+    /// Enables a notification of the next available chain; returns true if a chain may be waiting already.
     fn enable_notification(&mut self) -> bool;
 
-    /// Disables available buffer notifications (device event suppression). One may still come.
+    /// Disables available buffer notifications (device event suppression). One notification may still come.
     fn disable_notification(&mut self);
 }
 
@@ -77,12 +77,12 @@ pub trait DeviceQueue {
 /// # }
 /// ```
 pub trait DeviceControl {
-    /// The state of this side, with `heads`: all chains that were taken and not given back. A chain that is left
-    /// out is lost to the driver.
+    /// Saves the state of this side. `heads` are all chains that were taken and not given back; a chain that is missing
+    /// from them is lost to the driver.
     ///
     /// # Errors
     ///
-    /// If the state could not be restored, because `heads` are not of this queue.
+    /// If the state could not be restored, because some of the `heads` are not from this queue.
     fn save<'h>(
         &self,
         heads: impl IntoIterator<Item = &'h Head>,
@@ -90,11 +90,10 @@ pub trait DeviceControl {
 
     /// Continues from a saved state; returns the chains that were saved with it, in the same order.
     ///
-    /// The buffers of a [`Chain`] are not part of a state. A device that has not finished with them saves them
-    /// itself.
+    /// The buffers of a [`Chain`] are not part of a state. A device that still needs them saves them itself.
     ///
     /// # Errors
     ///
-    /// If this queue cannot have the state. The queue has not changed then.
+    /// If the state does not fit this queue. The queue is then unchanged.
     fn restore(&mut self, state: &DeviceState) -> Result<Vec<Head>, RestoreError>;
 }

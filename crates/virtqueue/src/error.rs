@@ -3,7 +3,7 @@
 
 use std::{error::Error, fmt};
 
-/// Why a queue is broken: what the other side wrote is invalid. Only a reset repairs it.
+/// Why a queue is broken: the other side wrote an invalid value. Only a reset repairs the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[cfg_attr(
     feature = "serde",
@@ -17,7 +17,7 @@ pub enum QueueError {
     UsedAhead {
         /// The device's index.
         index: u16,
-        /// How far the driver has read.
+        /// The index up to which the driver has consumed.
         consumed: u16,
         /// Buffers in flight.
         outstanding: u16,
@@ -54,7 +54,7 @@ pub enum QueueError {
         /// The device's index.
         index: u16,
     },
-    /// The driver has made more available than the queue holds.
+    /// The driver has made more chains available than the queue holds.
     #[error("available index {index} is ahead of {used} by more than the {size} of the queue")]
     AvailAhead {
         /// The driver's index.
@@ -70,7 +70,7 @@ pub enum QueueError {
         /// Its first descriptor.
         head: u16,
     },
-    /// The chain has more descriptors than it may, or than the device takes.
+    /// The chain has more descriptors than it may have, or than the device takes.
     #[error("chain {head} has more than {limit} descriptors")]
     ChainTooLong {
         /// Its first descriptor.
@@ -98,13 +98,13 @@ pub enum QueueError {
         /// Its first descriptor.
         head: u16,
     },
-    /// An indirect descriptor is where virtio does not allow one.
+    /// An indirect descriptor is in a place where virtio does not allow it.
     #[error("chain {head} has an indirect descriptor that is nested, chained or not negotiated")]
     IndirectMisplaced {
         /// Its first descriptor.
         head: u16,
     },
-    /// The length of an indirect table is 0 or not a multiple of a descriptor's.
+    /// The length of an indirect table is 0, or not a multiple of a descriptor's size.
     #[error("indirect table of {len} bytes in chain {head}")]
     IndirectLength {
         /// First descriptor of the chain.
@@ -122,11 +122,11 @@ pub enum QueueError {
     },
 }
 
-/// Why a queue could not be set up.
+/// The error of setting a queue up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// The size is not allowed: split rings have a power of two up to 32768, packed rings 1 to 32768.
+    /// The size is not allowed: for split rings a power of two up to 32768, for packed rings 1 to 32768.
     #[error("a queue cannot have {size} entries")]
     Size {
         /// The size in the layout.
@@ -172,11 +172,11 @@ pub enum SetupError {
     },
 }
 
-/// Why a buffer was not added. Nothing has changed.
+/// Why a buffer was not added. The queue is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddError {
-    /// Too few free descriptors now; consume used buffers and try again.
+    /// There are too few free descriptors now; consume used buffers and try again.
     #[error("the queue is full: {needed} descriptors needed, {free} free")]
     Full {
         /// Descriptors that the buffer takes.
@@ -187,7 +187,7 @@ pub enum AddError {
     /// The buffer has more pieces than this queue can ever take.
     #[error("a buffer of {needed} pieces never fits: the limit is {limit}")]
     TooLong {
-        /// How many pieces it has.
+        /// How many pieces the buffer has.
         needed: usize,
         /// The limit.
         limit: u16,
@@ -207,8 +207,8 @@ pub enum AddError {
 }
 
 impl AddError {
-    /// Why a queue that is not broken and has `free` descriptors cannot take a buffer of `pieces` and `len` bytes
-    /// that needs `needed` descriptors, where a buffer has at most `limit` pieces.
+    /// Returns why a queue that is not broken cannot take a buffer. The buffer has `pieces` and `len` bytes, and needs
+    /// `needed` descriptors of `free`; `limit` is the most pieces of a buffer.
     pub(super) fn why(pieces: usize, needed: usize, limit: u16, len: u64, free: u16) -> Self {
         if pieces == 0 {
             Self::Empty
@@ -223,7 +223,7 @@ impl AddError {
     }
 }
 
-/// A buffer that was not added, with the data that was to go with it.
+/// A buffer that was not added, with its data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotAdded<T> {
@@ -266,13 +266,13 @@ pub enum UsedError {
         /// Writable bytes of the chain.
         writable: u32,
     },
-    /// `VIRTIO_F_IN_ORDER` was negotiated, and an older chain has not been given back.
+    /// `VIRTIO_F_IN_ORDER` was negotiated, and an older chain has not been given back yet.
     #[error("chain {id} is not the oldest, and the queue promises order")]
     OutOfOrder {
         /// The chain.
         id: u16,
     },
-    /// More chains were given back than taken: this one belongs to another queue.
+    /// More chains were given back than were taken: this chain belongs to another queue.
     #[error("chain {id} was not taken from this queue")]
     NotTaken {
         /// The chain.
@@ -287,7 +287,7 @@ pub enum WrapCounterError {
     /// The queue is broken.
     #[error("the queue is broken")]
     Broken(#[source] QueueError),
-    /// It is too early (the status lacks DRIVER) or too late (the queues are live).
+    /// The driver asks too early (the status lacks DRIVER) or too late (the queues are live).
     #[error("device status {status:#x}: wrap counters are chosen by the driver before DRIVER_OK")]
     Status {
         /// The device status.
@@ -296,7 +296,7 @@ pub enum WrapCounterError {
 }
 
 impl WrapCounterError {
-    /// The errno that Linux's function of that name returns for this error.
+    /// The errno that Linux's function of the same name returns for this error.
     pub const fn errno(&self) -> i32 {
         match self {
             Self::Broken(_) => libc::EINVAL,

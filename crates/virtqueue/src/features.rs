@@ -1,5 +1,5 @@
-//! The negotiated features of a virtqueue (virtio 1.3, 6), the rule of event indexes, and the device status field (virtio
-//! 1.3, 2.1).
+//! The negotiated features of a virtqueue (virtio 1.3, 6), the rule for event indices, and the device status field
+//! (virtio 1.3, 2.1).
 
 /// Feature bits that change the contents of the rings. Defaults to none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// The feature bit `VIRTIO_F_VERSION_1`, without which a device is a legacy one. It changes no ring.
+    /// The feature bit `VIRTIO_F_VERSION_1`; a device without it is a legacy device. It does not change the rings.
     pub const VERSION_1: u64 = 1 << 32;
 
     /// Sets whether event indexes were negotiated.
@@ -63,13 +63,13 @@ impl Status {
     pub const RESET: Self = Self(0);
     /// The guest has noticed the device.
     pub const ACKNOWLEDGE: Self = Self(1);
-    /// The guest has a driver for it.
+    /// The guest has a driver for the device.
     pub const DRIVER: Self = Self(2);
     /// The driver is ready, and the queues may be used.
     pub const DRIVER_OK: Self = Self(4);
     /// Feature negotiation is complete.
     pub const FEATURES_OK: Self = Self(8);
-    /// The device cannot go on without a reset.
+    /// The device cannot continue without a reset.
     pub const NEEDS_RESET: Self = Self(64);
 
     /// Whether all bits of `other` are set.
@@ -77,17 +77,17 @@ impl Status {
         self.0 & other.0 == other.0
     }
 
-    /// Both sets of bits.
+    /// The union of both sets.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// With `VIRTIO_F_EVENT_IDX`: whether an index has passed `event`, for which the other side asked for a notification; that
-/// is, whether entry `event` is among the entries `old..new` (virtio 1.3, 2.7.10 and 2.8.21).
+/// With `VIRTIO_F_EVENT_IDX`: whether an index has passed `event`, for which the other side wants a notification; that
+/// is, whether entry `event` is one of the entries `old..new` (virtio 1.3, 2.7.10 and 2.8.21).
 ///
-/// `new - old` is at most 65535; a side whose index may have moved further notifies without asking this.
+/// `new - old` is at most 65535; if the index may have moved further, a side notifies without calling this.
 pub const fn need_event(event: u16, new: u16, old: u16) -> bool {
     new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
 }

@@ -1,7 +1,6 @@
-//! A hint for the compiler, for the paths where each instruction counts.
+//! A hint for the compiler, for paths where every instruction counts.
 
-/// Marks the branch that calls it as unlikely. It is not a real call, so no registers are saved for
-/// it.
+/// Marks the branch that calls it as unlikely. No call is made, so no registers are saved.
 #[cold]
 #[inline(always)]
 pub(super) const fn unlikely() {}

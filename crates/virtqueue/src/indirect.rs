@@ -48,12 +48,12 @@ impl<M: RingMemory> Tables<M> {
         self.entries
     }
 
-    /// The address of the first table, and the entries of each.
+    /// The address of the first table, and the number of entries of each table.
     pub(super) fn place(&self) -> (u64, u16) {
         (self.addr, self.entries)
     }
 
-    /// Fills table `table`; returns its address and its length in bytes.
+    /// Fills table number `table`; returns its address and its length in bytes.
     ///
     /// `linked` makes each descriptor name the next, as a split ring requires.
     pub(super) fn fill(
@@ -83,17 +83,17 @@ impl<M: RingMemory> Tables<M> {
     }
 }
 
-/// A table that the driver names. Each of its descriptors is read once, into a copy.
+/// A table that the driver names. Each descriptor is read once, into a copy.
 #[derive(Debug)]
 pub(super) enum Table<'m> {
     /// A table that is aligned for [`Descriptor`], the usual case.
     Aligned(&'m [Descriptor]),
-    /// An unaligned table: virtio does not require an alignment.
+    /// An unaligned table: virtio does not require it to be aligned.
     Bytes(&'m [AtomicU8]),
 }
 
 impl<'m> Table<'m> {
-    /// The table of `len` bytes at `addr`, which a descriptor of chain `head` names.
+    /// Finds the table of `len` bytes at `addr`, which a descriptor of chain `head` names.
     pub(super) fn of<M: RingMemory>(
         memory: &'m M,
         head: u16,
@@ -117,7 +117,7 @@ impl<'m> Table<'m> {
         }
     }
 
-    /// Both words of descriptor `index`; `None` after the end of the table.
+    /// Both words of descriptor `index`; `None` past the end of the table.
     pub(super) fn load(&self, index: usize) -> Option<(u64, u64)> {
         match self {
             Self::Aligned(descriptors) => descriptors.get(index).map(Descriptor::load),
@@ -132,7 +132,7 @@ impl<'m> Table<'m> {
         }
     }
 
-    /// Adds all descriptors in the order of the table, which is a packed ring's.
+    /// Adds all descriptors in the order of the table, as on a packed ring.
     pub(super) fn push_all(&self, head: u16, chain: &mut Chain) -> Result<(), QueueError> {
         for index in 0..self.entries() {
             let Some((addr, rest)) = self.load(index) else {
@@ -147,7 +147,7 @@ impl<'m> Table<'m> {
         Ok(())
     }
 
-    /// Adds the descriptors of the chain that begins with the first, in a split ring's order.
+    /// Adds the descriptors of the chain that begins with the table's first descriptor, as on a split ring.
     pub(super) fn push_linked(&self, head: u16, chain: &mut Chain) -> Result<(), QueueError> {
         let mut index = 0;
         for _ in 0..self.entries() {

@@ -1,12 +1,12 @@
 //! Virtqueues: split and packed rings (virtio 1.3, 2.6 to 2.8), driver side and device side.
 //!
-//! Each side is a value that one thread owns. Both treat the ring as hostile: what the other side
-//! can write is read once, checked, then used; a side that finds an impossible value marks its
-//! queue broken with a [`QueueError`], and neither allocates memory nor panics because of it.
+//! Each side is a value that one thread owns. Both treat the ring as hostile: a value that the other side can write is
+//! read once, checked, and then used. A side that finds an impossible value marks its queue broken with a
+//! [`QueueError`], and neither side allocates memory or panics because of such a value.
 //!
-//! The methods of [`Driver`] have the names of Linux's virtqueue functions, those of [`DeviceQueue`] the
-//! names of rust-vmm's. A driver that polls remembers an [`Opaque`] or a [`Token`], which differ in how soon
-//! they wrap; a [`QueuePoller`] polls from another thread.
+//! The methods of [`Driver`] have the names of Linux's virtqueue functions, and those of [`DeviceQueue`] the names that
+//! rust-vmm uses. A driver that polls keeps an [`Opaque`] or a [`Token`], which wrap after different numbers of
+//! buffers; a [`QueuePoller`] polls from another thread.
 //!
 //! ```
 //! use vmbell_virtqueue::{
@@ -39,17 +39,17 @@
 //!
 //! # Save and restore
 //!
-//! [`Driver::save`] and [`DeviceControl`] save a side and `restore` it, in this process or in another one. The state
-//! ([`DriverState`], [`DeviceState`]) is a value with public fields, and with the feature `serde` it can be serialized.
-//! It does not include what is in memory: the ring, with both sides' event suppression, and indirect tables. The caller saves the
-//! memory at the same time, while neither side runs. A restored side gives the answers that the saved one would
-//! have given. A state may come from an untrusted source: it is restored completely, or restoring fails with a
+//! [`Driver::save`] and [`DeviceControl`] save a side and `restore` it, in this process or in another. The state
+//! ([`DriverState`], [`DeviceState`]) is a value with public fields; with the feature `serde` it can be serialized. The
+//! state does not include what is in memory: the ring, with both sides' event suppression, and indirect tables. The
+//! caller saves the memory at the same time, while neither side runs. A restored side behaves as the saved side would
+//! have. A state may come from an untrusted source: it is restored completely, or restoring fails with a
 //! [`RestoreError`] and changes nothing.
 //!
-//! A state does not contain notifications that were on their way: a kick may be in the counter of an ioeventfd, and an
-//! interrupt in that of an irqfd or in the interrupt controller. A VMM that resumes a guest signals each queue's
-//! doorbell and raises each queue's interrupt once. This is always safe, because each side checks the ring and
-//! finds work or none. To send no extra notification, a VMM must save both counters along with the queue.
+//! A state does not include pending notifications: a kick may be in the counter of an ioeventfd, and an interrupt in
+//! the counter of an irqfd or in the interrupt controller. A VMM that resumes a guest signals each queue's doorbell and
+//! raises each queue's interrupt once. This is always safe, because each side checks the ring for work. To avoid the
+//! extra notifications, a VMM must save both counters along with the queue.
 
 pub mod brand;
 mod buffer;

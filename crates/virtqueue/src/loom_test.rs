@@ -25,12 +25,12 @@ impl Content {
 
     #[allow(unsafe_code)]
     fn set(&self, new: u32) {
-        // SAFETY: as above; the checker fails the model also if another thread reads meanwhile.
+        // SAFETY: as above; the checker also fails the model if another thread reads meanwhile.
         self.0.with_mut(|value| unsafe { *value = new });
     }
 }
 
-// Loom runs a model many times, so its brand is not taken only once.
+// Loom runs a model many times, so the value of this brand can be taken many times.
 crate::queue_brand!(Model);
 
 const SIZE: u16 = 2;
@@ -92,7 +92,7 @@ fn take(device: &mut impl DeviceQueue) -> bool {
     true
 }
 
-/// Sends one buffer round, so that no index is at its start and no notification is due.
+/// Sends one buffer round, so that no index is at its start and no notification is pending.
 fn turn(driver: &mut Driver<u64, impl Side, impl Brand>, device: &mut impl DeviceQueue) {
     offer(driver);
     driver.kick_prepare();
@@ -101,14 +101,14 @@ fn turn(driver: &mut Driver<u64, impl Side, impl Brand>, device: &mut impl Devic
     driver.get_used().unwrap().unwrap();
 }
 
-/// What either side writes to a buffer before it hands the buffer over is visible to the other.
+/// What a side writes to a buffer before it hands the buffer over is visible to the other side.
 fn hands_over<S, V>(mut driver: Driver<u64, S, Model>, mut device: V, pieces: usize)
 where
     S: Side<Memory: Send> + 'static + Send,
     V: DeviceQueue + 'static + Send,
 {
     driver.disable_cb();
-    // Watched, because a thread that has yielded would not be shown an atomic's old values.
+    // Tracked: with an atomic, a thread that has yielded would never see the old values.
     let content = Arc::new(Content(UnsafeCell::new(0)));
     let theirs = Arc::clone(&content);
     let thread = thread::spawn(move || {
@@ -162,7 +162,7 @@ fn packed_buffers_are_handed_over_whole() {
     }
 }
 
-/// A device that goes to sleep is notified, or sees the buffer by itself.
+/// A device that goes to sleep is notified, or finds the buffer itself.
 fn kick_is_not_lost<S, V>(mut driver: Driver<u64, S, Model>, mut device: V)
 where
     S: Side<Memory: Send> + 'static + Send,
@@ -200,7 +200,7 @@ fn packed_kick_is_not_lost() {
     }
 }
 
-/// A driver that goes to sleep is notified, or sees the used buffer by itself.
+/// A driver that goes to sleep is notified, or finds the used buffer itself.
 fn call_is_not_lost<S, V>(mut driver: Driver<u64, S, Model>, mut device: V)
 where
     S: Side<Memory: Send> + 'static + Send,
@@ -238,8 +238,8 @@ fn packed_call_is_not_lost() {
     }
 }
 
-/// A poller on a third thread sees a buffer that was used before, wherever it is by now: the driver side
-/// has consumed it, and does `then` meanwhile.
+/// A poller on a third thread sees a buffer that was used earlier, in whatever state it is now: meanwhile the driver
+/// side consumes it and does `then`.
 fn poll_misses_nothing<S, V, R>(
     (mut driver, mut device, poller): (Driver<u64, S, Model>, V, QueuePoller<R, Model>),
     then: impl FnOnce(&mut Driver<u64, S, Model>, &mut V),
@@ -252,14 +252,14 @@ fn poll_misses_nothing<S, V, R>(
     let token = poller.token();
     offer(&mut driver);
     assert!(take(&mut device));
-    // Used already; consumed and offered again at any time from here on.
+    // The buffer is already used. From here on, it may be consumed and offered again at any time.
     let thread = thread::spawn(move || assert!(poller.poll(token)));
     driver.get_used().unwrap().unwrap();
     then(&mut driver, &mut device);
     thread.join().unwrap();
 }
 
-/// The ring wraps, and is offered again.
+/// Sends buffers round for one lap of the ring, and then offers one more.
 fn lap(driver: &mut Driver<u64, impl Side, impl Brand>, device: &mut impl DeviceQueue) {
     for _ in 0..SIZE {
         turn(driver, device);
@@ -281,19 +281,19 @@ fn packed_poll_misses_nothing() {
     });
 }
 
-/// The same where the slot comes back in the middle of a chain, which is not what is published.
+/// As above, but the slot comes back in the middle of a chain, where its flags do not publish the chain.
 #[test]
 fn packed_poll_misses_nothing_of_a_slot_inside_a_chain() {
     loom::model(|| {
         poll_misses_nothing(packed(false), |driver, _| {
-            // From the second slot on, so that its second piece is where the token looks.
+            // The chain starts at the second slot, so its second piece is in the slot where the token looks.
             driver.add(&[], &[Buffer::new(0, 8); 2], 1).unwrap();
         });
     });
 }
 
-/// While the driver side takes the first buffer of a batch, a poller on a third thread sees that one waits: in the whole
-/// batch, or in its rest, which the ring does not show.
+/// While the driver side takes the first buffer of a batch, a poller on a third thread sees that a buffer waits: in the
+/// whole batch, or among its remaining buffers, which the ring does not show.
 #[test]
 fn packed_poll_sees_the_rest_of_a_batch() {
     loom::model(|| {

@@ -31,7 +31,7 @@ proptest! {
         steps in 0..=u64::from(u16::MAX),
         event in 0..=u64::from(u16::MAX),
     ) {
-        // The event is within 2^16 before the new index.
+        // The event is at most 2^16 before the new index.
         let new = old + steps;
         let event = new.saturating_sub(event + 1);
         let crossed = (old..new).contains(&event);

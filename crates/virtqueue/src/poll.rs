@@ -1,25 +1,27 @@
-//! Polls a queue for used buffers, from any thread and without a lock, and the tokens that a poller remembers.
+//! Polls a queue for used buffers, from any thread and without a lock, and defines the tokens that a poller keeps.
 //!
-//! The driver side counts what it has consumed in a *position*: laps in bits 62:16, an index in bits 15:0. On a
-//! split ring the index is the ring's own 16-bit index, and a lap is an overflow of that index, so a position is a
-//! plain count of buffers. On a packed ring the index is a slot, and a lap is a turn of the ring; the lowest bit of the
-//! laps determines the wrap counter (see [`super::packed`]). An [`Opaque`] has 16 bits of laps at most, a [`Token`] all
+//! The driver side counts what it has consumed in a *position*: laps in bits 62:16, an index in bits 15:0. On a split
+//! ring the index is the ring's own 16-bit index, and a lap is an overflow of that index, so a position is simply a
+//! count of buffers. On a packed ring the index is a slot, and a lap is one turn of the ring; the lowest bit of the
+//! laps determines the wrap counter (see [`super::packed`]). An [`Opaque`] has at most 16 bits of laps, a [`Token`] all
 //! 47.
 //!
-//! Two things can be new since a token was made: the driver side has consumed, which its position shows, or the device
-//! has used a buffer that is not consumed yet, which the ring shows. [`Progress::is_past`] loads from the ring first and
-//! the position after that. If the position is still the token's, nothing was consumed until then, so at the first load
-//! at most one ring of buffers was used beyond the token, and the ring's short index could not wrap to the same value.
+//! Two things can be new since a token was made: the driver side has consumed a buffer, which its position shows, or
+//! the device has used a buffer that is not consumed yet, which the ring shows. [`Progress::is_past`] loads from the
+//! ring first, and then the position. If the position is still that of the token, nothing was consumed until then. So
+//! at the first load, at most one ring of buffers was used beyond the token, and the ring's short index could not wrap
+//! to the same value.
 //!
-//! No barrier is needed between the two loads. For a split ring's index to wrap, the driver side must have consumed (a
-//! store of the position), then made buffers available again (a release), and the device must have seen and used them
-//! (a release); the poller that acquires this use sees the position. On a packed ring, making the slot available again
-//! hides the use, at any position in a chain, so each descriptor of a chain is stored with release; the poller acquires
-//! the one in the slot. The barrier between asking for a notification and the first poll is in `enable_cb_prepare`.
+//! No barrier is needed between the two loads. For a split ring's index to wrap, the driver side must have consumed
+//! buffers (a store of the position), then made buffers available again (a release), and the device must have seen and
+//! used them (a release); a poller that acquires this use sees the position. On a packed ring, a slot no longer shows
+//! its use once it is made available again, at any place in a chain. So each descriptor of a chain is stored with
+//! release, and the poller acquires the descriptor in the slot. The barrier between asking for a notification and the
+//! first poll is in `enable_cb_prepare`.
 //!
-//! With `VIRTIO_F_IN_ORDER`, one used descriptor of a packed ring covers a batch of buffers (virtio 1.3, 2.8.9), and the
-//! ring shows nothing of the rest once the first is consumed. So the driver side publishes [`IN_BATCH`] together with its
-//! position, in one store: no poller sees one without the other.
+//! With `VIRTIO_F_IN_ORDER`, one used descriptor of a packed ring covers a batch of buffers (virtio 1.3, 2.8.9), and
+//! once the first of them is consumed, the ring does not show that the others wait. So the driver side publishes
+//! [`IN_BATCH`] together with its position, in one store: no poller sees one without the other.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -28,8 +30,7 @@ use super::ring::{Ring, Sealed, index};
 use super::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering};
 use super::{Brand, QueueError, Status, WrapCounterError};
 
-/// What the driver side publishes to pollers. It has its own cache lines, because pollers load it
-/// continuously.
+/// What the driver side publishes to pollers. It has its own cache lines, because pollers load it all the time.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct PollState {
@@ -62,8 +63,8 @@ impl PollState {
         self.published() & !IN_BATCH
     }
 
-    /// Stores the position, with [`IN_BATCH`] if used buffers wait there that the ring does not show. Called by the driver
-    /// side only, before it makes any further buffer available.
+    /// Stores the position, with [`IN_BATCH`] if used buffers wait that the ring does not show. Only the driver side
+    /// calls this, before it makes any further buffer available.
     #[inline]
     pub(super) fn publish(&self, position: u64) {
         self.published.store(position, Ordering::Relaxed);
@@ -79,7 +80,7 @@ impl PollState {
         self.broken.store(true, Ordering::Relaxed);
     }
 
-    /// Moves the position to index zero in a lap that no old token has, and stops counting wraps.
+    /// Moves the position to index zero, in a lap that no old token has, and stops counting wraps.
     pub(super) fn reset(&self) {
         let position = after_reset(self.position());
         self.publish(position);
@@ -94,7 +95,7 @@ impl PollState {
         (self.base.load(Ordering::Relaxed), laps != 0)
     }
 
-    /// Continues from the saved state, except for the position, which the driver side publishes.
+    /// Continues from the saved state. The driver side publishes the position separately.
     pub(super) fn restore(&self, (base, wrap_counter): (u64, bool), broken: bool) {
         self.base.store(base, Ordering::Relaxed);
         let laps = if wrap_counter { LAPS } else { 0 };
@@ -117,15 +118,14 @@ impl PollState {
         Ok(())
     }
 
-    /// The opaque value of a position, with wraps.
+    /// The opaque value of a position, with its wraps.
     #[inline]
     fn opaque<R: Ring>(&self, position: u64) -> u32 {
         let base = self.base.load(Ordering::Relaxed);
         R::opaque(position.wrapping_sub(base))
     }
 
-    /// How many buffers are used and not consumed; the highest number if there are some, but it is
-    /// unknown how many.
+    /// How many buffers are used and not consumed; the highest number if there are some but their number is unknown.
     pub(super) fn waiting<R: Ring>(&self, ring: &R) -> u16 {
         let published = self.published();
         if published & IN_BATCH != 0 {
@@ -135,13 +135,13 @@ impl PollState {
     }
 }
 
-/// How far a driver side had consumed: an [`Opaque`] or a [`Token`], and no other type.
+/// A record of how far a driver side had consumed: an [`Opaque`] or a [`Token`], and no other type.
 pub trait Progress<B: Brand>: Copy + Sealed {
-    /// How far the driver side has consumed now.
+    /// Records how far the driver side has consumed now.
     #[doc(hidden)]
     fn now<R: Ring>(state: &PollState) -> Self;
 
-    /// Whether anything was used or consumed since then. False if the queue is broken.
+    /// Whether anything was used or consumed since this was made. False if the queue is broken.
     #[doc(hidden)]
     fn is_past<R: Ring>(self, state: &PollState, ring: &R) -> bool;
 }
@@ -159,10 +159,10 @@ impl<B: Brand> Progress<B> for Opaque<B> {
         if state.is_broken() {
             return false;
         }
-        // The order matters: see the module's comment.
+        // The order matters: see the module's documentation.
         ring.used_since(index(self.value)) != 0 || {
             let published = state.published();
-            // Without branches, so that counting wraps costs nothing.
+            // Without branches, so that wraps are counted at no cost.
             let care = all_if_laps(state.laps.load(Ordering::Relaxed));
             let now = state.opaque::<R>(published & !IN_BATCH);
             ((now ^ self.value) & care != 0) | (published & IN_BATCH != 0)
@@ -182,7 +182,7 @@ impl<B: Brand> Progress<B> for Token<B> {
         if state.is_broken() {
             return false;
         }
-        // No token has the flag, so that a batch counts as a difference.
+        // No token has the flag IN_BATCH, so a batch counts as a difference.
         let index = index(state.opaque::<R>(self.position));
         ring.used_since(index) != 0 || state.published() != self.position
     }
@@ -201,12 +201,12 @@ impl<R: Ring, B: Brand> QueuePoller<R, B> {
         Self { ring, state, brand }
     }
 
-    /// A token of how far the queue's owner has consumed now.
+    /// A token for how far the queue's owner has consumed now.
     pub fn token(&self) -> Token<B> {
         Token::now::<R>(&self.state)
     }
 
-    /// As [`Driver::poll`](super::Driver::poll).
+    /// See [`Driver::poll`](super::Driver::poll).
     #[inline]
     pub fn poll<P: Progress<B>>(&self, progress: P) -> bool {
         progress.is_past(&self.state, &self.ring)
@@ -234,15 +234,15 @@ impl<R, B> fmt::Debug for QueuePoller<R, B> {
 
 /// A 32-bit token: index in bits 15:0; laps in bits 31:16, zero unless the queue counts wraps.
 ///
-/// Without wraps, a poll misses used buffers if the index wraps to the same value between two polls: on a split
-/// ring after exactly 65,536 buffers, on a packed ring if the slot was used and made available again, or was consumed
-/// as the rest of an in-order batch. With wraps, it misses them after 2^16 laps: 2^32 buffers on a split ring.
+/// Without wraps, a poll misses used buffers if the index wraps to the same value between two polls: on a split ring
+/// after exactly 65,536 buffers; on a packed ring if the slot was used and made available again, or was consumed late
+/// in an in-order batch. With wraps, it misses them after 2^16 laps: 2^32 buffers on a split ring.
 pub struct Opaque<B> {
     value: u32,
     brand: PhantomData<fn() -> B>,
 }
 
-/// A 64-bit token: the whole position, which wraps only after 2^47 laps.
+/// A 64-bit token: the whole position. It wraps only after 2^47 laps.
 pub struct Token<B> {
     position: u64,
     brand: PhantomData<fn() -> B>,
@@ -272,20 +272,20 @@ impl<B: Brand> Token<B> {
     }
 }
 
-/// The bit of what is published that is set while the driver side is inside a batch, whose rest the ring does not
-/// show. No position has it.
+/// The bit of the published value that is set while the driver side is inside a batch whose remaining buffers the ring
+/// does not show. No position has this bit.
 pub(super) const IN_BATCH: u64 = 1 << 63;
 /// The bits of an opaque value that count laps.
 const LAPS: u32 = 0xffff_0000;
 /// The bits of an opaque value that are the index.
 const INDEX: u32 = 0xffff;
 
-/// The bits of an opaque value to compare: all if `laps` is [`LAPS`], none if it is zero.
+/// The bits of an opaque value to compare: all bits if `laps` is [`LAPS`], and none if it is zero.
 const fn all_if_laps(laps: u32) -> u32 {
     laps | laps >> 16
 }
 
-/// The position after a reset: index zero, in an even lap that no token has.
+/// The position after a reset: index zero, in an even lap of which no token was made.
 pub(super) const fn after_reset(position: u64) -> u64 {
     (position | 0x1_ffff).wrapping_add(1)
 }

@@ -1,4 +1,4 @@
-//! What rings of both kinds have in common: the trait by which a driver side and pollers on other threads read a ring, and
+//! What both kinds of ring share: the trait through which a driver side and pollers on other threads read a ring, and
 //! the 32-bit form of a position, whose low half is an index of the ring (positions: see [`super::poll`]).
 
 use super::memory::RingMemory;
@@ -18,13 +18,13 @@ pub trait Ring: Clone + Sealed {
     #[doc(hidden)]
     fn clear(&self);
 
-    /// The 32-bit form of a position since the last reset.
+    /// The 32-bit form of a position, relative to the last reset.
     #[doc(hidden)]
     fn opaque(position: u64) -> u32;
 
-    /// How many buffers the device has used from an index on, the low half of an opaque value. A packed ring shows
-    /// only whether the first one is used, and returns the highest number then. The answer cannot tell laps apart.
-    /// Acquires what the device wrote.
+    /// How many buffers the device has used from an index on; the index is the low half of an opaque value. A packed
+    /// ring shows only whether the first buffer is used, and then returns the highest number. The result does not
+    /// distinguish laps. Acquires what the device wrote.
     #[doc(hidden)]
     fn used_since(&self, index: u16) -> u16;
 }
@@ -35,13 +35,13 @@ pub(super) const fn index(opaque: u32) -> u16 {
     opaque as u16
 }
 
-/// The opaque value of a position, counted from the last reset, on a split ring.
+/// The opaque value of a position on a split ring, counted from the last reset.
 #[expect(clippy::cast_possible_truncation, reason = "the horizon of 32 bits")]
 pub(super) const fn split_opaque(position: u64) -> u32 {
     position as u32
 }
 
-/// The same on a packed ring, where bit 15 of the index is the used wrap counter, which is 1 in even laps.
+/// The opaque value on a packed ring: bit 15 of the index is the used wrap counter, which is 1 in even laps.
 #[expect(clippy::cast_possible_truncation, reason = "the horizon of 32 bits")]
 pub(super) const fn packed_opaque(position: u64) -> u32 {
     let wrap = !(position >> 16) & 1;

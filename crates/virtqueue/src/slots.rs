@@ -1,21 +1,21 @@
-//! The driver side's private state of each descriptor or buffer id, which the device cannot write.
+//! The driver side's private state for each descriptor or buffer id. The device cannot write it.
 //!
-//! Free entries form a list: the driver takes them from one end and returns them to the other. An in-order
-//! device therefore finds descriptors in the order of the table, as virtio 1.3, 2.7.9 requires, and a descriptor
-//! that a device on another core has just used is not written again while its cache line is still there.
+//! The free entries form a list: the driver takes entries from one end and returns them to the other. So an in-order
+//! device finds descriptors in the order of the table, as virtio 1.3, 2.7.9 requires. And a descriptor that a device on
+//! another core has just used is not rewritten while its cache line is still on that core.
 
 use super::hint::unlikely;
 use super::{BufferState, QueueError, RingKind};
 
 #[derive(Debug)]
 struct Slot<T> {
-    /// The driver's data of the buffer that starts here, if one is in flight.
+    /// The driver's data for the buffer that starts here, if such a buffer is in flight.
     data: Option<T>,
     /// How many bytes the device may write to that buffer.
     writable: u32,
     /// How many ring slots the buffer fills.
     count: u16,
-    /// The entry after this one in the free list or in the buffer; [`NONE`] at the list's end.
+    /// The next entry in the free list or in the buffer; [`NONE`] at the end of the list.
     next: u16,
 }
 
@@ -23,11 +23,11 @@ struct Slot<T> {
 #[derive(Debug)]
 pub(super) struct Returned<T> {
     pub(super) data: T,
-    /// How many ring slots it filled.
+    /// How many ring slots the buffer filled.
     pub(super) count: u16,
 }
 
-/// Means no entry; queues have at most 32768.
+/// Means "no entry"; queues have at most 32768 entries.
 const NONE: u16 = u16::MAX;
 
 #[derive(Debug)]
@@ -35,12 +35,12 @@ pub struct Slots<T> {
     slots: Box<[Slot<T>]>,
     /// The first free entry, or [`NONE`].
     first: u16,
-    /// The entry that was given back last, which is the last of the free list if that is not empty.
+    /// The entry that was given back last. It is the last one of the free list, unless the list is empty.
     tail: u16,
 }
 
 impl<T> Slots<T> {
-    /// `size` free entries; the caller has checked the queue size.
+    /// Makes `size` free entries; the caller has checked the queue size.
     pub(super) fn new(size: u16) -> Self {
         let slot = |i: u16| Slot {
             data: None,
@@ -67,8 +67,8 @@ impl<T> Slots<T> {
         self.first
     }
 
-    /// Records a buffer that starts at `head`, fills `count` ring slots and takes the free entries
-    /// up to `last`. The caller has checked that there are enough.
+    /// Records a buffer that starts at `head`, fills `count` ring slots and takes the free entries up to `last`. The
+    /// caller has checked that there are enough free entries.
     #[inline]
     pub(super) fn take(&mut self, head: u16, last: u16, count: u16, writable: u32, data: T) {
         self.first = self.next(last);
@@ -80,7 +80,7 @@ impl<T> Slots<T> {
         slot.count = count;
     }
 
-    /// Records a buffer of one descriptor at the first free entry; the caller has checked that there is one.
+    /// Records a buffer of one descriptor at the first free entry; the caller has checked that an entry is free.
     #[inline]
     pub(super) fn take_one(&mut self, head: u16, writable: u32, data: T) {
         let slot = &mut self.slots[usize::from(head)];
@@ -94,7 +94,7 @@ impl<T> Slots<T> {
         };
     }
 
-    /// Appends the entries from `head` to `last` to the free list; since they were taken, `last` has no entry after it.
+    /// Appends the entries from `head` to `last` to the free list. `last` already has no successor, since it was taken.
     #[inline]
     fn link(&mut self, head: u16, last: u16) {
         if self.first == NONE {
@@ -106,8 +106,8 @@ impl<T> Slots<T> {
         self.tail = last;
     }
 
-    /// Takes back the buffer that starts at `id`; its entries are free from here on. `None` if it is not in flight
-    /// or has fewer than `len` writable bytes: [`refusal`](Self::refusal) tells which.
+    /// Takes back the buffer that starts at `id`, and frees its entries. `None` if the buffer is not in flight or has
+    /// fewer than `len` writable bytes: [`refusal`](Self::refusal) returns which.
     ///
     /// `chained` says that the buffer has one entry for each ring slot instead of a single one.
     #[inline]
@@ -118,7 +118,7 @@ impl<T> Slots<T> {
             reason = "below the size of the queue"
         )]
         let head = id as u16;
-        // Tested before the data is taken: the compiler would load, clear and compare.
+        // Tested before the data is taken: otherwise the compiler would load, clear and compare the data.
         if slot.data.is_none() || len > slot.writable {
             return None;
         }
@@ -133,7 +133,7 @@ impl<T> Slots<T> {
         Some(Returned { data, count })
     }
 
-    /// Why [`give_back`](Self::give_back) does not take a buffer back.
+    /// The reason why [`give_back`](Self::give_back) did not take a buffer back.
     #[cold]
     pub(super) fn refusal(&self, id: u32, len: u32) -> QueueError {
         match self.in_flight(id) {
@@ -148,7 +148,7 @@ impl<T> Slots<T> {
         QueueError::IdOutOfRange { id, size }
     }
 
-    /// The id of the oldest buffer in flight, provided that all buffers came back in order so far.
+    /// The id of the oldest buffer in flight, provided that all buffers so far came back in order.
     pub(super) fn oldest(&self) -> u16 {
         let next = usize::from(self.tail) + 1;
         #[expect(
@@ -159,7 +159,7 @@ impl<T> Slots<T> {
         oldest
     }
 
-    /// The writable bytes of the buffer `oldest`, which a batch up to `last` skips. An error unless both are in
+    /// The writable bytes of the buffer `oldest`, which a batch up to `last` skips. Fails unless both buffers are in
     /// flight.
     pub(super) fn skipped(&self, oldest: u32, last: u32) -> Result<u32, QueueError> {
         // `last` is checked before any buffer of its batch is returned.
@@ -178,8 +178,7 @@ impl<T> Slots<T> {
         Ok(slot.writable)
     }
 
-    /// The ids of the buffers in flight and their data. If all buffers came back in order so far, the oldest is
-    /// first.
+    /// The ids and data of the buffers in flight. If all buffers so far came back in order, the oldest is first.
     pub(super) fn all(&self) -> impl Iterator<Item = (u16, &T)> {
         let (oldest, size) = (self.oldest(), self.size());
         let ids = (oldest..size).chain(0..oldest);
@@ -191,7 +190,7 @@ impl<T> Slots<T> {
         u16::try_from(self.slots.len()).unwrap_or(u16::MAX)
     }
 
-    /// The buffers in flight, and the entries of each, followed by the free list.
+    /// The buffers in flight, and the entries of each buffer followed by the free list.
     pub(super) fn save(&self, ring: RingKind) -> (Vec<BufferState>, Vec<u16>) {
         let (mut buffers, mut entries) = (Vec::new(), Vec::new());
         for (id, _) in self.all() {
@@ -210,8 +209,8 @@ impl<T> Slots<T> {
         (buffers, entries)
     }
 
-    /// What [`save`](Self::save) has returned, which the caller has checked, with the data of each buffer. An error
-    /// with the id of a buffer that has none.
+    /// Restores what [`save`](Self::save) returned, with the data of each buffer. The caller has checked the values.
+    /// Fails with the id of a buffer if it has no data.
     pub(super) fn restore(
         ring: RingKind,
         buffers: &[BufferState],
@@ -246,7 +245,7 @@ impl<T> Slots<T> {
             tail: rest.last().copied().unwrap_or(NONE),
         };
         if let (NONE, Some(oldest)) = (slots.tail, buffers.first()) {
-            // No entry is free: an in-order queue has given back the one before the oldest buffer's last.
+            // No entry is free: the entry that an in-order queue gave back last is the one before the oldest buffer.
             slots.tail = oldest.id.checked_sub(1).unwrap_or(slots.size() - 1);
         }
         Ok(slots)

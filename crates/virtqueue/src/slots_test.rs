@@ -29,7 +29,7 @@ fn entries_of_a_chain_are_free_again_in_one_go() {
     let mut slots = Slots::new(4);
     let (one, two) = (take(&mut slots, 3, 1), take(&mut slots, 1, 2));
     assert_eq!((one, two), (0, 3));
-    // Out of order, with none free in between.
+    // Out of order, with no entry free in between.
     slots.give_back(3, 0, true).unwrap();
     assert_eq!(take(&mut slots, 1, 3), 3);
     assert_eq!(slots.give_back(0, 0, true).unwrap().count, 3);
@@ -81,8 +81,8 @@ fn detached_data_is_what_was_in_flight() {
 }
 
 proptest! {
-    /// Buffers come back in any order: the free entries are those that no buffer has, in the
-    /// order in which they came back.
+    /// Buffers come back in any order: the free entries are the ones that no buffer has, in the order in which they
+    /// came back.
     #[test]
     fn free_entries_are_those_of_no_buffer(
         size in 1_u16..9,

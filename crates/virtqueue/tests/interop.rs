@@ -128,7 +128,7 @@ fn the_virtio_drivers_driver_and_our_device_agree() {
         let readable = guest.bytes(BUFFERS, 16);
         for _ in 0..ROUNDS {
             let writable = guest.bytes(BUFFERS + 128, 32);
-            // SAFETY: both are guest memory, which lives as long as the queue.
+            // SAFETY: both buffers are guest memory, which lives as long as the queue.
             let token = unsafe { driver.add(&[readable], &mut [writable]) }.unwrap();
             assert!(driver.should_notify(), "{features:?}");
             let head = device.pop(&mut chain).unwrap().unwrap();
@@ -139,7 +139,7 @@ fn the_virtio_drivers_driver_and_our_device_agree() {
             assert!(!device.enable_notification());
             assert_eq!(driver.peek_used(), Some(token));
             let writable = guest.bytes(BUFFERS + 128, 32);
-            // SAFETY: the buffers that the token was given for.
+            // SAFETY: these are the buffers for which `add` returned the token.
             let used = unsafe { driver.pop_used(token, &[readable], &mut [writable]) };
             assert_eq!(used.unwrap(), 5);
         }
@@ -164,12 +164,12 @@ fn the_virtio_drivers_driver_is_silent_while_our_device_polls() {
         let mut kicks = 0;
         let readable = guest.bytes(BUFFERS, 16);
         for _ in 0..1_000 {
-            // SAFETY: guest memory, which lives as long as the queue.
+            // SAFETY: the buffer is guest memory, which lives as long as the queue.
             let token = unsafe { driver.add(&[readable], &mut []) }.unwrap();
             kicks += u32::from(driver.should_notify());
             let head = device.pop(&mut chain).unwrap().unwrap();
             device.add_used(head, 0).unwrap();
-            // SAFETY: the buffer that the token was given for.
+            // SAFETY: this is the buffer for which `add` returned the token.
             unsafe { driver.pop_used(token, &[readable], &mut []) }.unwrap();
         }
         assert_eq!(kicks, 0, "{features:?}");

@@ -1,7 +1,7 @@
-//! The driver side of a queue, owned by one thread at a time: the part that is the same for both kinds of ring.
+//! The driver side of a queue, owned by one thread at a time: the part that both kinds of ring share.
 //!
 //! It sets the queue up, makes buffers available (virtio 1.3, 2.7.13 and 2.8.21), suppresses notifications, polls,
-//! resets, saves and restores. A [`Side`] is the part that is specific to one kind of ring: its indices, and how it
+//! resets, saves and restores. The part that is specific to one kind of ring is a [`Side`]: its indices, and how it
 //! writes and reads the ring.
 
 mod side;
@@ -24,7 +24,7 @@ pub use side::{Indices, Side};
 /// Makes buffers available and takes used buffers back: a [`SplitDriver`](super::SplitDriver) or a
 /// [`PackedDriver`](super::PackedDriver).
 ///
-/// `T` is the driver's data of each buffer; `B` is the brand that distinguishes this queue's tokens.
+/// `T` is the data that the driver keeps for each buffer; `B` is the brand that distinguishes this queue's tokens.
 #[derive(Debug)]
 pub struct Driver<T, S: Side, B> {
     pub(super) side: S,
@@ -32,7 +32,7 @@ pub struct Driver<T, S: Side, B> {
     pub(super) slots: Slots<T>,
     /// How many descriptors are free; 0 if the queue is broken.
     pub(super) free: u16,
-    /// Whether notifications are enabled by event index; consuming then has to move the event.
+    /// Whether notifications are enabled by event index; if so, consuming a buffer must move the event.
     pub(super) armed: bool,
     pub(super) features: Features,
     tables: Option<Tables<S::Memory>>,
@@ -42,7 +42,7 @@ pub struct Driver<T, S: Side, B> {
 }
 
 impl<T, S: Side, B: Brand> Driver<T, S, B> {
-    /// A driver side of a ring that was just initialized, or one to be restored.
+    /// A driver side of a ring that was just initialized, or that is to be restored.
     pub(super) fn over(side: S, size: u16, features: Features, brand: B) -> Self {
         let armed = S::ARMED_AT_START && features.event_idx;
         Self {
@@ -60,11 +60,11 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
 
     /// Puts buffers of 2 to `entries` pieces into indirect tables, one descriptor each.
     ///
-    /// There is a table for each descriptor of the ring: `size * entries * 16` bytes from `addr` on.
+    /// Each descriptor of the ring has a table: `size * entries * 16` bytes from `addr` on.
     ///
     /// # Errors
     ///
-    /// If the feature was not negotiated, or the tables are misaligned or outside of memory.
+    /// If indirect descriptors were not negotiated, or the tables are misaligned or outside of memory.
     pub fn with_indirect_tables(mut self, addr: u64, entries: u16) -> Result<Self, SetupError> {
         let (memory, size) = (self.side.ring().memory(), self.slots.size());
         let tables = Tables::resolve(memory, addr, size, entries, self.features)?;
@@ -72,7 +72,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
         Ok(self)
     }
 
-    /// The ring, for a device side in this process.
+    /// The ring, for a device side in the same process.
     pub fn ring(&self) -> &S::Ring {
         self.side.ring()
     }
@@ -87,18 +87,18 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
         QueuePoller::new(self.side.ring().clone(), Arc::clone(&self.state))
     }
 
-    /// Enables a notification of the buffer (split) or slot (packed) that is `after` further ones ahead.
+    /// Enables a notification of the buffer (split) or slot (packed) `after` places after the next one.
     #[inline]
     pub(super) fn ask(&mut self, after: u16) {
         self.armed = self.features.event_idx;
         self.side.set_event(self.features.event_idx, Some(after));
-        // Between the store of the event suppression and the next load of what the device has used. It pairs with
-        // the device's fence between its store of that and its load of the event suppression: one of the two sides
+        // Between the store of the event suppression and the next load of the device's used position. Pairs with the
+        // device's fence between its store of that position and its load of the event suppression: one of the two sides
         // sees the other's store.
         fence(Ordering::SeqCst);
     }
 
-    /// Tells pollers how far the driver side is, and whether it is inside a batch.
+    /// Publishes to pollers how far the driver side is, and whether it is inside a batch.
     fn publish(&self, position: u64, in_batch: bool) {
         let in_batch = u64::from(in_batch && S::HIDES_BATCH) * IN_BATCH;
         self.state.publish(position | in_batch);
@@ -115,14 +115,14 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
     }
 }
 
-/// The work of a queue. The methods have the names of Linux's virtqueue functions.
+/// The operations on a queue. The methods have the names of Linux's virtqueue functions.
 impl<T, S: Side, B: Brand> Driver<T, S, B> {
     /// Makes a buffer of these pieces available; the device may see it at once.
     ///
     /// # Errors
     ///
-    /// If there are too few free descriptors, the pieces can never fit, or the queue is broken.
-    /// Nothing has changed then, and the error holds the data.
+    /// If there are too few free descriptors, the pieces can never fit, or the queue is broken. The queue is then
+    /// unchanged, and the error holds the data.
     #[inline]
     pub fn add(
         &mut self,
@@ -137,7 +137,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
         }
     }
 
-    /// Whether the device wants to be notified of what was added since the last call.
+    /// Returns whether the device wants a notification for the buffers added since the last call.
     #[inline]
     pub fn kick_prepare(&mut self) -> bool {
         // Between the store that made buffers available and the load of the device's event suppression.
@@ -149,13 +149,13 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
     ///
     /// # Errors
     ///
-    /// If the device wrote what it must not; the queue is broken from then on.
+    /// If the device wrote invalid values; the queue is broken from then on.
     #[inline(always)]
     pub fn get_used(&mut self) -> Result<Option<Used<T>>, QueueError> {
         S::next_used(self)
     }
 
-    /// Disables used buffer notifications (driver event suppression). One may still come.
+    /// Disables used buffer notifications (driver event suppression). One notification may still come.
     pub fn disable_cb(&mut self) {
         self.armed = false;
         self.side.set_event(self.features.event_idx, None);
@@ -163,52 +163,52 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
 
     /// Enables a notification of the next used buffer, and returns how far the driver has consumed.
     ///
-    /// The caller passes the value to [`poll`](Self::poll), which tells whether a buffer was used before that.
+    /// The caller passes the value to [`poll`](Self::poll), which returns whether a buffer was used before that.
     pub fn enable_cb_prepare<P: Progress<B>>(&mut self) -> P {
         self.ask(0);
         P::now::<S::Ring>(&self.state)
     }
 
-    /// Whether anything was used or consumed since `progress` was made. False if the queue is broken.
+    /// Returns whether anything was used or consumed since `progress` was made. False if the queue is broken.
     ///
-    /// With a [`Token`] it never misses a used buffer; with an [`Opaque`](crate::Opaque) without wrap counters it can. It may be true
-    /// with nothing left to consume, if the buffers were consumed since the value was made.
+    /// With a [`Token`] it never misses a used buffer; with an [`Opaque`](crate::Opaque) without wrap counters it can.
+    /// It can return true with nothing left to consume, if the buffers were consumed after the value was made.
     #[inline]
     pub fn poll<P: Progress<B>>(&self, progress: P) -> bool {
         progress.is_past(&self.state, self.side.ring())
     }
 
-    /// Enables a notification of the next used buffer. False if a used buffer is already waiting.
+    /// Enables a notification of the next used buffer. Returns false if a used buffer is already waiting.
     pub fn enable_cb(&mut self) -> bool {
         let token: Token<_> = self.enable_cb_prepare();
         !self.poll(token)
     }
 
-    /// Enables a notification once three quarters of the buffers in flight are used; false if more than that are
-    /// used already, or, on a packed ring, if any is. True if the queue is broken, so that no caller
-    /// repeats it forever.
+    /// Enables a notification once three quarters of the buffers in flight are used. Returns false if more than that
+    /// are already used, or, on a packed ring, if any buffer is used. Returns true if the queue is broken, so that no
+    /// caller retries forever.
     pub fn enable_cb_delayed(&mut self) -> bool {
         let most = u32::from(self.side.save().in_flight) * 3 / 4;
         let most = u16::try_from(most).unwrap_or(u16::MAX);
-        // Enabled even if the queue is broken, so that the device still notifies.
+        // Done even if the queue is broken, so that the device still notifies.
         self.ask(most);
         self.state.waiting(self.side.ring()) <= most || self.broken.is_some()
     }
 }
 
-/// Set-up, reset, save and restore.
+/// Setting up, resetting, saving and restoring.
 impl<T, S: Side, B: Brand> Driver<T, S, B> {
     /// Makes opaque values count wraps, until the next reset.
     ///
     /// # Errors
     ///
-    /// If the device's `status` says that it has no driver yet or that queues are live, or if the
-    /// queue is broken.
+    /// If the device `status` says that the device has no driver yet or that its queues are live, or if the queue is
+    /// broken.
     pub fn use_wrap_counter(&mut self, status: Status) -> Result<(), WrapCounterError> {
         self.state.use_wrap_counter(status, self.broken)
     }
 
-    /// Why the queue is broken, if it is.
+    /// The error that broke the queue, if it is broken.
     pub fn broken(&self) -> Option<QueueError> {
         self.broken
     }
@@ -218,22 +218,22 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
         self.free
     }
 
-    /// Where the next buffer will be made available: the upper half of a notification with `VIRTIO_F_NOTIFICATION_DATA`
-    /// (virtio 1.3, 2.9). On a split ring the index; on a packed one the slot, with the wrap counter in bit 15.
+    /// The position of the next buffer to make available: the upper half of a notification with
+    /// `VIRTIO_F_NOTIFICATION_DATA` (virtio 1.3, 2.9). On a split ring the index; on a packed ring the slot, with the
+    /// wrap counter in bit 15.
     pub fn next_avail(&self) -> u16 {
         self.side.save().available
     }
 
-    /// Takes back the data of any buffer that the device has not used. Only for a device that is stopped or a
-    /// queue that is not used any more.
+    /// Takes back the data of one of the buffers that the device has not used. Only for a device that is stopped, or
+    /// for a queue that is no longer used.
     pub fn detach_unused(&mut self) -> Option<T> {
         self.slots.detach()
     }
 
     /// Empties the queue and drops what was in flight, after the device was reset.
     ///
-    /// Notifications are on and wrap counters off, with no wraps counted. [`Token`]s from before
-    /// poll true.
+    /// Notifications are then on, wrap counters off, and no wraps counted. Older [`Token`]s poll true.
     pub fn reset(&mut self) {
         let size = self.slots.size();
         self.state.reset();
@@ -252,8 +252,8 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
     ///
     /// # Errors
     ///
-    /// If the state could not be restored, because [`detach_unused`](Self::detach_unused) has taken data and
-    /// no reset has followed.
+    /// If the state could not be restored, because [`detach_unused`](Self::detach_unused) has taken data and the queue
+    /// was not reset after that.
     pub fn save(&self) -> Result<DriverState, RestoreError> {
         let (target, tables) = (self.target(), self.tables.as_ref().map(Tables::place));
         let indices = self.side.save();
@@ -281,20 +281,20 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
         Ok(state)
     }
 
-    /// Continues from a saved state; what was in flight before is dropped.
+    /// Continues from a saved state; buffers that were in flight before are dropped.
     ///
-    /// `data` returns the data of the buffer in flight with this id. It is called once for each, in the order of
+    /// `data` returns the data of the buffer in flight with this id. It is called once for each buffer, in the order of
     /// [`DriverState::buffers`], after the state was checked.
     ///
-    /// [`Token`]s and [`Opaque`](crate::Opaque) values from before the save give the answers that they would have given without
-    /// it, as the whole position is part of the state. Values that the saved queue made after the save can poll
-    /// false although a buffer was used since, because the restored queue has other buffers at the same positions.
-    /// Give the restored queue a new brand, and the compiler refuses them. A [`QueuePoller`] of the saved queue does not
-    /// poll the restored one.
+    /// [`Token`]s and [`Opaque`](crate::Opaque) values that are older than the save poll as they would have without it,
+    /// because the whole position is part of the state. For values that the saved queue made after the save, `poll` can
+    /// return false although a buffer was used since, because the restored queue has other buffers at the same
+    /// positions. Give the restored queue a new brand, and the compiler refuses such values. A [`QueuePoller`] of the
+    /// saved queue does not poll the restored one.
     ///
     /// # Errors
     ///
-    /// If this queue cannot have the state, or `data` returns none. The queue has not changed then.
+    /// If the state does not fit this queue, or `data` returns `None`. The queue is then unchanged.
     pub fn restore(
         &mut self,
         state: &DriverState,
@@ -316,7 +316,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
         });
         self.armed = state.armed;
         self.broken = state.broken;
-        // None if the queue is broken, as `break_with` leaves it.
+        // A broken queue has no free descriptors, as after `break_with`.
         self.free = match state.broken {
             Some(_) => 0,
             None => state.size - state.filled(),
@@ -330,8 +330,8 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
 
 #[cfg(all(test, not(loom)))]
 impl<T, S: Side, B: Brand> Driver<T, S, B> {
-    /// Advances the positions by an even number of laps, as if their buffers had been used: 65,536 a lap on a split
-    /// ring.
+    /// Advances the positions by an even number of laps, as if the buffers of these laps had been used. On a split
+    /// ring, a lap is 65,536 buffers.
     pub(crate) fn skip_laps(&mut self, laps: u64) {
         let mut indices = self.side.save();
         indices.position += laps << 16;
@@ -373,7 +373,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
             Some(tables) => (1, tables.entries()),
             None => (pieces, self.slots.size()),
         };
-        // For no pieces the subtraction wraps to more than any limit.
+        // Without pieces, the subtraction wraps to a number above every limit.
         if pieces.wrapping_sub(1) >= usize::from(limit)
             || needed > usize::from(self.free)
             || len > u64::from(u32::MAX)
@@ -397,7 +397,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
         Ok(())
     }
 
-    /// Why a buffer of `pieces` that needs `needed` descriptors cannot be added.
+    /// Returns why a buffer of `pieces` that needs `needed` descriptors cannot be added.
     #[cold]
     fn refusal(&self, pieces: usize, needed: usize, limit: u16, len: u64) -> AddError {
         if let Some(error) = self.broken {

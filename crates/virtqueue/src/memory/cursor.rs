@@ -5,20 +5,20 @@
 use super::Words;
 use crate::descriptor::Descriptor;
 
-/// One descriptor of a ring, and its position: laps in bits 62:16, a slot in bits 15:0.
+/// A position on a ring of descriptors: laps in bits 62:16, a slot in bits 15:0.
 #[derive(Debug)]
 pub(crate) struct Cursor<M> {
     words: Words<Descriptor, M>,
     /// The slot is below the number of `words`.
     position: u64,
-    /// What descriptors have here in the bits `flip` of their second word; [`BLOCKED`] as well if none is to match.
+    /// The bits `flip` of a matching descriptor's second word; with [`BLOCKED`] if none is to match.
     mark: u64,
     /// The bits of the mark that change with every lap.
     flip: u64,
 }
 
 impl<M: Clone> Cursor<M> {
-    /// The first position; `mark` changes by the bits of `flip` with every lap. The ring is not empty.
+    /// Starts at position 0; the bits `flip` of `mark` flip with every lap. The ring is not empty.
     pub(crate) fn start(words: &Words<Descriptor, M>, mark: u64, flip: u64) -> Self {
         assert!(!words.all().is_empty(), "a ring has a descriptor");
         Self {
@@ -41,17 +41,17 @@ impl<M> Cursor<M> {
         self.mark
     }
 
-    /// The descriptor here.
+    /// The descriptor at this position.
     #[inline]
     pub(crate) fn get(&self) -> &Descriptor {
         let slot = slot(self.position);
         debug_assert!(slot < self.words.all().len());
-        // SAFETY: the slot is below the number of words at all times: `start` and all
-        // that moves the cursor see to it.
+        // SAFETY: the slot is always below the number of words: `start` and each method that moves the cursor ensure
+        // it.
         unsafe { self.words.all().get_unchecked(slot) }
     }
 
-    /// Moves `count` slots forward, which is at most the size of the ring.
+    /// Moves `count` slots forward; `count` is at most the size of the ring.
     #[inline]
     pub(crate) fn advance(&mut self, count: u16) {
         let next = self.position + u64::from(count);
@@ -68,8 +68,8 @@ impl<M> Cursor<M> {
         self.mark ^= self.flip;
     }
 
-    /// Calls `visit` with the descriptor here and moves `count` slots forward. False, with nothing done, if that
-    /// were past `limit`.
+    /// Calls `visit` with the descriptor here and moves `count` slots forward. If that would go past `limit`, returns
+    /// false and does nothing.
     #[inline]
     pub(crate) fn pass(&mut self, count: u16, limit: u64, visit: impl FnOnce(&Descriptor)) -> bool {
         let next = self.position + u64::from(count);
@@ -90,8 +90,8 @@ impl<M> Cursor<M> {
         true
     }
 
-    /// Like [`in_next_lap`](Self::in_next_lap), unless that is past `limit` or more slots away than the ring
-    /// has.
+    /// Like [`in_next_lap`](Self::in_next_lap), or `None` if the result is past `limit` or `next` is past the end of
+    /// the next lap.
     #[cold]
     #[inline(never)]
     fn in_next_lap_up_to(&self, next: u64, limit: u64) -> Option<u64> {
@@ -101,19 +101,19 @@ impl<M> Cursor<M> {
         Some(self.in_next_lap(next)).filter(|&next| next <= limit)
     }
 
-    /// The position in the next lap of a slot past the end of the ring.
+    /// Converts a slot past the end of the ring to the position in the next lap.
     fn in_next_lap(&self, next: u64) -> u64 {
-        // The remainder is the difference to the size of the ring, unless a caller of `advance` breaks its rule.
+        // The remainder is a subtraction of the ring's size, unless a caller of `advance` breaks its rule.
         let slot = slot(next) % self.words.all().len();
         (next & !SLOT) + LAP + slot as u64
     }
 
-    /// Sets a mark that no descriptor has, until [`set`](Self::set).
+    /// Sets a mark that no descriptor has, until [`set`](Self::set) is called.
     pub(crate) fn block(&mut self) {
         self.mark |= BLOCKED;
     }
 
-    /// Moves to any position. A slot outside of the ring counts from its start again.
+    /// Moves to any position. A slot past the end of the ring wraps around.
     pub(crate) fn set(&mut self, position: u64) {
         if (position ^ self.position) & LAP != 0 {
             self.mark ^= self.flip;
@@ -124,9 +124,9 @@ impl<M> Cursor<M> {
     }
 }
 
-/// A bit of the length, which no mark has.
+/// A bit of the length field, so no mark has it.
 const BLOCKED: u64 = 1;
-/// The bits of a position that are the slot.
+/// The bits of a position that are its slot.
 const SLOT: u64 = 0xffff;
 /// One lap in a position.
 const LAP: u64 = SLOT + 1;

@@ -5,7 +5,7 @@
 use super::{Atomics, RingMemory, Words};
 use crate::SetupError;
 
-/// A number of words that is a power of two, selected by an index modulo that number.
+/// An array of words whose length is a power of two, indexed modulo that length.
 #[derive(Debug)]
 pub(crate) struct CyclicWords<A, M> {
     words: Words<A, M>,
@@ -14,7 +14,7 @@ pub(crate) struct CyclicWords<A, M> {
 }
 
 impl<A: Atomics, M: RingMemory> CyclicWords<A, M> {
-    /// Like [`Words::resolve`], and also an error if `size` is not a power of two.
+    /// Like [`Words::resolve`], but also fails if `size` is not a power of two.
     pub(crate) fn resolve(
         memory: &M,
         part: &'static str,
@@ -45,7 +45,7 @@ impl<A, M> CyclicWords<A, M> {
         #[expect(clippy::cast_possible_truncation, reason = "the mask has 15 bits")]
         let index = (index & self.mask) as usize;
         debug_assert!(index < self.all().len());
-        // SAFETY: `resolve` made the mask one less than the number of words, so the index is below that.
+        // SAFETY: `resolve` made the mask the number of words minus one, so the index is below that number.
         unsafe { self.all().get_unchecked(index) }
     }
 

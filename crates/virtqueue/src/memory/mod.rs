@@ -1,8 +1,8 @@
-//! The memory that holds rings: plain memory of this process, or guest memory of the vm-memory crate.
+//! The memory that holds rings: plain memory of this process, or guest memory from the vm-memory crate.
 //!
-//! A queue resolves its parts to host pointers once, at set-up, and checks ranges and alignment then, so that
-//! no access translates an address. This folder has all the `unsafe` code of the crate. Accesses do not set
-//! dirty bitmaps: a VMM that migrates a guest must mark a queue's pages itself.
+//! At set-up, a queue resolves its parts to host pointers once, and checks ranges and alignment, so that no access
+//! translates an address. This folder has all the `unsafe` code of the crate. Accesses do not set dirty bitmaps: a VMM
+//! that migrates a guest must mark a queue's pages itself.
 
 #![allow(unsafe_code)]
 
@@ -30,12 +30,12 @@ use words::Atomics;
 ///
 /// # Safety
 ///
-/// If [`resolve`](Self::resolve) returns a pointer, all `len` bytes from it on are mapped for
-/// reads and writes, and stay so while the value or a clone of it is alive, even if it is moved.
-/// Nothing in this process holds a plain reference to these bytes.
+/// If [`resolve`](Self::resolve) returns a pointer, all `len` bytes from it on are mapped for reads and writes, and
+/// stay mapped while the value or a clone of it is alive, even if the value is moved. Nothing in this process holds a
+/// plain reference to these bytes.
 pub unsafe trait RingMemory: Clone {
-    /// The host pointer to `len` bytes at `addr`; `None` if not all of them are memory, or if they are not
-    /// contiguous in the host's address space.
+    /// The host pointer to `len` bytes at `addr`; `None` unless all of them are memory and contiguous in the host's
+    /// address space.
     fn resolve(&self, addr: u64, len: usize) -> Option<NonNull<u8>>;
 }
 
@@ -71,14 +71,14 @@ unsafe impl<B: NewBitmap> RingMemory for Arc<GuestMemoryMmap<B>> {
 /// A part of a ring: its name, its address and its length in bytes.
 type Part = (&'static str, u64, u64);
 
-/// Checks that the parts of a ring have no byte in common; [`SetupError::Overlap`] if two of them do.
+/// Checks that the parts of a ring share no byte. Fails with [`SetupError::Overlap`] if two parts do.
 ///
-/// Each part consists of atomics of one width, and the driver, which may be a hostile guest, chooses the addresses.
-/// Rust's memory model does not define a race of atomics of two widths on one byte.
+/// Each part consists of atomics of one width, and the driver, possibly a hostile guest, chooses the addresses. Rust's
+/// memory model does not define a race between atomics of different widths on one byte.
 ///
-/// A guest can still cause one: with overlapping rings of two queues, or an indirect table that overlaps a ring, served by two
-/// threads. CPUs define the result, and each access is one instruction. What is read is checked like everything else that a guest
-/// writes. Only 16-bit accesses everywhere would exclude it, at the cost of eight loads per descriptor.
+/// A guest can still cause such a race: it overlaps the rings of two queues, or a table and a ring, and two threads
+/// serve them. CPUs define the result, and each access is one instruction. The value is checked like any other that a
+/// guest writes. Only 16-bit accesses everywhere would exclude the race, at the cost of eight loads per descriptor.
 pub(super) fn check_apart(parts: [Part; 3]) -> Result<(), SetupError> {
     let [one, two, three] = parts;
     for ((part, addr, len), (other, start, size)) in [(one, two), (one, three), (two, three)] {
@@ -96,7 +96,7 @@ const LINE_BYTES: usize = 64;
 #[repr(C, align(64))]
 struct Line([AtomicU64; LINE_BYTES / 8]);
 
-/// Memory of this process, zeroed at first; clones share it.
+/// Memory of this process, initially zero; clones share it.
 #[derive(Clone)]
 pub struct HostMemory {
     lines: Arc<[Line]>,
@@ -129,8 +129,8 @@ impl fmt::Debug for HostMemory {
     }
 }
 
-// SAFETY: the pointer is into `lines`, which every clone keeps alive and in place by `Arc`, and
-// which is atomics only, so no plain reference to its bytes exists.
+// SAFETY: the pointer is into `lines`, which every clone keeps alive and in place by `Arc`. It consists of atomics
+// only, so no plain reference to its bytes exists.
 unsafe impl RingMemory for HostMemory {
     fn resolve(&self, addr: u64, len: usize) -> Option<NonNull<u8>> {
         let start = usize::try_from(addr).ok()?;
@@ -138,8 +138,7 @@ unsafe impl RingMemory for HostMemory {
         if end > self.len() {
             return None;
         }
-        // A raw pointer instead of a reference to all lines, which Miri would check for each
-        // atomic.
+        // A raw pointer, because Miri would check a reference to all lines for each atomic.
         let first = Arc::as_ptr(&self.lines);
         NonNull::new(first.cast::<u8>().wrapping_add(start).cast_mut())
     }

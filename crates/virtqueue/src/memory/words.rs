@@ -1,6 +1,6 @@
-//! Arrays of atomics in shared memory, each with the owner of the memory next to the pointer.
+//! Arrays of atomics in shared memory, each with the owner of the memory stored next to the pointer.
 //!
-//! Under loom they are loom's own atomics, shared by clones, because loom cannot track raw memory.
+//! Under loom they are loom's own atomics, which clones share, because loom cannot track raw memory.
 
 #![allow(unsafe_code)]
 
@@ -12,17 +12,17 @@ use super::RingMemory;
 #[cfg(not(loom))]
 use crate::SetupError;
 
-/// `A`s at consecutive addresses of a memory `M`.
+/// `A`s at consecutive addresses in a memory `M`.
 #[cfg(not(loom))]
 pub(crate) struct Words<A, M> {
     first: NonNull<A>,
     count: usize,
-    /// Keeps the memory mapped that `first` points to.
+    /// Keeps the memory mapped to which `first` points.
     memory: M,
 }
 
-// SAFETY: `first` points into memory that `memory`, which is sent along, keeps alive; that memory
-// is accessed only by shared references to `A`, which other threads may hold.
+// SAFETY: `first` points into memory that `memory`, which is sent along, keeps alive. That memory is accessed only by
+// shared references to `A`, which other threads may hold.
 #[cfg(not(loom))]
 unsafe impl<A: Sync, M: Send> Send for Words<A, M> {}
 // SAFETY: as above.
@@ -31,7 +31,7 @@ unsafe impl<A: Sync, M: Sync> Sync for Words<A, M> {}
 
 #[cfg(not(loom))]
 impl<A: Atomics, M: RingMemory> Words<A, M> {
-    /// Finds `count` words at `addr`, aligned to `align` bytes and to what `A` needs.
+    /// Finds `count` words at `addr`, aligned to `align` bytes and as `A` requires.
     pub(crate) fn resolve(
         memory: &M,
         part: &'static str,
@@ -74,7 +74,7 @@ impl<A, M> Words<A, M> {
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.count) }
     }
 
-    /// The memory that has the words.
+    /// The memory that contains the words.
     pub(crate) fn memory(&self) -> &M {
         &self.memory
     }
@@ -98,7 +98,7 @@ impl<A, M: Clone> Clone for Words<A, M> {
 
 #[cfg(loom)]
 impl<A: Atomics, M: RingMemory> Words<A, M> {
-    /// New words; loom's have no address.
+    /// Makes new words; loom's words have no address.
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
     pub(crate) fn resolve(
         memory: &M,
@@ -158,8 +158,8 @@ impl<A, M> std::ops::Deref for Word<A, M> {
 
     #[inline]
     fn deref(&self) -> &A {
-        // SAFETY: `Words::resolve` checked that `first` points to one aligned `A`, which `memory` next to
-        // it keeps alive for as long as `self` lives; as in `Words::all`.
+        // SAFETY: `Words::resolve` checked that `first` points to one aligned `A`, which the `memory` stored next to it
+        // keeps alive as long as `self` lives; see also `Words::all`.
         unsafe { self.0.first.as_ref() }
     }
 }
@@ -183,7 +183,7 @@ pub(crate) unsafe trait Atomics: Default {}
 macro_rules! atomics {
     ($($atomic:ty),*) => {
         $(
-            // SAFETY: an atomic integer, or an array or a `repr(C)` struct of two of the same size.
+            // SAFETY: an atomic integer, or an array or a `repr(C)` struct of two such integers of the same size.
             unsafe impl Atomics for $atomic {}
         )*
     };
@@ -197,8 +197,7 @@ atomics!(
     crate::descriptor::Descriptor
 );
 
-/// `count` `A`s at `addr` for as long as `memory` is borrowed; `None` if not all of them are memory
-/// or if they are not aligned.
+/// `count` `A`s at `addr`, for as long as `memory` is borrowed; `None` unless all of them are memory and aligned.
 pub(crate) fn slice<A: Atomics, M: RingMemory>(
     memory: &M,
     addr: u64,

@@ -16,9 +16,9 @@ use crate::{
 pub struct PackedDevice<M> {
     ring: PackedRing<M>,
     features: Features,
-    /// The place of the next available chain, at most one lap after `next_used`; blocked if the queue is broken.
+    /// The position of the next available chain, at most one lap after `next_used`; blocked if the queue is broken.
     next_avail: Cursor<M>,
-    /// The place of the next used descriptor to write.
+    /// The position of the next used descriptor to write.
     next_used: Cursor<M>,
     /// The value of `next_used` when a notification was last considered.
     signalled: Position,
@@ -48,7 +48,7 @@ impl<M: RingMemory> PackedDevice<M> {
         }
     }
 
-    /// Why the queue is broken, if it is.
+    /// The error that broke the queue, if it is broken.
     pub fn broken(&self) -> Option<QueueError> {
         self.broken
     }
@@ -69,7 +69,7 @@ impl<M: RingMemory> PackedDevice<M> {
         error
     }
 
-    /// Takes the chain of `slots` slots that begins at the next position, which `chain` holds.
+    /// Takes the chain of `slots` slots at the next position. `chain` holds its buffers.
     #[inline(always)]
     fn take(&mut self, id: u16, slots: u16, chain: &Chain) -> Result<Option<Head>, QueueError> {
         let size = self.ring.size();
@@ -81,7 +81,7 @@ impl<M: RingMemory> PackedDevice<M> {
             Position::of(&self.next_avail),
             Position::of(&self.next_used),
         );
-        // A driver must not make slots available that belong to chains taken before. All do if one lap was taken.
+        // A driver must not make slots available again that belong to chains still taken. If a lap is taken, all do.
         let ahead = if slots == 1 {
             next_avail.0 >= next_used.0 + LAP
         } else {
@@ -109,8 +109,8 @@ impl<M: RingMemory> PackedDevice<M> {
         }
     }
 
-    /// Follows a chain from its second slot on. Each descriptor is read once; the last one has the buffer id. The
-    /// limit is the size of the ring, as a longer chain has no end.
+    /// Follows a chain from its second slot on. Each descriptor is read once; the last one has the buffer id. The limit
+    /// is the size of the ring: a longer chain never ends.
     fn walk(&self, first: u64, chain: &mut Chain) -> Result<(u16, u16), QueueError> {
         chain.clear();
         let mut at = Position::of(&self.next_avail);
@@ -138,7 +138,7 @@ impl<M: RingMemory> PackedDevice<M> {
     }
 }
 
-/// The second word of a used descriptor at a place that has this mark.
+/// The second word of a used descriptor at a position with this mark.
 #[inline]
 fn used(mark: u64, head: &Head, len: u32) -> u64 {
     let written = if len == 0 { 0 } else { WRITE };
@@ -147,7 +147,7 @@ fn used(mark: u64, head: &Head, len: u32) -> u64 {
 
 /// One lap, as the difference of two positions.
 const LAP: u64 = 1 << 16;
-/// The bits of the second word that say whether a descriptor is available and a whole chain.
+/// The bits of the second word that say whether a descriptor is available and is a whole chain by itself.
 const SINGLE: u64 = LAP_FLAGS | descriptor::packed::rest(0, 0, NEXT | INDIRECT);
 
 impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
@@ -157,7 +157,7 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
 
     #[inline]
     fn pop(&mut self, chain: &mut Chain) -> Result<Option<Head>, QueueError> {
-        // Acquire: the driver has written the rest of the chain before that.
+        // Acquire: the driver wrote the rest of the chain before these flags.
         let first = self.next_avail.get();
         let rest = first.load_rest(Ordering::Acquire);
         if rest & SINGLE != self.next_avail.mark() {
@@ -202,10 +202,10 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
         chains: impl IntoIterator<Item = (Head, u32)>,
     ) -> Result<(), UsedError> {
         let (first, limit) = (Position::of(&self.next_used), self.next_avail.position());
-        // The first descriptor is published last: the driver does not look at the others before it.
+        // The first descriptor is published last: until then, the driver does not look at the others.
         let mut first_word = None;
         let mut result = Ok(());
-        // For an in-order ring: the place and mark of the descriptor of the current run, whose chains are all full.
+        // For an in-order ring: the position and mark of the current run's descriptor. All chains of a run are full.
         let mut run = None;
         for (head, len) in chains {
             let at = Position::of(&self.next_used);
@@ -224,7 +224,7 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
             } else {
                 self.ring.at(place).store_rest(word, Ordering::Relaxed);
             }
-            // A chain whose writable bytes were all written needs no separate descriptor if another follows.
+            // A chain that was written in full needs no separate used descriptor if another chain follows.
             run = (self.features.in_order && len == head.writable).then_some((place, mark));
         }
         if let Some(word) = first_word {

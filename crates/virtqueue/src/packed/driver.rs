@@ -1,5 +1,5 @@
-//! The driver side of a packed ring, owned by one thread at a time: making buffers available, event suppression, reset
-//! (virtio 1.3, 2.8.6, 2.8.14 and 2.8.21) and consuming used buffers (2.8.5, 2.8.9 and 2.8.22).
+//! The driver side of a packed ring, owned by one thread at a time: it makes buffers available, suppresses events and
+//! resets (virtio 1.3, 2.8.6, 2.8.14 and 2.8.21), and consumes used buffers (2.8.5, 2.8.9 and 2.8.22).
 
 use super::ring::{Event, PackedRing, Position, look};
 use crate::descriptor::packed::rest;
@@ -26,11 +26,11 @@ pub struct PackedSide<M> {
     available: Cursor<M>,
     /// The value of `available` when a notification was last considered.
     kicked: Position,
-    /// The place of the next used descriptor; blocked if the queue is broken.
+    /// The position of the next used descriptor; blocked if the queue is broken.
     used: Cursor<M>,
     /// For a partly consumed in-order batch: the id and length of its last buffer.
     batch: Option<(u16, u32)>,
-    /// [`IN_BATCH`] if a batch is partly consumed, ready to be published with the position.
+    /// [`IN_BATCH`] if a batch is partly consumed, otherwise 0; published together with the position.
     in_batch: u64,
 }
 
@@ -58,13 +58,12 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         Ok(driver)
     }
 
-    /// Takes the driver side of a ring in use without writing to it, to be
-    /// [restored](Driver::restore) before any other call but
-    /// [`with_indirect_tables`](Self::with_indirect_tables).
+    /// Takes the driver side of a ring in use, without writing to the ring. It must be [restored](Driver::restore)
+    /// before any other call except [`with_indirect_tables`](Self::with_indirect_tables).
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// As for [`new`](Self::new).
     pub fn attach(
         memory: &M,
         layout: &PackedLayout,
@@ -104,7 +103,7 @@ impl<M: RingMemory> Side for PackedSide<M> {
     #[inline]
     fn offer(&mut self, id: u16, buffer: Buffer, flags: u16) {
         let rest = rest(buffer.len, id, flags) | self.available.mark();
-        // Release: a device that sees the flags sees the address.
+        // Release: a device that sees the flags sees the address as well.
         let descriptor = self.available.get();
         descriptor.store(buffer.addr, rest, Ordering::Release);
         self.available.advance(1);
@@ -131,9 +130,8 @@ impl<M: RingMemory> Side for PackedSide<M> {
                 first = rest;
                 self.ring.at(at).store_addr(buffer.addr);
             } else {
-                // The device does not load this descriptor before the first one, but a poller may, if its
-                // token is for this slot one lap ago. Release: that poller sees the driver's new
-                // position.
+                // The device does not load this descriptor before the first one, but a poller may, if its token is for
+                // this slot one lap earlier. Release: such a poller sees the driver's new position.
                 self.ring.at(at).store(buffer.addr, rest, Ordering::Release);
             }
             at = at.advance(1, size);
@@ -232,23 +230,23 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         self.side.used.advance(count);
         let position = self.side.used.position();
         self.state.publish(position | self.side.in_batch);
-        // Only if no further buffer is used: the device is past any earlier event.
+        // Only if no further buffer is used: until then the device is past any event that could be set.
         if self.armed && self.side.in_batch == 0 && !look(&self.side.used).1 {
             self.ask(0);
         }
         Ok(Some(Used { data, len }))
     }
 
-    /// Id and length of the next used descriptor, if the device has written it.
+    /// The id and length of the next used descriptor, if the device has written it.
     #[inline]
     fn look(&self) -> Option<(u16, u32)> {
-        // Acquire: the device has written the buffer before that.
+        // Acquire: the device wrote the buffer before the flags.
         let (rest, used) = look(&self.side.used);
         if !used {
             return None;
         }
         let flags = descriptor::packed::flags(rest);
-        // The length is valid only with the flag WRITE (virtio 1.3, 2.8.5).
+        // The length is valid only if the flag WRITE is set (virtio 1.3, 2.8.5).
         let len = if flags & WRITE == 0 {
             0
         } else {
@@ -271,8 +269,8 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         self.fail(error)
     }
 
-    /// Id and length of the oldest buffer of an in-order ring, where one used descriptor covers all buffers up to the
-    /// one that it names.
+    /// The id and length of the oldest buffer of an in-order ring. There, one used descriptor covers all buffers up to
+    /// the one that it names.
     #[inline(never)]
     fn next_in_order(&mut self) -> Result<Option<(u16, u32)>, QueueError> {
         if let Some(error) = self.broken {

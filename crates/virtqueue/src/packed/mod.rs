@@ -1,5 +1,5 @@
 //! The packed ring: one ring of descriptors that both sides write, and the driver and device event suppression
-//! structures (virtio 1.3, 2.8 and 2.8.10). This file defines the addresses of the three parts.
+//! structures (virtio 1.3, 2.8 and 2.8.10). This file defines the addresses of these three parts.
 
 mod device;
 mod driver;

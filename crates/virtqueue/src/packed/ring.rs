@@ -1,11 +1,11 @@
-//! A packed ring in shared memory, field by field (virtio 1.3, 2.8.13 and 2.8.14), and positions on it, which include
-//! the wrap counter (2.8.1 and 2.8.8).
+//! A packed ring in shared memory, field by field (virtio 1.3, 2.8.13 and 2.8.14), and positions on the ring, which
+//! include the wrap counter (2.8.1 and 2.8.8).
 //!
 //! A descriptor is published by a release store of the word that has its flags, and read with an acquire load of the
-//! same word. An event suppression structure is also one word, so its position and flags are always read together.
+//! same word. An event suppression structure is also a single word, so its position and flags are always read together.
 //!
 //! A [`Position`] has laps in bits 62:16 and a slot in bits 15:0. The wrap counter starts at 1 and flips with every
-//! lap, so it is the inverse of the laps' lowest bit: it is not stored separately, and so always agrees with the slot.
+//! lap, so it is the inverse of the laps' lowest bit. It is not stored separately, so it always agrees with the slot.
 
 use crate::descriptor::{self, AVAIL, Descriptor, USED};
 use crate::hint::unlikely;
@@ -21,7 +21,7 @@ pub(super) enum Event {
     Enable,
     /// All notifications are disabled.
     Disable,
-    /// The notification of one descriptor is enabled; its slot and wrap counter.
+    /// The notification of one descriptor is enabled. The value is its slot and wrap counter.
     Descriptor(u16),
 }
 
@@ -47,7 +47,7 @@ impl Event {
         }
     }
 
-    /// Whether a notification is enabled of one of the last `steps` slots before `position`.
+    /// Whether a notification is enabled for one of the last `steps` slots before `position`.
     #[inline]
     pub(super) fn wants(self, position: Position, steps: u64, size: u16) -> bool {
         match self {
@@ -113,7 +113,7 @@ impl<M> PackedRing<M> {
         self.size
     }
 
-    /// The descriptor at a position, which belongs to this ring.
+    /// The descriptor at a position of this ring.
     #[inline]
     pub(super) fn at(&self, position: Position) -> &Descriptor {
         &self.descriptors.all()[usize::from(position.slot())]
@@ -124,13 +124,13 @@ impl<M> PackedRing<M> {
 pub(super) const LAP_FLAGS: u64 = descriptor::packed::rest(0, 0, AVAIL | USED);
 
 impl<M: Clone> PackedRing<M> {
-    /// The start of the ring, with the [`LAP_FLAGS`] of available descriptors as the mark.
+    /// A cursor at the start of the ring, whose mark is the [`LAP_FLAGS`] of available descriptors.
     pub(super) fn available(&self) -> Cursor<M> {
         let mark = descriptor::packed::rest(0, 0, Position::START.available());
         Cursor::start(&self.descriptors, mark, LAP_FLAGS)
     }
 
-    /// The start of the ring, with the [`LAP_FLAGS`] of used descriptors as the mark.
+    /// A cursor at the start of the ring, whose mark is the [`LAP_FLAGS`] of used descriptors.
     pub(super) fn used(&self) -> Cursor<M> {
         let mark = descriptor::packed::rest(0, 0, Position::START.used());
         Cursor::start(&self.descriptors, mark, LAP_FLAGS)
@@ -174,7 +174,7 @@ impl<M: RingMemory> Ring for PackedRing<M> {
             return 0;
         };
         let rest = descriptor.load_rest(Ordering::Acquire);
-        // A buffer of several slots has one used descriptor, so the slots after the first prove nothing.
+        // A buffer of several slots has a single used descriptor, so the slots after the first one show nothing.
         if position.is_used(descriptor::packed::flags(rest)) {
             u16::MAX
         } else {
@@ -203,7 +203,7 @@ impl Position {
         self.0 >> 16 & 1 == 0
     }
 
-    /// The position `count` slots later; neither `count` nor the slot is more than `size`.
+    /// The position `count` slots later. Neither `count` nor the slot is above `size`.
     #[inline]
     pub(super) const fn advance(self, count: u16, size: u16) -> Self {
         // The sum of slot and count is at most 65,535, so it does not carry into the laps.
@@ -218,7 +218,7 @@ impl Position {
     /// How many slots `self` is after `older`.
     #[inline]
     pub(super) const fn since(self, older: Self, size: u16) -> u64 {
-        // Slots of the same lap differ by less than `size`, and those of different laps by more than 0x1_0000 - `size`.
+        // Slots of the same lap differ by less than `size`, slots of different laps by more than 0x1_0000 - `size`.
         let apart = self.0 - older.0;
         if apart < size as u64 {
             return apart;
@@ -227,7 +227,7 @@ impl Position {
         laps * size as u64 + self.slot() as u64 - older.slot() as u64
     }
 
-    /// The position `count` slots earlier, at the earliest the start.
+    /// The position `count` slots earlier, but not before the start.
     pub(super) const fn back(self, count: u32, size: u16) -> Self {
         let slots = (self.0 >> 16) * size as u64 + self.slot() as u64;
         let slots = slots.saturating_sub(count as u64);
@@ -235,13 +235,13 @@ impl Position {
         Self(lap << 16 | slot)
     }
 
-    /// A position of this slot and wrap counter, with more than 2^16 slots before it.
+    /// A position with this slot and wrap counter, and with more than 2^16 slots before it.
     pub(super) const fn of_off_wrap(off_wrap: u16) -> Self {
         let lap = (1 << 17) + (off_wrap >> 15 == 0) as u64;
         Self(lap << 16 | (off_wrap & 0x7fff) as u64)
     }
 
-    /// Slot and wrap counter in the format of event suppression structures.
+    /// The slot and wrap counter, in the format of event suppression structures.
     #[inline]
     pub(super) const fn off_wrap(self) -> u16 {
         self.slot() | (self.wrap() as u16) << 15
@@ -253,13 +253,13 @@ impl Position {
         Self(cursor.position())
     }
 
-    /// The flags of a descriptor that the driver makes available here.
+    /// The flags of a descriptor that the driver makes available at this position.
     #[inline]
     pub(super) const fn available(self) -> u16 {
         if self.wrap() { AVAIL } else { USED }
     }
 
-    /// The flags of a descriptor that the device marks used here.
+    /// The flags of a descriptor that the device marks used at this position.
     #[inline]
     pub(super) const fn used(self) -> u16 {
         if self.wrap() { AVAIL | USED } else { 0 }
@@ -271,10 +271,10 @@ impl Position {
         flags & (AVAIL | USED) == self.used()
     }
 
-    /// Whether one of the last `steps` slots before this position is that of the event `off_wrap`.
+    /// Whether the slot of the event `off_wrap` is one of the last `steps` slots before this position.
     ///
-    /// An event with the other wrap counter belongs to the previous lap: no side asks for an event more than
-    /// one lap away.
+    /// An event with the opposite wrap counter belongs to the previous lap: no side asks for an event more than one lap
+    /// away.
     #[inline]
     fn passed(self, off_wrap: u16, steps: u64, size: u16) -> bool {
         let (event, wrap) = (off_wrap & 0x7fff, off_wrap >> 15 != 0);

@@ -38,7 +38,7 @@ fn descriptors_are_told_apart_in_odd_and_even_laps() {
 
 #[test]
 fn event_at_the_wrap_boundary_is_crossed_once() {
-    // Ring of 4: from slot 3 of the first lap to slot 1 of the second.
+    // A ring of 4 slots: from slot 3 of the first lap to slot 1 of the second.
     let old = Position::START.advance(3, 4);
     let new = old.advance(2, 4);
     assert!(new.passed(old.off_wrap(), 2, 4));
@@ -91,7 +91,7 @@ proptest! {
             old = old.advance(1, size);
         }
         let new = old.advance(steps, size);
-        // The event is within a lap before the new position.
+        // The event is at most a lap before the new position.
         let back = back.min(u64::from(size)).min(start + u64::from(steps));
         prop_assume!(back > 0);
         let mut event = Position::START;
@@ -103,7 +103,7 @@ proptest! {
 }
 
 proptest! {
-    /// A cursor is where the arithmetic of positions says, with the flags of that lap.
+    /// A cursor moves as the arithmetic of positions says, and has the flags of its lap.
     #[test]
     fn cursor_agrees_with_positions(
         size in 1_u16..9,
@@ -126,7 +126,7 @@ proptest! {
                 let mut pass = |limit| used.pass(count, limit, |_| visited += 1);
                 prop_assert_eq!([pass(position.0 - 1), pass(position.0)], [false, true]);
                 prop_assert_eq!(visited, 1);
-                // Of a larger queue's buffer, even if the device has taken the whole ring.
+                // A buffer from a larger queue does not pass, even if the device has taken the whole ring.
                 let farthest = position.0 + 0x1_0000;
                 prop_assert!(!used.pass(size + count, farthest, |_| unreachable!("it does not pass")));
             }

@@ -1,9 +1,9 @@
-//! The state of a device side: what is saved, and which values of it a queue can have.
+//! The state of a device side: what is saved, and which values a queue accepts.
 
 use super::{RestoreError, RingKind, SLOT, Target, at_most, undefined};
 use crate::{Features, Head, QueueError};
 
-/// The state of a device side between two calls. Indices are those of [`RingKind`].
+/// The state of a device side between two calls. [`RingKind`] defines its indices.
 ///
 /// Whether the device has enabled notifications, and its event index, are in the ring's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,17 +25,17 @@ pub struct DeviceState {
     pub features: Features,
     /// The index of the next chain to take.
     pub next_avail: u16,
-    /// The index of the next used element or descriptor to write. Between the two indices are the chains, or their
-    /// slots, that were taken and not given back, at most `size`.
+    /// The index of the next used element or descriptor to write. At most `size` chains, or their slots, are between
+    /// the two indices: those that were taken and not given back.
     pub next_used: u16,
     /// The driver's available index as last loaded, on a split ring; 0 on a packed ring.
     pub avail_seen: u16,
-    /// How many used buffers (split) or used slots (packed) the driver has got since it was last checked whether
-    /// it wants a notification; 65,536 also means any larger number.
+    /// How many used buffers (split) or used slots (packed) the driver got since the last check of whether it wants a
+    /// notification; 65,536 also means any larger number.
     pub unsignalled: u32,
     /// The chains that the caller holds.
     pub heads: Vec<HeadState>,
-    /// Why the queue is broken, if it is.
+    /// The error that broke the queue, if it is broken.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "super::required"))]
     pub broken: Option<QueueError>,
 }
@@ -49,12 +49,12 @@ pub struct DeviceState {
 )]
 #[non_exhaustive]
 pub struct HeadState {
-    /// The first descriptor (split) or the buffer id (packed), below the size of the queue. A driver that makes the
-    /// same one available twice has two such chains.
+    /// The first descriptor (split) or the buffer id (packed), below the size of the queue. If a driver makes the same
+    /// one available twice, there are two such chains.
     pub id: u16,
     /// How many ring slots the chain fills: 1 on a split ring.
     pub slots: u16,
-    /// The available index (split) or the first slot (packed) at which it was taken.
+    /// The available index (split) or the first slot (packed) at which the chain was taken.
     pub sequence: u16,
     /// How many bytes the device may write.
     pub writable: u32,
@@ -69,8 +69,8 @@ impl DeviceState {
         }
     }
 
-    /// Checks whether a queue can have this state; returns how many chains (split) or slots (packed) were taken and
-    /// not given back.
+    /// Checks whether this state fits a queue; returns how many chains (split) or slots (packed) were taken and not
+    /// given back.
     pub(crate) fn check(&self, target: Target) -> Result<u16, RestoreError> {
         target.check(self.version, self.target())?;
         let size = self.size;
@@ -78,7 +78,7 @@ impl DeviceState {
         let distance = |field, to| self.ring.distance(field, self.next_used, to, size);
         let taken = distance("next_avail", self.next_avail)?;
         match self.ring {
-            // The device cannot have taken what it has not seen. A broken queue ignores what it has seen.
+            // The device cannot have taken a chain that it has not seen. A broken queue ignores what it has seen.
             RingKind::Split => {
                 let seen = distance("avail_seen", self.avail_seen)?;
                 at_most("next_avail", taken, seen)?;
@@ -88,7 +88,7 @@ impl DeviceState {
             }
             RingKind::Packed => at_most("avail_seen", self.avail_seen, 0_u16)?,
         }
-        // Checked first, so that no work is done for more chains than the queue has.
+        // Checked first, so that no work is done if there are more chains than the queue holds.
         at_most("number of heads", self.heads.len() as u64, taken)?;
         let mut slots = 0;
         for head in &self.heads {
@@ -119,7 +119,7 @@ impl DeviceState {
         Ok(())
     }
 
-    /// Checks that no two chains of an in-order queue have the same place among the `taken` ones.
+    /// Checks that no two chains of an in-order queue have the same position among the `taken` ones.
     fn check_order(&self, taken: u16) -> Result<(), RestoreError> {
         let offset = |head: &HeadState| match self.ring {
             RingKind::Split => head.sequence.wrapping_sub(self.next_used),
@@ -156,7 +156,7 @@ impl From<&Head> for HeadState {
 }
 
 impl HeadState {
-    /// The chain again. The caller has checked the state.
+    /// Restores the chain. The caller has checked the state.
     pub(crate) fn head(&self) -> Head {
         Head {
             id: self.id,

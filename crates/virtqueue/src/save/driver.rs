@@ -1,12 +1,12 @@
-//! The state of a driver side: what is saved, and which values of it a queue can have.
+//! The state of a driver side: what is saved, and which values a queue accepts.
 
 use super::{MANY, RestoreError, RingKind, Target, at_most, same, undefined};
 use crate::{Features, QueueError, poll};
 
-/// The state of a driver side between two calls. Indices are those of [`RingKind`].
+/// The state of a driver side between two calls. [`RingKind`] defines its indices.
 ///
-/// Whether the driver has enabled notifications, and its event index, are in the ring's memory. The caller saves
-/// the data of the buffers in flight, by their ids.
+/// Whether the driver has enabled notifications, and its event index, are in the ring's memory. The caller saves the
+/// data of the buffers in flight itself, by their ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -24,15 +24,15 @@ pub struct DriverState {
     pub size: u16,
     /// The negotiated features.
     pub features: Features,
-    /// The address of the indirect tables and the entries of each, if the driver has any.
+    /// The address of the indirect tables and the number of entries of each, if the driver has indirect tables.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "super::required"))]
     pub tables: Option<(u64, u16)>,
     /// The index of the next buffer to make available.
     pub available: u16,
-    /// How many buffers (split) or slots (packed) were made available since it was last checked whether the
-    /// device wants a notification; 65,536 also means any larger number.
+    /// How many buffers (split) or slots (packed) were made available since the last check of whether the device wants
+    /// a notification; 65,536 also means any larger number.
     pub unkicked: u32,
-    /// How far the driver has consumed: the position of a [`Token`](crate::Token) that is made now.
+    /// How far the driver has consumed: the position that a [`Token`](crate::Token) made now would have.
     pub position: u64,
     /// The position at the last reset.
     pub base: u64,
@@ -47,16 +47,16 @@ pub struct DriverState {
     pub batch: Option<(u16, u32)>,
     /// The buffers in flight; on an in-order queue the oldest is first.
     pub buffers: Vec<BufferState>,
-    /// Every entry (descriptor or buffer id) of the queue once: first those of each buffer in flight, in its order,
-    /// and then the free ones, in the order in which they will be taken. A buffer has one for each descriptor on a
-    /// split ring, and one in all on a packed ring.
+    /// Every entry (descriptor or buffer id) of the queue, once: first the entries of each buffer in flight, in the
+    /// buffer's order, and then the free entries, in the order in which they will be taken. A buffer has one entry for
+    /// each descriptor on a split ring, and a single entry on a packed ring.
     pub entries: Vec<u16>,
-    /// Why the queue is broken, if it is.
+    /// The error that broke the queue, if it is broken.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "super::required"))]
     pub broken: Option<QueueError>,
 }
 
-/// A buffer that the driver has made available and not got back.
+/// A buffer that the driver has made available and has not got back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -65,9 +65,9 @@ pub struct DriverState {
 )]
 #[non_exhaustive]
 pub struct BufferState {
-    /// The number by which the device knows it: its first entry.
+    /// The number by which the device identifies the buffer: its first entry.
     pub id: u16,
-    /// How many descriptors of the ring it fills.
+    /// How many descriptors of the ring the buffer fills.
     pub slots: u16,
     /// How many bytes the device may write.
     pub writable: u32,
@@ -82,13 +82,13 @@ impl DriverState {
         }
     }
 
-    /// How many descriptors of the ring the buffers in flight fill. The caller has checked the state.
+    /// How many descriptors of the ring are filled by the buffers in flight. The caller has checked the state.
     pub(crate) fn filled(&self) -> u16 {
         self.buffers.iter().map(|buffer| buffer.slots).sum()
     }
 
-    /// Checks whether a queue with these indirect tables can have this state; returns how many buffers (split) or
-    /// slots (packed) are in flight.
+    /// Checks whether this state fits a queue with these indirect tables; returns how many buffers (split) or slots
+    /// (packed) are in flight.
     pub(crate) fn check(
         &self,
         target: Target,
@@ -107,7 +107,7 @@ impl DriverState {
         let filled = self.check_buffers()?;
         self.check_entries()?;
         let in_flight = match self.ring {
-            // Checked to be at most the size of the queue.
+            // The checks above limit it to the size of the queue.
             RingKind::Split => u16::try_from(self.buffers.len()).unwrap_or(u16::MAX),
             RingKind::Packed => filled,
         };
@@ -115,8 +115,8 @@ impl DriverState {
         Ok(in_flight)
     }
 
-    /// Checks that the position cannot overflow while the queue exists: it is at most half the maximum, and the restored queue counts
-    /// up from it.
+    /// Checks that the position cannot overflow while the queue exists: the position is at most half the maximum, and
+    /// the restored queue counts up from there.
     pub(crate) fn check_position(&self) -> Result<(), RestoreError> {
         at_most("position", self.position, 1_u64 << 62)
     }
@@ -135,7 +135,7 @@ impl DriverState {
         Ok(filled)
     }
 
-    /// Checks that every entry is listed once, and that each buffer has its own.
+    /// Checks that every entry is listed once, and that each buffer has its own entries.
     fn check_entries(&self) -> Result<(), RestoreError> {
         let size = self.size;
         agree("number of entries", self.entries.len() as u64, size)?;
@@ -148,7 +148,7 @@ impl DriverState {
         }
         let mut first = 0;
         for buffer in &self.buffers {
-            // Not past the end: no buffer has more entries than slots, and these are at most `size`.
+            // Not past the end: no buffer has more entries than slots, and there are at most `size` slots.
             agree("id of a buffer", buffer.id, self.entries[first])?;
             first += self.ring.entries(buffer.slots);
         }
@@ -162,7 +162,7 @@ impl DriverState {
         Ok(())
     }
 
-    /// Checks all that says how far the queue is.
+    /// Checks all fields that say how far the queue is.
     fn check_indices(&self, in_flight: u16) -> Result<(), RestoreError> {
         let (size, ring, base) = (self.size, self.ring, self.base);
         at_most("base", base, self.position)?;
@@ -191,7 +191,7 @@ impl DriverState {
             return Err(RestoreError::NotInFlight { id });
         }
         match ring {
-            // A broken queue ignores what it has seen; a batch is followed by the buffers that it covers.
+            // A broken queue ignores what it has seen; buffers that a batch covers are used but not yet consumed.
             RingKind::Split => {
                 let seen = ring.distance("used_seen", index, self.used_seen, size)?;
                 let most = if self.broken.is_some() { 0 } else { in_flight };

@@ -1,9 +1,9 @@
-//! The states of both sides of a queue, the checks that every state has to pass, and why one cannot be restored. With the
-//! feature `serde`, states can be written to any format of serde and read from it.
+//! The states of both sides of a queue, the checks that every state must pass, and the errors of restoring one. With
+//! the feature `serde`, states can be written and read in any format of serde.
 //!
-//! A state has everything that decides how its side continues and that the ring's memory does not hold (virtio 1.3, 2.7
-//! and 2.8). It is not trusted: every field is checked against the queue and against the other fields before the queue
-//! changes. The caller saves and restores while neither side runs.
+//! A state has everything that decides how its side continues, except what the ring's memory holds (virtio 1.3, 2.7 and
+//! 2.8). It is not trusted: before the queue changes, every field is checked against the queue and against the other
+//! fields. The caller saves and restores while neither side runs.
 
 mod device;
 mod driver;
@@ -16,11 +16,11 @@ pub use driver::{BufferState, DriverState};
 /// The version of [`DeviceState`] and [`DriverState`].
 pub const STATE_VERSION: u16 = 1;
 
-/// The most steps since the last check for a notification that a state distinguishes. An event index is at most
+/// The largest number of steps since the last check for a notification that a state can hold. An event index is at most
 /// 65,535 entries away, so this number also means any larger one.
 pub(super) const MANY: u32 = 1 << 16;
 
-/// `steps`, or [`MANY`] if there are more.
+/// `steps`, or [`MANY`] if that is less.
 pub(super) fn at_most_many(steps: u64) -> u32 {
     u32::try_from(steps).unwrap_or(MANY).min(MANY)
 }
@@ -34,7 +34,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Checks that a state is of this version, and of a queue like this one.
+    /// Checks that a state has this version and belongs to a queue like this one.
     fn check(&self, version: u16, saved: Self) -> Result<(), RestoreError> {
         if version != STATE_VERSION {
             return Err(RestoreError::Version { version });
@@ -51,7 +51,7 @@ impl Target {
     }
 }
 
-/// Features as a set of bits.
+/// The features as a set of bits.
 fn bits(features: super::Features) -> u64 {
     u64::from(features.event_idx)
         | u64::from(features.indirect) << 1
@@ -92,8 +92,8 @@ fn undefined(field: &'static str, value: impl Into<u64>) -> RestoreError {
     RestoreError::Undefined { field, value }
 }
 
-/// Reads the version of a state, which its form depends on: it is the first field, so that a state of another version is
-/// refused as such, regardless of what follows.
+/// Reads the version of a state, which determines the state's form. It is the first field, so that a state of another
+/// version is refused for its version, regardless of what follows.
 #[cfg(feature = "serde")]
 fn known_version<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u16, D::Error> {
     let version = serde::Deserialize::deserialize(from)?;
@@ -103,7 +103,7 @@ fn known_version<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u16, D::Er
     Ok(version)
 }
 
-/// Reads an optional value whose field must exist: serde takes a missing field for `None`.
+/// Reads an optional value whose field must exist: serde by itself reads a missing field as `None`.
 #[cfg(feature = "serde")]
 fn required<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
 where
@@ -113,9 +113,9 @@ where
     serde::Deserialize::deserialize(from)
 }
 
-/// Split or packed: the format of a ring (virtio 1.3, 2.7 and 2.8), which decides what an index of a state is.
+/// Split or packed: the format of a ring (virtio 1.3, 2.7 and 2.8). It decides what an index in a state is.
 ///
-/// On a split ring an index is the ring's own, which counts buffers modulo 65,536. On a packed ring it is a slot in
+/// On a split ring, an index is the ring's own, which counts buffers modulo 65,536. On a packed ring, it is a slot in
 /// bits 14:0 and the wrap counter in bit 15, as in virtio's event suppression structures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
@@ -131,7 +131,7 @@ pub enum RingKind {
 }
 
 impl RingKind {
-    /// How many entries of the driver's list a buffer has that fills this many slots.
+    /// How many entries of the driver's list belong to a buffer that fills this many slots.
     pub(crate) fn entries(self, slots: u16) -> usize {
         match self {
             Self::Split => usize::from(slots),
@@ -139,7 +139,7 @@ impl RingKind {
         }
     }
 
-    /// The index of a position: see [`crate::poll`].
+    /// The index of a position (see [`crate::poll`]).
     pub(super) const fn index(self, position: u64) -> u16 {
         ring::index(match self {
             Self::Split => ring::split_opaque(position),
@@ -147,8 +147,8 @@ impl RingKind {
         })
     }
 
-    /// How many buffers (split) or slots (packed) `to` is after `from`: at most `size`. An error if no ring of this
-    /// size has both indices at one time.
+    /// How many buffers (split) or slots (packed) `to` is after `from`: at most `size`. Fails if no ring of this size
+    /// can have both indices at the same time.
     pub(super) fn distance(
         self,
         field: &'static str,
@@ -177,10 +177,10 @@ impl RingKind {
     }
 }
 
-/// The bits of a packed ring's index that are the slot.
+/// The bits of a packed ring's index that are its slot.
 pub(super) const SLOT: u16 = 0x7fff;
 
-/// Why a saved state cannot be restored. The queue has not changed.
+/// Why a saved state cannot be restored. The queue is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
@@ -190,7 +190,7 @@ pub enum RestoreError {
         /// The version in the state.
         version: u16,
     },
-    /// A field has a value that means nothing.
+    /// A field has a meaningless value.
     #[error("restore a queue: {field} cannot be {value:#x}")]
     Undefined {
         /// Name of the field.
@@ -230,10 +230,10 @@ pub enum RestoreError {
         /// Size of the queue.
         size: u16,
     },
-    /// Two fields that say the same in two ways do not agree.
+    /// Two fields express the same thing and do not agree.
     #[error("restore a queue: {field} is {value}, and the other fields make it {expected}")]
     Disagree {
-        /// Name of the field, or of what it says.
+        /// Name of the field, or of the property that the fields express.
         field: &'static str,
         /// Its value.
         value: u64,
@@ -252,13 +252,13 @@ pub enum RestoreError {
         /// The buffer.
         id: u16,
     },
-    /// `VIRTIO_F_IN_ORDER` was negotiated, and the state is impossible if buffers were used in order.
+    /// `VIRTIO_F_IN_ORDER` was negotiated, and the state is impossible for buffers that are used in order.
     #[error("restore a queue: {id} is out of order, and the queue promises order")]
     OutOfOrder {
         /// The chain, buffer or entry.
         id: u16,
     },
-    /// The caller has no data of a buffer in flight.
+    /// The caller has no data for a buffer in flight.
     #[error("restore a queue: there is no data of buffer {id}, which is in flight")]
     NoData {
         /// The buffer.

@@ -20,7 +20,7 @@ pub struct SplitDevice<M> {
     next_avail: u16,
     /// The driver's available index as last loaded.
     avail_idx: u16,
-    /// Chains given back so far; the low half is the ring's index.
+    /// Chains given back so far; the low half is the index in the ring.
     next_used: u64,
     /// The value of `next_used` when a notification was last considered.
     signalled: u64,
@@ -51,7 +51,7 @@ impl<M: RingMemory> SplitDevice<M> {
         }
     }
 
-    /// Why the queue is broken, if it is.
+    /// The error that broke the queue, if it is broken.
     pub fn broken(&self) -> Option<QueueError> {
         self.broken
     }
@@ -81,7 +81,7 @@ impl<M: RingMemory> SplitDevice<M> {
     /// Loads the driver's available index; returns whether there is a new chain and the queue is not broken.
     #[inline]
     fn look(&mut self) -> bool {
-        // Acquire: the driver has written the entries before the index and their descriptors before that.
+        // Acquire: the driver wrote the descriptors, and then the entries, before the index.
         let index = self.ring.avail_idx();
         let used = self.used_index();
         // Chains that were taken and not given back count as well: a driver has only `size` descriptors.
@@ -117,7 +117,7 @@ impl<M: RingMemory> SplitDevice<M> {
         chain.set_single(head, addr, descriptor::len(rest), flags & WRITE != 0)
     }
 
-    /// Writes a used element for the next chain to be given back, without publishing it.
+    /// Writes a used element for the chain that is given back next, without publishing it.
     #[inline]
     fn write_used(&mut self, head: &Head, len: u32, ahead: u16) -> Result<(), UsedError> {
         let place = self.next_used + u64::from(ahead);
@@ -139,7 +139,7 @@ impl<M: RingMemory> SplitDevice<M> {
         self.ring.publish_used(self.used_index());
     }
 
-    /// Adds the buffers of chain `head`, whose first descriptor the caller has read (virtio 1.3, 2.7.5).
+    /// Adds the buffers of chain `head`; the caller has read its first descriptor (virtio 1.3, 2.7.5).
     ///
     /// Each descriptor is read once. A chain that is longer than the table must have a loop.
     #[inline(never)]
@@ -211,7 +211,7 @@ impl<M: RingMemory> DeviceQueue for SplitDevice<M> {
         chains: impl IntoIterator<Item = (Head, u32)>,
     ) -> Result<(), UsedError> {
         let mut count = 0;
-        // For an in-order ring: the position of the element of the current run, if its last chain is full.
+        // For an in-order ring: the position of the current run's element, if the run's last chain is full.
         let mut run = None;
         for (head, len) in chains {
             if let Err(error) = self.write_used(&head, len, count) {
@@ -219,7 +219,7 @@ impl<M: RingMemory> DeviceQueue for SplitDevice<M> {
                 return Err(error);
             }
             if self.features.in_order {
-                // A chain whose writable bytes were all written needs no separate element if another follows.
+                // A chain that was written in full needs no separate used element if another chain follows.
                 let place = run.unwrap_or(self.next_used + u64::from(count));
                 self.ring.set_used(place, u32::from(head.id), len);
                 run = (len == head.writable).then_some(place);
@@ -261,7 +261,7 @@ impl<M: RingMemory> DeviceQueue for SplitDevice<M> {
 
     fn disable_notification(&mut self) {
         if self.features.event_idx {
-            // The event index that is farthest from those of chains in flight, in both directions.
+            // The event index that is farthest from the indices of the chains in flight, in both directions.
             let far = self.next_avail.wrapping_add(1 << 15);
             self.ring.set_avail_event(far);
         } else {
@@ -296,7 +296,7 @@ impl<M: RingMemory> DeviceControl for SplitDevice<M> {
         state.check(self.target())?;
         self.next_avail = state.next_avail;
         self.avail_idx = state.avail_seen;
-        // Far enough from zero that `signalled` is not below it.
+        // Far enough from zero that `signalled` cannot be negative.
         self.next_used = u64::from(state.next_used) + u64::from(save::MANY);
         self.signalled = self.next_used - u64::from(state.unsignalled);
         self.broken = state.broken;

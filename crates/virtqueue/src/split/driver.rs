@@ -1,9 +1,9 @@
-//! The driver side of a split ring, owned by one thread at a time: making buffers available, event suppression, reset
-//! (virtio 1.3, 2.7.5, 2.7.7, 2.7.10 and 2.7.13) and consuming used buffers (2.7.8, 2.7.9 and 2.7.14).
+//! The driver side of a split ring, owned by one thread at a time: it makes buffers available, suppresses events and
+//! resets (virtio 1.3, 2.7.5, 2.7.7, 2.7.10 and 2.7.13), and consumes used buffers (2.7.8, 2.7.9 and 2.7.14).
 //!
-//! `take_used` has one path for all used buffers, which is inlined. The unusual cases are out of line, and return an
-//! element or an error. If they returned what `take_used` returns, it would be written to memory, and so would the usual
-//! result.
+//! `take_used` has one inlined path for all used buffers. The unusual cases are out of line, and return an element or
+//! an error. If they returned the same type as `take_used`, that value would be written to memory, and so would the
+//! usual result.
 
 use super::ring::{NO_INTERRUPT, NO_NOTIFY, SplitRing};
 use crate::descriptor::split::rest;
@@ -24,11 +24,11 @@ pub type SplitDriver<T, M, B> = Driver<T, SplitSide<M>, B>;
 #[derive(Debug)]
 pub struct SplitSide<M> {
     pub(super) ring: SplitRing<M>,
-    /// Buffers made available so far; the low half is the ring's index.
+    /// Buffers made available so far; the low half is the index in the ring.
     available: u64,
     /// The value of `available` when a notification was last considered.
     kicked: u64,
-    /// Buffers consumed so far; the low half is the ring's index.
+    /// Buffers consumed so far; the low half is the index in the ring.
     pub(super) position: u64,
     /// The device's used index as last loaded.
     pub(super) used_idx: u16,
@@ -53,13 +53,12 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
         Ok(driver)
     }
 
-    /// Takes the driver side of a ring in use without writing to it, to be
-    /// [restored](Driver::restore) before any other call but
-    /// [`with_indirect_tables`](Self::with_indirect_tables).
+    /// Takes the driver side of a ring in use, without writing to the ring. It must be [restored](Driver::restore)
+    /// before any other call except [`with_indirect_tables`](Self::with_indirect_tables).
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// As for [`new`](Self::new).
     pub fn attach(
         memory: &M,
         layout: &SplitLayout,
@@ -79,7 +78,7 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
 }
 
 impl<M: RingMemory> SplitSide<M> {
-    /// The used ring's index up to which the driver has consumed.
+    /// The index of the used ring up to which the driver has consumed.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the index is the low half")]
     pub(super) fn index(&self) -> u16 {
@@ -99,7 +98,7 @@ impl<M: RingMemory> SplitSide<M> {
     fn publish(&mut self, head: u16) {
         self.ring.set_avail(self.available, head);
         self.available += 1;
-        // Release: a device that sees the index sees the descriptors and the entry of the available ring.
+        // Release: a device that sees the index sees the descriptors and the available ring's entry.
         self.ring.publish_avail(self.available as u16);
     }
 }
@@ -183,8 +182,8 @@ impl<M: RingMemory> Side for SplitSide<M> {
     #[inline]
     fn set_event(&self, event_idx: bool, after: Option<u16>) {
         if event_idx {
-            // To disable it, the event index that is farthest from those of buffers in flight, in both
-            // directions.
+            // To disable notifications: the event index that is farthest from the indices of the buffers in flight, in
+            // both directions.
             let after = after.unwrap_or(1 << 15);
             self.ring.set_used_event(self.index().wrapping_add(after));
         } else {
@@ -201,7 +200,7 @@ impl<M: RingMemory> Side for SplitSide<M> {
             position: self.position,
             in_flight: self.outstanding(),
             used_seen: self.used_idx,
-            // The id is that of a buffer in flight.
+            // The id belongs to a buffer in flight, so it fits.
             batch: self.batch.map(|(id, len)| (id as u16, len)),
             broken: false,
         }
@@ -209,7 +208,7 @@ impl<M: RingMemory> Side for SplitSide<M> {
 
     fn resume(&mut self, indices: &Indices) {
         self.position = indices.position;
-        // Far enough from zero that `kicked` is not below it.
+        // Far enough from zero that `kicked` cannot be negative.
         let available = self.index().wrapping_add(indices.in_flight);
         self.available = u64::from(available) + u64::from(save::MANY);
         self.kicked = self.available - u64::from(indices.unkicked);
@@ -235,7 +234,7 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
         self.free += count;
         self.side.position += 1;
         self.state.publish(self.side.position);
-        // Only at the last used buffer that is known: the device's index is past any earlier event.
+        // Only at the last known used buffer: until then, the device's index is past any event that could be set.
         if self.armed && self.side.index() == self.side.used_idx {
             self.ask(0);
         }
@@ -245,7 +244,7 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
     /// Loads the device's used index; returns whether there is a new element.
     #[inline]
     fn look(&mut self) -> Result<bool, QueueError> {
-        // Acquire: the device has written the elements before the index before that.
+        // Acquire: the device wrote the elements before the index.
         let index = self.side.ring.used_idx();
         let ahead = index.wrapping_sub(self.side.index());
         if ahead > self.side.outstanding() || self.broken.is_some() {
@@ -257,7 +256,7 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
 
     #[cold]
     fn fail(&mut self, error: QueueError) -> QueueError {
-        // Makes `take_used` look again, which returns the error.
+        // Makes `take_used` load the index again, and that returns the error.
         self.side.used_idx = self.side.index();
         self.break_with(error)
     }
@@ -281,8 +280,8 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
         self.fail(error)
     }
 
-    /// Id and length of the oldest buffer of an in-order ring, where one used element covers all buffers up to the one that
-    /// it names.
+    /// The id and length of the oldest buffer of an in-order ring. There, one used element covers all buffers up to the
+    /// one that it names.
     #[inline(never)]
     fn next_in_order(&mut self) -> Result<(u32, u32), QueueError> {
         let (last, len) = match self.side.batch.take() {

@@ -1,5 +1,5 @@
-//! The split ring: a descriptor table, the available ring, which the driver writes, and the used ring, which the
-//! device writes (virtio 1.3, 2.7 and 2.7.2). This file defines the addresses of the three parts.
+//! The split ring: a descriptor table, the available ring, which the driver writes, and the used ring, which the device
+//! writes (virtio 1.3, 2.7 and 2.7.2). This file defines the addresses of these three parts.
 
 mod device;
 mod driver;
@@ -38,7 +38,7 @@ impl SplitLayout {
         Self::legacy(base, size, USED_ALIGN)
     }
 
-    /// The same, with the used ring aligned to `align` bytes, as legacy devices expect it.
+    /// Like [`contiguous`](Self::contiguous), with the used ring aligned to `align` bytes, as legacy devices expect.
     pub const fn legacy(base: u64, size: u16, align: u64) -> Self {
         let avail = base + descriptor::BYTES as u64 * size as u64;
         let end = avail + AVAIL_EXTRA + 2 * size as u64;

@@ -75,14 +75,14 @@ impl<M> SplitRing<M> {
         self.size
     }
 
-    /// Writes a descriptor of the driver's, whose index is not past the table.
+    /// Writes a descriptor for the driver. The index is not past the end of the table.
     #[inline]
     pub(super) fn set_descriptor(&self, index: u16, addr: u64, rest: u64) {
         let descriptor = self.descriptors.at(index.into());
         descriptor.store(addr, rest, Ordering::Relaxed);
     }
 
-    /// Both words of a descriptor; `None` if the index is past the table.
+    /// Both words of a descriptor; `None` if the index is past the end of the table.
     #[inline]
     pub(super) fn descriptor(&self, index: u16) -> Option<(u64, u64)> {
         let descriptor = self.descriptors.all().get(usize::from(index));
@@ -90,7 +90,7 @@ impl<M> SplitRing<M> {
     }
 }
 
-/// Defines the accessors of one little-endian field each, with the memory order of each access.
+/// Defines the accessors of little-endian fields, with the memory order of each access.
 macro_rules! fields {
     ($($get:ident $set:ident: $field:ident, $load:ident, $store:ident;)*) => {
         impl<M: RingMemory> SplitRing<M> {
@@ -118,7 +118,7 @@ fields! {
     avail_event set_avail_event: avail_event, Relaxed, Relaxed;
 }
 
-/// The rings' entries; their indices are free-running, and wrap at the size of the ring or later.
+/// The entries of the two rings. Their indices are free-running, and wrap at the size of the ring or later.
 impl<M> SplitRing<M> {
     #[inline]
     pub(super) fn avail(&self, index: u64) -> u16 {
@@ -131,7 +131,7 @@ impl<M> SplitRing<M> {
         entry.store(head.to_le(), Ordering::Relaxed);
     }
 
-    /// Id and length of a used element.
+    /// The id and length of a used element.
     #[inline]
     pub(super) fn used(&self, index: u64) -> (u32, u32) {
         let [id, len] = self.used_ring.at(index);

@@ -1,7 +1,6 @@
-//! The device writes what it must not: the driver side returns a clear error and is broken, and nothing worse
-//! happens.
+//! The device writes invalid values: the driver side returns a clear error and is broken, and nothing worse happens.
 //!
-//! Each test is a class of bug that a virtqueue somewhere has had.
+//! Each test covers a class of bugs that some virtqueue implementation has had.
 
 use std::error::Error;
 
@@ -47,7 +46,7 @@ fn break_driver(queue: &mut Driver<u64, impl Side, impl Brand>, error: QueueErro
     assert_eq!(queue.get_used().unwrap(), None);
 }
 
-/// A split driver with one buffer of 8 writable bytes in flight, whose device has written this.
+/// A split driver with one buffer of 8 writable bytes in flight, and a device that has written these values.
 fn split_used(index: u16, id: u32, len: u32, error: QueueError) {
     let memory = memory();
     brand::scoped(|brand| {
@@ -112,7 +111,7 @@ fn used_id_that_is_no_head_breaks_the_driver() {
     brand::scoped(|brand| {
         let mut driver = SplitDriver::new(&memory, &SPLIT, PLAIN, brand).unwrap();
         driver.add(&[BUFFER; 3], &[], 1).unwrap();
-        // The middle of the chain.
+        // The id of a descriptor in the middle of the chain.
         memory.put32(SPLIT.used + 4, 1);
         memory.put16(SPLIT.used + 2, 1);
         break_driver(&mut driver, QueueError::NotInFlight { id: 1 });

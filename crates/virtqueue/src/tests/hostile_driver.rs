@@ -1,7 +1,6 @@
-//! The driver writes what it must not: the device side returns a clear error and is broken, and nothing worse
-//! happens.
+//! The driver writes invalid values: the device side returns a clear error and is broken, and nothing worse happens.
 //!
-//! Each test is a class of bug that a virtqueue somewhere has had.
+//! Each test covers a class of bugs that some virtqueue implementation has had.
 
 use super::*;
 
@@ -180,7 +179,7 @@ fn indirect_table_with_a_loop_or_a_way_out_breaks_the_device() {
         (2, QueueError::IdOutOfRange { id: 2, size }),
         (0xffff, QueueError::IdOutOfRange { id, size }),
     ] {
-        // The second place is one that no descriptor of a ring could have.
+        // The second address is misaligned for a descriptor.
         for addr in [TABLES, TABLES + 4] {
             let table = [(Buffer::new(addr, 32), INDIRECT_FLAG, 0)];
             let (memory, mut device) = split_avail(&table, 0, INDIRECT);
@@ -201,7 +200,7 @@ fn indirect_table_of_any_alignment_behind_direct_descriptors_is_good() {
         ];
         let (memory, mut device) = split_avail(&chain, 0, INDIRECT);
         let shift = (addr % 8) * 8;
-        // A linked table of two, shifted by the misalignment.
+        // A linked table of two descriptors, shifted by the misalignment.
         let words = [BUFFERS, 8 | 1 << 32 | 1 << 48, BUFFERS + 64, 9 | 2 << 32, 0];
         let mut before = 0;
         for (word, at) in words.into_iter().zip(0..) {
@@ -358,7 +357,7 @@ fn queues_of_impossible_sizes_or_places_are_not_set_up() {
             );
         }
     }
-    // Parts of which all but the last bytes are memory.
+    // Parts that fit in memory except for their last bytes.
     let end = MEMORY as u64;
     let (descriptors, avail, used) = (end - 48, end - 12, end - 36);
     for layout in [
@@ -400,7 +399,7 @@ fn queues_whose_parts_share_bytes_are_not_set_up() {
             avail: descriptors,
             ..SPLIT
         },
-        // By the last descriptor, and by the available ring's last word.
+        // Overlaps by the last descriptor, and by the last word of the available ring.
         SplitLayout {
             avail: descriptors + 16 * size - 2,
             ..SPLIT

@@ -17,11 +17,11 @@ use super::{
     *,
 };
 
-/// The address of buffers, which nothing reads.
+/// The address of buffers. Nothing reads from there.
 pub(super) const BUFFERS: u64 = 0x10_0000;
 /// The address of indirect tables.
 pub(super) const TABLES: u64 = if cfg!(miri) { 0x2000 } else { 0x16_0000 };
-/// Room for the largest rings; Miri takes long to make that much memory, and leaves those rings out.
+/// Room for the largest rings. Miri is slow to make that much memory, so the largest rings are left out there.
 const MEMORY: usize = if cfg!(miri) { 0x4000 } else { 0x20_0000 };
 
 pub(super) const SIZE: u16 = 4;
@@ -33,7 +33,7 @@ pub(super) const INDIRECT_FLAG: u16 = 4;
 pub(super) const AVAIL: u16 = 1 << 7;
 pub(super) const USED: u16 = 1 << 15;
 
-/// Buffer, flags, and the next descriptor (split) or the id (packed).
+/// The buffer, its flags, and the next descriptor (split) or the id (packed).
 pub(super) type Entry = (Buffer, u16, u16);
 
 pub(super) const BUFFER: Buffer = Buffer::new(BUFFERS, 8);
@@ -60,7 +60,7 @@ pub(super) fn memory() -> HostMemory {
     HostMemory::new(MEMORY)
 }
 
-/// Memory for rings of this size, and the place of indirect tables in it: models make small ones thousands of times.
+/// Memory for rings of this size, and the address for indirect tables in it. It is small, as models make thousands.
 fn memory_for(size: u16) -> (HostMemory, u64) {
     match size {
         ..=16 => (HostMemory::new(0x4000), 0x2000),
@@ -68,14 +68,14 @@ fn memory_for(size: u16) -> (HostMemory, u64) {
     }
 }
 
-/// Writes memory as the other side does.
+/// Writes to memory as the other side does.
 pub(super) trait Raw {
     fn get16(&self, addr: u64) -> u16;
     fn put16(&self, addr: u64, value: u16);
     fn put32(&self, addr: u64, value: u32);
     fn put64(&self, addr: u64, value: u64);
 
-    /// A split ring's descriptor.
+    /// Writes a descriptor of a split ring.
     fn put_descriptor(&self, addr: u64, buffer: Buffer, flags: u16, next: u16) {
         self.put64(addr, buffer.addr);
         self.put64(
@@ -102,7 +102,7 @@ impl<M: RingMemory> Raw for M {
     }
 }
 
-/// A test of any queue.
+/// A test that runs on any queue.
 pub(super) trait Test {
     fn run(&self, driver: Driver<u64, impl Side, impl Brand>, device: impl DeviceQueue, name: &str);
 }
@@ -175,7 +175,7 @@ pub(super) fn serve(device: &mut impl DeviceQueue) -> u64 {
     count
 }
 
-/// Takes up to `count` chains and gives them back at once, as written; returns how many there were.
+/// Takes up to `count` chains and gives them back at once, fully written; returns how many there were.
 pub(super) fn serve_at_once(device: &mut impl DeviceQueue, count: u16) -> u64 {
     let mut chain = Chain::with_capacity(64);
     let mut heads = Vec::new();

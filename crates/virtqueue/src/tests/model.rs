@@ -6,7 +6,7 @@ use super::*;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Makes buffers of some pieces available.
+    /// The driver makes buffers of several pieces available.
     Offer(u16, u16),
     /// The device takes chains and gives them back, one by one or at once.
     Use(u16, bool),
@@ -14,7 +14,7 @@ enum Step {
     Consume(u16),
     /// Sends whole laps of buffers round, so that tokens get old.
     Laps(u64),
-    /// Makes tokens of the queue's position.
+    /// Makes tokens of the queue's current position.
     Prepare,
     /// The driver asks whether it may sleep.
     Sleep,
@@ -78,7 +78,7 @@ impl Test for Run {
                         model.consumed += u64::from(used.is_some());
                     }
                 }
-                // Two laps, in which nothing is used or consumed, have the same effect as many.
+                // If nothing is used or consumed in them, two laps have the same effect as many.
                 Step::Laps(laps) if model.consumed == model.used => {
                     driver.skip_laps(2 * laps);
                     for (_, consumed) in &mut tokens {

@@ -1,4 +1,4 @@
-//! Buffers come back in any order, in order, and many at once.
+//! Buffers that come back in any order, in order, and several at once.
 
 #![allow(clippy::cast_possible_truncation)]
 
@@ -23,7 +23,7 @@ impl Test for OutOfOrder {
         };
         let mut next = 0;
         for _ in 0..1_000 {
-            // All buffers that fit in addition to those that the device has kept.
+            // As many buffers as fit, given those that the device has kept.
             loop {
                 let pieces = [Buffer::new(BUFFERS + 8 * (next % 1000), 1); 3];
                 let count = 1 + draw(3);
@@ -72,7 +72,7 @@ impl Test for InOrder {
     ) {
         let mut chain = Chain::with_capacity(8);
         for _ in 0..20 {
-            // Full, full, partly written, full, full.
+            // The chains are written full, full, partly, full, full.
             for data in 0..5 {
                 let pieces = [Buffer::new(BUFFERS, 4); 2];
                 driver
@@ -97,7 +97,7 @@ impl Test for InOrder {
             }
             assert_eq!(driver.get_used().unwrap(), None, "{about}");
         }
-        // This chain is not the oldest: it is refused, and the queue is not broken.
+        // Giving back a chain that is not the oldest is refused, and the queue is not broken.
         offer(&mut driver, 1);
         offer(&mut driver, 2);
         let one = device.pop(&mut chain).unwrap().unwrap();

@@ -1,5 +1,5 @@
-//! Packed rings have no peer to be tested against, so here is each side once more, in the words of
-//! virtio 1.3, 2.8: fields of 16 bits, wrap counters that are booleans, nothing checked or fast.
+//! Packed rings have no peer to test against. So here is each side once more, in the words of virtio 1.3, 2.8: 16-bit
+//! fields and boolean wrap counters, without checks or optimizations.
 
 #![allow(clippy::cast_possible_truncation)]
 
@@ -32,7 +32,7 @@ impl Place {
     }
 }
 
-/// One side: where its next chain is written or read, and where its next used descriptor.
+/// One side: the places of its next chain and of its next used descriptor.
 struct Side {
     memory: HostMemory,
     size: u16,
@@ -64,7 +64,7 @@ impl Side {
         self.memory.put16(at + 14, flags);
     }
 
-    /// The device's part: id and number of descriptors of the next chain.
+    /// The device takes the next chain: its id and number of descriptors.
     fn pop(&mut self) -> Option<(u16, u16)> {
         let bit = |flags: u16, bit: u16| flags & bit != 0;
         let first = self.flags(self.avail);
@@ -82,21 +82,21 @@ impl Side {
         Some((id, count))
     }
 
-    /// The device's part: a chain goes back with `len` bytes written.
+    /// The device gives a chain back with `len` bytes written.
     fn push(&mut self, (id, count): (u16, u16), len: u32) {
         let wrap = if self.used.wrap { AVAIL | USED } else { 0 };
         self.set(self.used, None, len, id, wrap | WRITE);
         self.used.step(count, self.size);
     }
 
-    /// The driver's part: a chain of pieces that the device writes.
+    /// The driver makes a chain available, with pieces that the device writes.
     fn add(&mut self, id: u16, pieces: u16) {
         let wrap = if self.avail.wrap { AVAIL } else { USED };
         let first = (self.avail, wrap);
         for piece in 1..=pieces {
             let next = if piece == pieces { 0 } else { NEXT };
             let wrap = if self.avail.wrap { AVAIL } else { USED };
-            // The first is made available last, so until then it is what it was.
+            // The first descriptor is made available last, so until then its flags do not change.
             let flags = match piece {
                 1 => self.flags(self.avail),
                 _ => wrap | WRITE | next,
@@ -109,8 +109,8 @@ impl Side {
         self.memory.put16(at, first.1 | WRITE | next);
     }
 
-    /// The driver's part: id and length of the next used buffer, of which it knows the number of
-    /// descriptors.
+    /// The driver takes the next used buffer, and returns its id and length. `count` returns how many descriptors an id
+    /// has.
     fn get(&mut self, count: impl Fn(u16) -> u16) -> Option<(u16, u32)> {
         let flags = self.flags(self.used);
         if (flags & AVAIL != 0) != self.used.wrap || (flags & USED != 0) != self.used.wrap {
@@ -148,7 +148,7 @@ fn our_driver_and_a_plain_device_agree() {
                 }
                 assert_eq!(device.pop(), None);
                 assert!(!driver.poll(token));
-                // In any order: some go to the end.
+                // In any order: some chains move to the end.
                 let late = round as usize % chains.len();
                 chains.rotate_left(late);
                 expected.rotate_left(late);
@@ -171,7 +171,7 @@ fn a_plain_driver_and_our_device_agree() {
         let mut driver = Side::new(&memory, &layout);
         let mut device = PackedDevice::new(&memory, &layout, PLAIN).unwrap();
         let mut chain = Chain::with_capacity(usize::from(size));
-        // An empty ring is all zeros, which is a driver's event structure that asks for all, too.
+        // An empty ring is all zeros, and an all-zero driver event structure asks for all notifications.
         for round in 0..ROUNDS {
             let pieces = |id: u16| 1 + (round as u16 + id) % 3;
             let mut heads = VecDeque::new();

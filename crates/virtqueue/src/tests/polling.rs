@@ -1,4 +1,4 @@
-//! The results of polling, above all when an index wraps between two polls.
+//! The results of polling, in particular when an index wraps between two polls.
 
 use super::*;
 
@@ -89,7 +89,7 @@ fn wraps_fool_after_2_to_the_32_buffers_and_64_bits_do_not() {
     packed(256, PLAIN, &Body);
 }
 
-/// A queue with wrap counters, or without.
+/// A queue, with or without wrap counters.
 struct Recycled(bool);
 
 impl Test for Recycled {
@@ -108,7 +108,7 @@ impl Test for Recycled {
             driver.enable_cb_prepare::<Opaque<_>>(),
             driver.enable_cb_prepare::<Token<_>>(),
         );
-        // The driver consumes the tokens' slot and the others of the lap.
+        // The driver consumes the slot of the tokens and the other slots of the lap.
         turn(&mut driver, &mut device, size);
         assert!(driver.poll(token), "{about}");
         // The slot is offered again.
@@ -136,7 +136,7 @@ impl Test for OneCompletion {
         mut device: impl DeviceQueue,
         about: &str,
     ) {
-        // On a ring with one slot, the same happens after one used buffer.
+        // On a ring with one slot, this happens after a single used buffer.
         let (opaque, token) = (
             driver.enable_cb_prepare::<Opaque<_>>(),
             driver.enable_cb_prepare::<Token<_>>(),
@@ -274,7 +274,7 @@ fn other_threads_poll_without_the_queue() {
     });
 }
 
-/// A poller that follows the queue sees it move, and sees nothing new at the end.
+/// A poller on another thread follows the queue: it sees the queue move, and at the end sees nothing new.
 fn poll_from_afar<S, B, R>(
     mut driver: Driver<u64, S, B>,
     mut device: impl DeviceQueue + Send,

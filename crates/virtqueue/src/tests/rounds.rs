@@ -1,4 +1,4 @@
-//! Buffers of every shape go round on every kind of queue.
+//! Buffers of every shape go round, on every kind of queue.
 
 #![allow(clippy::cast_possible_truncation)]
 
@@ -230,7 +230,7 @@ impl Test for Largest {
         while driver.free() > 0 {
             offer(&mut driver, 2);
         }
-        // A buffer that would be accepted if there was room is not reported as too long or too large.
+        // A buffer that would be accepted if there were room is not reported as too long or too large.
         for pieces in [&largest[..], &vec![BUFFER; usize::from(limit)]] {
             let error = driver.add(pieces, &[], 3).unwrap_err().error;
             assert!(

@@ -1,8 +1,8 @@
-//! Event suppression of both sides, by flags and by event index, wrap boundaries included.
+//! Event suppression on both sides, by flags and by event index, including wrap boundaries.
 
 use super::*;
 
-/// Sends `batch` buffers round: whether that needs an available buffer and a used buffer notification.
+/// Sends `batch` buffers round; returns whether an available and a used buffer notification are needed.
 fn notifications(
     driver: &mut Driver<u64, impl Side, impl Brand>,
     device: &mut impl DeviceQueue,
@@ -72,7 +72,7 @@ impl Test for FirstOnly {
         mut device: impl DeviceQueue,
         about: &str,
     ) {
-        // Around the ring and over all wrap boundaries: a request is good for one notification.
+        // Around the ring and over all wrap boundaries: each request gives one notification.
         for _ in 0..70_000 {
             assert!(!device.enable_notification());
             offer(&mut driver, 0);
@@ -105,7 +105,7 @@ impl Test for LongSilence {
         mut device: impl DeviceQueue,
         about: &str,
     ) {
-        // Both sides enable the next notification, whose event index looks like that of one lap before.
+        // Both sides enable the next notification. Its event index looks like that of the lap before.
         turn(&mut driver, &mut device, 65_535);
         assert!(!device.enable_notification(), "{about}");
         assert!(
@@ -168,7 +168,7 @@ impl Test for Delayed {
             for done in 1..=8 {
                 let head = device.pop(&mut chain).unwrap().unwrap();
                 device.add_used(head, 0).unwrap();
-                // Three quarters of eight are used, and one more.
+                // More than three quarters of the eight are used.
                 assert_eq!(
                     device.needs_notification(),
                     done == 7,
@@ -202,8 +202,8 @@ impl Test for DelayedPast {
             for data in 0..2 {
                 driver.add(&pieces, &[], data).unwrap();
             }
-            // All of it is used before the driver enables notifications: none would come any more. On a packed ring
-            // the device marks the first slot of three, and the event's own is the second.
+            // All buffers are used before the driver enables notifications, so none would follow. On a packed ring, the
+            // device marks only the first of three slots, and the event is in the second.
             assert_eq!(serve(&mut device), 2);
             assert!(!driver.enable_cb_delayed(), "{about} {round}");
             while driver.get_used().unwrap().is_some() {}
@@ -261,8 +261,8 @@ fn batch_that_is_partly_taken_is_seen() {
     packed(7, IN_ORDER, &BatchTakenInPart);
 }
 
-/// The device gives `batch` buffers back at once and interrupts as the driver wants it. The driver takes `budget` of them
-/// before it asks if it may sleep.
+/// The device gives `batch` buffers back at once and interrupts as the driver asks. The driver takes `budget` of them
+/// before it asks whether it may sleep.
 struct Budget {
     batch: u16,
     budget: u64,

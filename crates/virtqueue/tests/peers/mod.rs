@@ -1,7 +1,7 @@
-//! The virtio-drivers and virtio-queue crates on one piece of guest memory in this process.
+//! The virtio-drivers and virtio-queue crates, over the same guest memory in this process.
 //!
-//! The driver crate allocates through a static trait, so each test or measurement runs on its
-//! own thread and finds its memory in a thread-local.
+//! The driver crate allocates through a static trait, so each test or measurement runs on its own thread and finds its
+//! memory in a thread-local variable.
 
 #![allow(
     unsafe_code,
@@ -20,9 +20,9 @@ use virtio_drivers::{
 use virtio_queue::{Queue, QueueT};
 use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
-/// Where guest memory begins; zero means failure to the driver crate.
+/// Where guest memory begins; the driver crate takes zero for a failure.
 pub const BASE: u64 = 0x10_0000;
-/// How much there is.
+/// The size of guest memory.
 pub const BYTES: usize = 1 << 20;
 /// Where buffers are: above the rings.
 pub const BUFFERS: u64 = BASE + BYTES as u64 / 2;
@@ -44,7 +44,7 @@ thread_local! {
     static GUEST: RefCell<Option<Guest>> = const { RefCell::new(None) };
 }
 
-/// Makes guest memory, also for what the driver crate allocates on this thread from here on.
+/// Makes guest memory, from which the driver crate also allocates on this thread from now on.
 pub fn guest() -> Guest {
     let range = [(GuestAddress(BASE), BYTES)];
     let memory = Arc::new(GuestMemoryMmap::from_ranges(&range).unwrap());
@@ -58,16 +58,16 @@ pub fn guest() -> Guest {
     guest
 }
 
-/// Lets the driver crate on this thread use the memory of another.
+/// Lets the driver crate on this thread use the memory of another thread.
 pub fn adopt(guest: Guest) {
     GUEST.with(|cell| *cell.borrow_mut() = Some(guest));
 }
 
 impl Guest {
-    /// Copies what the device is to read to a separate place, which is reused after a while.
+    /// Copies what the device will read to a separate place, which is reused after a while.
     fn bounce(&mut self, buffer: NonNull<[u8]>) -> PhysAddr {
         const SLOT: u64 = 512;
-        // SAFETY: the driver crate shares its own table, which no thread writes meanwhile.
+        // SAFETY: the driver crate shares its own table, and no thread writes to it meanwhile.
         let from = unsafe { buffer.as_ref() };
         let addr = BOUNCES + self.bounces % 64 * SLOT;
         self.bounces += 1;
@@ -79,8 +79,8 @@ impl Guest {
     pub fn bytes(&self, addr: u64, len: usize) -> &'static mut [u8] {
         assert!(addr >= BASE && addr + len as u64 <= BASE + BYTES as u64);
         let first = self.host + (addr - BASE) as usize;
-        // SAFETY: inside the mapping, which the test keeps until its end; the driver crate's own
-        // interface is slices of shared memory.
+        // SAFETY: inside the mapping, which the test keeps until its end; the driver crate's own interface has slices
+        // of shared memory.
         unsafe { std::slice::from_raw_parts_mut(first as *mut u8, len) }
     }
 }
@@ -88,7 +88,7 @@ impl Guest {
 /// The driver crate's view of this thread's guest memory.
 pub struct GuestHal;
 
-// SAFETY: pages come from a mapping that outlives the queue, each of them once.
+// SAFETY: pages come from a mapping that outlives the queue, and each page is given out once.
 unsafe impl Hal for GuestHal {
     fn dma_alloc(pages: usize, _: BufferDirection) -> (PhysAddr, NonNull<u8>) {
         GUEST.with_borrow_mut(|guest| {
@@ -114,7 +114,7 @@ unsafe impl Hal for GuestHal {
         let host = GUEST.with_borrow(|guest| guest.as_ref().unwrap().host);
         match addr.checked_sub(host) {
             Some(offset) if offset < BYTES => BASE + offset as u64,
-            // Indirect tables come from the heap.
+            // Indirect tables are on the heap.
             _ => GUEST.with_borrow_mut(|guest| guest.as_mut().unwrap().bounce(buffer)),
         }
     }
@@ -123,7 +123,7 @@ unsafe impl Hal for GuestHal {
     unsafe fn unshare(_: PhysAddr, _: NonNull<[u8]>, _: BufferDirection) {}
 }
 
-/// A transport that only remembers where the queue is.
+/// A transport that only remembers the queue's addresses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Addresses {
     pub size: u32,

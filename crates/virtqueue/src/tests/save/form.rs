@@ -1,4 +1,4 @@
-//! The form in which states are serialized, and what is no such form.
+//! The form in which states are serialized, and inputs that do not have that form.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -117,7 +117,7 @@ fn unknown_versions_are_errors_whatever_follows() {
     }
 }
 
-/// Reads the state without each of its fields, and the values in it without each of theirs, and with one more.
+/// Reads the state with each of its fields missing in turn, and with an extra field; likewise for the structs in it.
 fn exact<T: DeserializeOwned>(state: &Value) {
     let mut read_count = 0;
     for at in ["", "/features", "/buffers/0", "/heads/0", "/broken/loop"] {

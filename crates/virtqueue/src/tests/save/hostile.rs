@@ -1,10 +1,10 @@
-//! States that no queue ever had: an error, and never a panic or a queue that goes out of bounds.
+//! States that no queue can have: restoring returns an error, and never panics or makes a queue go out of bounds.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Changes one field at a time of a state that is sound; each of them must be noticed.
+/// Makes each of `changes` to a valid state, one at a time; restoring must refuse every changed state.
 fn refused<K: Kind>(pair: &mut Pair<K>, changes: &[&dyn Fn(&mut DriverState)]) {
     let state = pair.driver.save().unwrap();
     let data = data(&pair.driver);
@@ -41,7 +41,7 @@ fn refused_of_device<K: Kind>(pair: &mut Pair<K>, changes: &[&dyn Fn(&mut Device
     pair.device.restore(&state).unwrap();
 }
 
-/// A queue with a buffer of two pieces, of which the device has taken one and used another one before.
+/// A queue after one round, with buffers of two pieces and of one in flight. The device has taken the first one.
 fn busy<K: Kind>(kind: K) -> Pair<K> {
     let mut pair = Pair::new(kind);
     pair.turn();
@@ -69,12 +69,12 @@ impl Case for AnyKind {
                 &|state| state.unkicked = u32::MAX,
                 &|state| state.position = u64::MAX,
                 &|state| state.position += 1,
-                // So far that a position could not be told from one inside a batch.
+                // So large that a later position could be mistaken for one inside a batch.
                 &|state| state.position += 1 << 62,
                 &|state| state.base = 1 << 16,
                 &|state| state.base = 1 << 17,
                 &|state| state.base = u64::MAX,
-                // A position like this one, after a reset in an odd lap.
+                // A position like the current one, after a reset in an odd lap.
                 &|state| (state.position, state.base) = (state.position + (1 << 20), 1 << 16),
                 &|state| state.batch = Some(if in_order { (0, 0) } else { (1, 0) }),
                 &|state| state.batch = Some((u16::MAX, 0)),
@@ -133,13 +133,13 @@ fn every_field_of_a_state_is_checked() {
         &[
             &|state| state.used_seen = 4,
             &|state| state.used_seen = 0,
-            // A broken queue has forgotten what it saw.
+            // A broken queue does not remember what it saw.
             &|state| (state.used_seen, state.broken) = (2, Some(QueueError::Loop { head: 0 })),
         ],
     );
     refused(
         &mut busy(split(4, IN_ORDER)),
-        // Nothing was seen that the batch could cover.
+        // The device has used nothing that the batch could cover.
         &[&|state| state.batch = Some((1, 0))],
     );
     refused(
@@ -161,7 +161,7 @@ fn every_field_of_a_state_is_checked() {
             &|state| state.avail_seen = 1,
             &|state| state.heads[0].sequence = 4,
             &|state| state.next_avail = 4,
-            // No chain in flight between two slots that are not there.
+            // No chain in flight, and both indices at a slot that does not exist.
             &|state| {
                 state.heads.clear();
                 (state.next_avail, state.next_used) = (4, 4);
@@ -188,7 +188,7 @@ fn a_queue_from_the_largest_position_goes_on_and_can_be_saved() {
     everywhere(&GoesOn);
 }
 
-/// Runs a restored queue for a while; nothing that it does may be out of bounds.
+/// Runs a restored queue for a while. Nothing may go out of bounds.
 fn exercise<K: Kind>(pair: &mut Pair<K>, size: u16) {
     for _ in 0..3 * size {
         let _ = pair.driver.add(&[BUFFER, BUFFER], &[BUFFER], 9);
@@ -210,7 +210,7 @@ fn exercise<K: Kind>(pair: &mut Pair<K>, size: u16) {
         assert!(pair.driver.free() <= size);
         assert!(data(&pair.driver).len() <= usize::from(size));
     }
-    // What a restored queue has become can be saved again.
+    // The state of a restored queue can be saved again.
     pair.restore_driver();
     pair.restore_device();
     pair.driver.disable_cb();
@@ -218,7 +218,7 @@ fn exercise<K: Kind>(pair: &mut Pair<K>, size: u16) {
     assert_eq!(pair.driver.free(), size);
 }
 
-/// What becomes of a number.
+/// How a number changes.
 #[derive(Clone, Debug)]
 enum Change {
     To(u64),
@@ -234,7 +234,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// Changes some numbers of sound states, and restores the states that still can be.
+/// Changes some numbers of valid states, and restores the states that can still be restored.
 struct Changed<'a>(&'a [(prop::sample::Index, Change)]);
 
 impl Case for Changed<'_> {
@@ -242,7 +242,7 @@ impl Case for Changed<'_> {
         let mut pair = busy(kind);
         let change = |mut bytes: Vec<u8>| {
             for (at, change) in self.0 {
-                // All that is in the bytes is numbers of variable length, whose last bytes are below 128.
+                // The bytes are only numbers of variable length, whose last bytes are below 128.
                 let end_before = bytes[..at.index(bytes.len())]
                     .iter()
                     .rposition(|byte| *byte < 128);

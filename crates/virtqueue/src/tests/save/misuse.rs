@@ -1,4 +1,4 @@
-//! Mistakes of the caller: a state of another queue, chains of another queue, data that is gone.
+//! Mistakes of the caller: a state of another queue, chains of another queue, missing data.
 
 use super::*;
 

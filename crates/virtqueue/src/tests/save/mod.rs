@@ -12,15 +12,15 @@ use super::*;
 use crate::packed::PackedSide;
 use crate::split::SplitSide;
 
-/// The parts of the queue are before this address, and indirect tables from here on.
+/// The parts of the queue are below this address, and indirect tables start here.
 const TABLES: u64 = 0x400;
 const END: u64 = 0x800;
-/// The entries of an indirect table.
+/// The number of entries of an indirect table.
 const ENTRIES: u16 = 4;
 /// The status of a device whose driver may ask for wrap counters.
 const STATUS: Status = Status(1 | 2 | 8);
 
-// A brand of any number of queues, so that a restored queue can be asked with tokens of the saved one.
+// A brand that several queues can share, so that a restored queue can be polled with tokens of the saved one.
 crate::queue_brand!(Any);
 
 /// The data of the buffers in flight, by id.
@@ -33,12 +33,12 @@ fn bytes(state: &impl serde::Serialize) -> Vec<u8> {
     postcard::to_extend(state, Vec::new()).unwrap()
 }
 
-/// A kind of ring of some size and features at address 0.
+/// A kind of ring, with a size and features, at address 0.
 trait Kind: Copy {
     type Side: Side;
     type Device: DeviceQueue + DeviceControl;
 
-    /// A driver side: a new one, or one to be restored.
+    /// A new driver side, or one that is to be restored.
     fn driver(self, memory: &HostMemory, new: bool) -> Driver<u64, Self::Side, Any>;
     fn device(self, memory: &HostMemory) -> Self::Device;
     fn features(self) -> Features;
@@ -50,7 +50,7 @@ struct Split(SplitLayout, Features);
 #[derive(Clone, Copy, Debug)]
 struct Packed(PackedLayout, Features);
 
-/// Implements [`Kind`] by the types of one kind of ring.
+/// Implements [`Kind`] with the types of one kind of ring.
 macro_rules! kind {
     ($kind:ident, $side:ident, $driver:ident, $device:ident) => {
         impl Kind for $kind {
@@ -88,13 +88,13 @@ fn packed(size: u16, features: Features) -> Packed {
     Packed(PackedLayout::contiguous(0, size), features)
 }
 
-/// A test of either kind of ring.
+/// A test that runs on either kind of ring.
 trait Case {
     fn run<K: Kind>(&self, kind: K);
 }
 
-/// Runs a test on rings of four descriptors of each kind, with every combination of features; under Miri with none and
-/// with all.
+/// Runs a test on rings of four descriptors of each kind, with every combination of features; under Miri only with no
+/// features and with all.
 fn everywhere(case: &impl Case) {
     for bits in (0..8).step_by(if cfg!(miri) { 7 } else { 1 }) {
         let features = Features {

@@ -1,4 +1,4 @@
-//! What a queue must not forget when it is saved, one thing a test.
+//! What a queue must still know after it is saved and restored, one thing per test.
 
 use super::*;
 
@@ -49,7 +49,7 @@ impl Case for Lap {
             pair.turn();
         }
         pair.device.enable_notification();
-        // On an event index, each side asks for what looks as if it was still to come.
+        // To an event index, the event that each side asked for looks as if it were still ahead.
         for _ in 0..65_536 {
             pair.turn();
         }
@@ -117,7 +117,7 @@ impl Case for InFlight {
         let heads = heads.map(|head| (head, 8));
         pair.device.add_used_batch(heads).unwrap();
         for data in 0..4 {
-            // On an in-order queue the rest of the batch is in the state.
+            // On an in-order queue, the remaining buffers of the batch are in the state.
             pair.restore_driver();
             let token = pair.driver.enable_cb_prepare::<Token<_>>();
             assert!(pair.driver.poll(token), "{data} waits");
@@ -153,7 +153,7 @@ impl Case for Tokens {
             !pair.driver.poll(opaque) && !pair.driver.poll(token),
             "nothing was used"
         );
-        // A whole number of laps of the ring, and on a split ring of the index.
+        // A whole number of laps: of the ring, and on a split ring also of the index.
         for _ in 0..65_536 {
             pair.turn();
         }
@@ -188,7 +188,7 @@ impl Case for Pollers {
         let state = pair.driver.save().unwrap();
         let token = pair.driver.enable_cb_prepare::<Token<_>>();
         pair.turn();
-        // Back to the state, although the memory is not: the poller's tokens are of the same queue.
+        // Restores the state but not the memory: the tokens still belong to the same queue.
         pair.driver.restore(&state, |_| None).unwrap();
         assert_eq!(pair.driver.enable_cb_prepare::<Token<_>>(), token);
     }

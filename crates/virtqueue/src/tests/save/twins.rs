@@ -1,4 +1,4 @@
-//! Two queues do the same, and one of them is saved and restored again and again: their answers are the same.
+//! Two queues take the same steps, and one of them is saved and restored again and again: their results are equal.
 
 use proptest::{prelude::*, sample::Index};
 
@@ -6,7 +6,7 @@ use super::*;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Adds a buffer of this number of readable and of writable pieces.
+    /// Adds a buffer with this number of readable and of writable pieces.
     Add(usize, usize),
     Kick,
     GetUsed,
@@ -16,7 +16,7 @@ enum Step {
     /// Makes tokens.
     Prepare,
     Pop,
-    /// Gives back one chain, and in part if the flag says so.
+    /// Gives back one chain, only partly written if the flag says so.
     AddUsed(Index, bool),
     /// Gives back this number of chains.
     Batch(usize, bool),
@@ -27,11 +27,11 @@ enum Step {
     CountWraps,
     /// Both sides are set up again.
     Reset,
-    /// Anybody writes to the ring.
+    /// Something else writes to the ring.
     Scribble(Index, u16),
     /// Saves and restores the driver side, the device side, or both.
     Save(bool, bool),
-    /// The memory goes elsewhere, too.
+    /// Moves the memory as well.
     Move,
 }
 
@@ -56,7 +56,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Steps, with few that break the queue or empty it.
+/// Steps, of which only a few break the queue or empty it.
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let rare = prop_oneof![
         2 => Just(Step::Reset),
@@ -67,7 +67,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 impl<K: Kind> Pair<K> {
-    /// Takes a step; what both callers learn of it. Only one twin is `saved`.
+    /// Takes a step; returns what both callers learn from it. Only one twin is `saved`.
     fn step(&mut self, step: &Step, saved: bool) -> String {
         let (driver, device) = (&mut self.driver, &mut self.device);
         let said = match step {
@@ -185,7 +185,7 @@ fn compare<K: Kind>(mut one: Pair<K>, mut two: Pair<K>, steps: &[Step]) {
     assert_eq!(data(&two.driver), data(&one.driver));
 }
 
-/// A new split queue, as if `index` buffers had gone round.
+/// A new split queue, in the state after `index` buffers have gone round.
 fn split_at(kind: Split, index: u16) -> Pair<Split> {
     let mut pair = Pair::new(kind);
     let layout = kind.0;
@@ -208,7 +208,7 @@ fn split_at(kind: Split, index: u16) -> Pair<Split> {
     pair
 }
 
-/// A new packed queue, as if `count` buffers had gone round.
+/// A new packed queue, in the state after `count` buffers have gone round.
 fn packed_at(kind: Packed, count: u16) -> Pair<Packed> {
     let mut pair = Pair::new(kind);
     for _ in 0..count {
