@@ -1,5 +1,5 @@
-//! Where guest programs find what the host gives them: the same addresses on each backend, so that a program's bytes
-//! are the same.
+//! Addresses where guest programs find what the host gives them. They are the same on each backend, so that a program's
+//! bytes are the same.
 //!
 //! ```
 //! use vmbell_core::addresses::{HYPERCALL_PAGE, INTERRUPT_RETURN, PAGE, RAM_BASE};
@@ -10,9 +10,9 @@
 
 /// Page size, and the granularity of every mapping.
 pub const PAGE: u64 = 4096;
-/// The hypercall page: the lowest address that an ordinary user may map (`vm.mmap_min_addr`).
+/// The hypercall page: the lowest address that an unprivileged user may map (`vm.mmap_min_addr`).
 pub const HYPERCALL_PAGE: u64 = 0x1_0000;
-/// Address in the hypercall page that an interrupt handler jumps to in order to return, with `rsp` at the
+/// Address in the hypercall page to which an interrupt handler jumps in order to return, with `rsp` pointing to the
 /// interrupt frame.
 pub const INTERRUPT_RETURN: u64 = HYPERCALL_PAGE + 0x40;
 /// Guest RAM starts here.

@@ -1,5 +1,5 @@
-//! Counts of a guest's events, which are named after Linux's KVM tracepoints
-//! (`include/trace/events/kvm.h`, `arch/x86/kvm/trace.h`). The thread on which an event happens counts it.
+//! Counts of a guest's events, named after Linux's KVM tracepoints (`include/trace/events/kvm.h`,
+//! `arch/x86/kvm/trace.h`). The thread on which an event happens counts it.
 //!
 //! ```
 //! use vmbell_core::event::{Event, EventCounts};
@@ -29,11 +29,11 @@ pub enum Event {
     Mmio,
     /// `rdmsr` or `wrmsr`.
     Msr,
-    /// A call of the hypercall page.
+    /// A call through the hypercall page.
     Hypercall,
     /// A register of the local APIC is read or written.
     Apic,
-    /// ICR or self-IPI is written.
+    /// ICR or the self-IPI register is written.
     ApicIpi,
     /// A local APIC accepts an interrupt request.
     ApicAcceptIrq,
@@ -114,7 +114,7 @@ impl EventCounts {
         self.of(event).fetch_add(1, Relaxed);
     }
 
-    /// Takes back the count of an event that did not happen after all.
+    /// Subtracts an event that was counted but did not happen after all.
     #[inline(always)]
     pub fn take_back(&self, event: Event) {
         self.of(event).fetch_sub(1, Relaxed);

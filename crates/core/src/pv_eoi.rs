@@ -1,8 +1,8 @@
-//! The host's side of paravirtual EOI: a bit in guest memory that says that the vector in service needs no EOI.
+//! The host's side of paravirtual EOI: a bit in guest memory says that the vector in service needs no EOI.
 //!
-//! Linux `Documentation/virt/kvm/x86/msr.rst`, MSR_KVM_PV_EOI_EN; the state machine is that of
-//! `arch/x86/kvm/lapic.c` (`apic_sync_pv_eoi_to_guest`, `apic_sync_pv_eoi_from_guest`). The host's
-//! flag (`pending`) and the bit in guest memory together give the state of the EOI:
+//! See Linux `Documentation/virt/kvm/x86/msr.rst`, MSR_KVM_PV_EOI_EN. The state machine is that of
+//! `arch/x86/kvm/lapic.c` (`apic_sync_pv_eoi_to_guest`, `apic_sync_pv_eoi_from_guest`). The host's flag (`pending`) and
+//! the bit in guest memory together give the state of the EOI:
 //!
 //! | flag | bit | state |
 //! |---|---|---|
@@ -10,9 +10,9 @@
 //! | 1 | 1 | armed: in service, and the guest need not write EOI |
 //! | 1 | 0 | the guest has cleared the bit: the host owes the EOI |
 //!
-//! Only the thread that runs the vCPU changes this, while the vCPU is outside the guest. The guest can write
-//! the byte at any time: an exit reads it once, and it decides nothing but the guest's own EOI. Any thread may look
-//! whether the guest has cleared the bit ([`PvEoi::is_ended`]).
+//! Only the thread that runs the vCPU changes this, while the vCPU is outside the guest. The guest can write the byte
+//! at any time. An exit reads the byte once, and it affects only the guest's own EOI. Any thread may check whether the
+//! guest has cleared the bit ([`PvEoi::is_ended`]).
 //!
 //! ```
 //! use std::cell::Cell;
@@ -50,22 +50,22 @@ use crate::sync::{AtomicU32, AtomicU64, fence};
 
 /// MSR_KVM_PV_EOI_EN.
 pub const MSR_PV_EOI: u32 = 0x4b56_4d04;
-/// KVM_FEATURE_PV_EOI: the bit of CPUID leaf 0x40000001, EAX.
+/// KVM_FEATURE_PV_EOI: the number of its bit in CPUID leaf 0x40000001, EAX.
 pub const FEATURE_BIT: u32 = 6;
 
 const ENABLED: u64 = 1;
 /// Bit 1 must be 0: the word is aligned to 4 bytes, and bit 0 is [`ENABLED`].
 const RESERVED: u64 = 2;
 
-/// Access to the byte in guest memory that has the bit. The guest chose its address, so each access can fail.
+/// Access to the byte in guest memory with the bit. The guest chose the byte's address, so each access can fail.
 pub trait GuestByte {
-    /// Reads the byte at a guest-physical address; `None` if that fails.
+    /// Reads the byte at a guest-physical address; `None` if the read fails.
     fn read(&self, address: u64) -> Option<u8>;
-    /// Writes the byte at a guest-physical address; returns whether that succeeded.
+    /// Writes the byte at a guest-physical address; returns whether the write succeeded.
     fn write(&self, address: u64, value: u8) -> bool;
 }
 
-/// The MSR refuses a value: `wrmsr` raises #GP in the guest.
+/// The MSR refuses the value: `wrmsr` raises #GP in the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault;
 
@@ -75,20 +75,20 @@ pub struct Fault;
 pub enum Completion {
     /// No EOI was armed.
     Off,
-    /// The guest has not reached its EOI, and the bit is clear again: the guest will write EOI itself.
+    /// The guest has not reached its EOI. The host has cleared the bit: the guest will write EOI itself.
     Disarmed,
-    /// The guest cleared the bit instead of writing EOI, and the host has done that EOI; `None` if no vector
-    /// was in service.
+    /// The guest cleared the bit instead of writing EOI, and the host has done the EOI; `None` if no vector was in
+    /// service.
     Completed(Option<Eoi>),
 }
 
-/// One vCPU's paravirtual EOI. All-zero bytes mean that the guest has not enabled it.
+/// One vCPU's paravirtual EOI. All-zero bytes mean that the guest has not enabled paravirtual EOI.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct PvEoi {
     msr: AtomicU64,
-    /// 0 if no EOI is armed. Otherwise the vector is in the low 8 bits, and a number that each arming changes is above
-    /// it. By the number a reader knows whether the byte that it has seen belongs to the same arming.
+    /// 0 if no EOI is armed. Otherwise the low 8 bits are the vector, and the bits above them are a number that changes
+    /// with each arming. The number shows a reader whether the byte that it has read belongs to the same arming.
     pending: AtomicU32,
     /// How often an EOI was armed.
     armings: AtomicU32,
@@ -106,9 +106,9 @@ impl PvEoi {
         self.msr.load(Relaxed)
     }
 
-    /// Handles `wrmsr` of MSR_KVM_PV_EOI_EN. `is_ram` says whether RAM backs a guest-physical address.
+    /// Handles `wrmsr` of MSR_KVM_PV_EOI_EN. `is_ram` returns whether RAM backs a guest-physical address.
     ///
-    /// [`Fault`] if bit 1 is set, or if the value enables paravirtual EOI at an address without RAM.
+    /// Fails with [`Fault`] if bit 1 is set, or if the value enables paravirtual EOI at an address without RAM.
     pub fn write_msr(&self, value: u64, is_ram: impl FnOnce(u64) -> bool) -> Result<(), Fault> {
         let switched_on = value & ENABLED != 0;
         if value & RESERVED != 0 || switched_on && !is_ram(value & !ENABLED) {
@@ -118,7 +118,7 @@ impl PvEoi {
         Ok(())
     }
 
-    /// Whether an EOI is armed, so that the next exit must look at the bit in guest memory.
+    /// Whether an EOI is armed, so that the next exit must check the bit in guest memory.
     pub fn is_pending(&self) -> bool {
         self.pending.load(Relaxed) != 0
     }
@@ -130,19 +130,19 @@ impl PvEoi {
     }
 
     /// Lets the guest skip the EOI of the newest vector in service, unless a request or a device waits for that EOI.
-    /// Returns whether it did. Called on the way into the guest, after an interrupt was or could have been injected.
+    /// Returns whether it may. Called on the way into the guest, after an interrupt was or could have been injected.
     ///
-    /// A request that comes later must make the vCPU leave the guest, which calls [`complete`](Self::complete).
+    /// If a request arrives later, it must make the vCPU leave the guest, and the exit calls
+    /// [`complete`](Self::complete).
     pub fn arm(&self, lapic: &Lapic, memory: &impl GuestByte) -> bool {
         self.arm_unless(lapic, memory, |vector| {
-            // The bitmap alone is not enough: if the message of a level interrupt has a logical destination, and
-            // this APIC got that logical address only after the monitor filled the bitmap, the vector is missing
-            // there.
+            // The bitmap alone is not enough. If a level interrupt's message has a logical destination, and this APIC
+            // got that logical address after the monitor filled the bitmap, the vector is missing there.
             lapic.eoi_exit_bitmap.contains(vector) || lapic.tmr.contains(vector)
         })
     }
 
-    /// As [`arm`](Self::arm), for a vector for whose EOI no device waits, as [`crate::ioapic::begin_service`] says.
+    /// Like [`arm`](Self::arm), for a vector whose EOI no device awaits (see [`crate::ioapic::begin_service`]).
     pub fn arm_forwarded(&self, lapic: &Lapic, memory: &impl GuestByte) -> bool {
         self.arm_unless(lapic, memory, |_| false)
     }
@@ -156,7 +156,7 @@ impl PvEoi {
         let Some(word) = self.word() else {
             return false;
         };
-        // Even a request of too low a priority: it can be delivered at the EOI, which must therefore be a real one.
+        // Even if a request's priority is too low: it can be delivered at the EOI, so the EOI must be a real one.
         if !lapic.irr.is_empty() {
             return false;
         }
@@ -174,7 +174,7 @@ impl PvEoi {
     }
 
     /// Whether the guest has cleared the bit for `vector`: its interrupt has ended, though the host has not done the
-    /// EOI yet. Any thread may ask. A guest that writes wrong values only gets this answer wrong.
+    /// EOI yet. Any thread may ask. If the guest writes wrong values, only this answer is wrong.
     pub fn is_ended(&self, vector: u8, read: impl FnOnce(u64) -> Option<u8>) -> bool {
         let pending = self.pending.load(Acquire);
         if pending & 0xff != u32::from(vector) {
@@ -187,25 +187,23 @@ impl PvEoi {
         byte & 1 == 0 && self.pending.load(Relaxed) == pending
     }
 
-    /// Disarms, and does the EOI if the guest has cleared the bit. Called on every exit, before the exit is handled.
+    /// Disarms, and does the EOI if the guest has cleared the bit. Called first on every exit.
     pub fn complete(&self, lapic: &Lapic, memory: &impl GuestByte) -> Completion {
         if !self.is_pending() {
             return Completion::Off;
         }
         let Some(word) = self.word() else {
-            // CVE-2026-72284: the guest gets here if its byte could not be accessed, which leaves the flag set,
-            // and it then disables paravirtual EOI.
+            // CVE-2026-72284: this happens if the guest's byte could not be accessed, which leaves the flag set, and
+            // the guest then disables paravirtual EOI.
             self.pending.store(0, Relaxed);
             return Completion::Disarmed;
         };
-        // As in Linux, a byte that cannot be read, or cannot be written back, counts as cleared, and the
-        // flag stays set.
+        // As in Linux, a byte that cannot be read or written back counts as cleared, and the flag stays set.
         if let Some(byte) = memory.read(word) {
             let armed = byte & 1 != 0;
             let pending = self.pending.load(Relaxed);
             self.pending.store(0, Relaxed);
-            // Before the byte changes: a thread that reads it must not mistake the host's 0 for the
-            // guest's.
+            // Before the byte changes: a thread that reads it must not mistake the host's 0 for the guest's.
             fence(Release);
             if armed && memory.write(word, 0) {
                 return Completion::Disarmed;

@@ -1,6 +1,6 @@
-//! Atomics under one name for ordinary builds and for the model checker.
+//! Atomics under the same names in ordinary builds and in the model checker.
 //!
-//! `--cfg loom` swaps in loom's, which the models of `vmbell::doorbell` and of this crate explore.
+//! With `--cfg loom` they are loom's, which the models of `vmbell::doorbell` and of this crate explore.
 
 #[cfg(not(loom))]
 pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};

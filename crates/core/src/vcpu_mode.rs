@@ -1,13 +1,13 @@
-//! Whether a vCPU is in the guest, halted or neither, so that the sender of an interrupt knows how to notify it: what
-//! `vcpu->mode` is in KVM (Linux `Documentation/virt/kvm/vcpu-requests.rst`).
+//! Whether a vCPU is in the guest, halted or neither, so that the sender of an interrupt knows how to notify it. This
+//! corresponds to `vcpu->mode` in KVM (Linux `Documentation/virt/kvm/vcpu-requests.rst`).
 //!
 //! A sender first raises the vector and then calls [`VcpuMode::claim_notification`]; a vCPU first calls
-//! [`enter`](VcpuMode::enter) or [`halt_in_futex`](VcpuMode::halt_in_futex) and then looks for requests. Each call is
-//! a read-modify-write of the same word, so one of the two sees what the other did: either the sender learns that it
-//! has to signal or wake, or the vCPU finds the request.
+//! [`enter`](VcpuMode::enter) or [`halt_in_futex`](VcpuMode::halt_in_futex) and then checks for requests. Each call is
+//! a read-modify-write of the same word, so one side sees what the other did: either the sender learns that it has to
+//! signal or wake the vCPU, or the vCPU finds the request.
 //!
-//! The word is in memory that the sandbox can write. A wrong value at most loses an interrupt of
-//! that sandbox's own guest, or sends it a spurious signal.
+//! The word is in memory that the sandbox can write. A wrong value can at most lose an interrupt of that sandbox's own
+//! guest, or send the sandbox a spurious signal.
 //!
 //! ```
 //! use vmbell_core::vcpu_mode::{Notification, VcpuMode};
@@ -26,20 +26,20 @@ use crate::sync::Ordering::{AcqRel, Acquire};
 const IN_GUEST_MODE: u32 = 1;
 /// The vCPU sleeps in `hlt`, or is about to.
 const HALTED: u32 = 2;
-/// A signal is on its way. It is sure to arrive, so one is enough for all senders until then.
+/// A signal is on its way. It is sure to arrive, so until then one signal is enough for all senders.
 const SIGNALLED: u32 = 4;
-/// Set with `HALTED` if the vCPU sleeps in `epoll_wait`, and not in a futex wait on this word.
+/// Set with `HALTED` if the vCPU sleeps in `epoll_wait` instead of in a futex wait on this word.
 const IN_EPOLL: u32 = 8;
 
-/// How often [`VcpuMode::claim_notification`] tries to change a word that others change at the same time. An honest
-/// vCPU changes it a few times a microsecond; the bound keeps a hostile sandbox from holding a sender up.
+/// How often [`VcpuMode::claim_notification`] tries to change the word while other threads change it. An honest vCPU
+/// changes it a few times per microsecond; the bound keeps a hostile sandbox from delaying a sender forever.
 const TRIES: u32 = 64;
 
 /// How to notify a vCPU of an interrupt request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Notification {
-    /// Nothing to do: the vCPU looks for requests before it enters the guest, or was notified already.
+    /// Nothing to do: the vCPU checks for requests before it enters the guest, or was already notified.
     None,
     /// Send the interrupt signal (SIGUSR2) to the vCPU's thread.
     Signal,
@@ -49,43 +49,43 @@ pub enum Notification {
     EventfdWrite,
 }
 
-/// The mode of one vCPU. All-zero bytes mean outside the guest.
+/// The mode of one vCPU. All-zero bytes mean that the vCPU is outside the guest.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct VcpuMode(AtomicU32);
 
 impl VcpuMode {
-    /// The vCPU is about to enter the guest, and looks for requests after this.
+    /// Marks the vCPU as about to enter the guest. It checks for requests after this.
     #[inline(always)]
     pub fn enter(&self) {
         self.0.fetch_or(IN_GUEST_MODE, AcqRel);
     }
 
-    /// The vCPU has left the guest, or does not enter it after all. Returns whether it was in the guest or about to
-    /// enter it.
+    /// Marks the vCPU as outside the guest: it has left, or does not enter after all. Returns whether it was in the
+    /// guest or about to enter it.
     #[inline(always)]
     pub fn leave(&self) -> bool {
         self.0.fetch_and(!IN_GUEST_MODE, AcqRel) & IN_GUEST_MODE != 0
     }
 
-    /// The interrupt signal has arrived; another may be sent. The vCPU looks for requests after this.
+    /// Notes that the interrupt signal has arrived and another may be sent. The vCPU checks for requests after this.
     pub fn signal_arrived(&self) {
         self.0.fetch_and(!SIGNALLED, AcqRel);
     }
 
-    /// The vCPU is about to sleep, and looks for requests after this. Returns what [`word`](Self::word) holds
+    /// Marks the vCPU as about to sleep. It checks for requests after this. Returns what [`word`](Self::word) holds
     /// until another thread wakes the vCPU: the value to pass to the futex wait.
     pub fn halt_in_futex(&self) -> u32 {
         self.0.fetch_or(HALTED, AcqRel) | HALTED
     }
 
-    /// As [`halt_in_futex`](Self::halt_in_futex), for a vCPU that sleeps in `epoll_wait`.
+    /// Like [`halt_in_futex`](Self::halt_in_futex), for a vCPU that sleeps in `epoll_wait`.
     pub fn halt_in_epoll(&self) {
         self.0.fetch_or(HALTED | IN_EPOLL, AcqRel);
     }
 
-    /// The vCPU no longer sleeps, or must not fall asleep. Returns whether it was to sleep in `epoll_wait`: then
-    /// changing the word does not keep it from sleeping, but a write to its wake eventfd does.
+    /// Marks the vCPU as awake: it no longer sleeps, or must not fall asleep. Returns whether it was to sleep in
+    /// `epoll_wait`: then the changed word does not keep it from sleeping, but a write to its wake eventfd does.
     pub fn wake(&self) -> bool {
         self.0.fetch_and(!(HALTED | IN_EPOLL), AcqRel) & IN_EPOLL != 0
     }
@@ -95,8 +95,8 @@ impl VcpuMode {
         &self.0
     }
 
-    /// How the vCPU must be notified of a request that the caller has raised. If several callers ask, one has
-    /// to notify it, and the others get [`Notification::None`].
+    /// Returns how the caller must notify the vCPU of a request that it has raised. If several callers ask, one has to
+    /// notify the vCPU, and the others get [`Notification::None`].
     pub fn claim_notification(&self) -> Notification {
         let mut seen = self.0.fetch_or(0, AcqRel);
         for _ in 0..TRIES {

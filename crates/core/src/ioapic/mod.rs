@@ -1,10 +1,10 @@
-//! The I/O APIC's pins and lines, as far as both the monitor and the stub use them: a device raises a line on a
-//! thread of the monitor, and the stub ends its interrupt without the monitor.
+//! The part of the I/O APIC's pins and lines that both the monitor and the stub use: a device raises a line on a thread
+//! of the monitor, and the stub ends the line's interrupt without the monitor.
 //!
-//! The redirection entries, the resamplefds and which lines are forwarded ([`Pins`]) are written by the monitor only;
-//! the sandbox reads them. The state of the lines ([`Lines`]) is written by both, one atomic word for each line. The
-//! rules are those of the 82093AA data sheet and, where that leaves a choice, of Linux `arch/x86/kvm/ioapic.c`. The
-//! guest's view, IOREGSEL and IOWIN, is in the monitor alone.
+//! Only the monitor writes the redirection entries, the resamplefds and which lines are forwarded ([`Pins`]); the
+//! sandbox reads them. Both write the state of the lines ([`Lines`]), one atomic word for each line. The rules are
+//! those of the 82093AA data sheet and, where it leaves a choice, of Linux `arch/x86/kvm/ioapic.c`. The registers that
+//! the guest sees, IOREGSEL and IOWIN, are in the monitor alone.
 //!
 //! ```
 //! use vmbell_core::ioapic::{Line, Pin, PinLine, RedirectionEntry, Source};

@@ -1,19 +1,19 @@
-//! Driving a line of the I/O APIC, and the EOI of its interrupt. Any thread of the monitor or the stub calls this.
+//! Drives a line of the I/O APIC, and does the EOI of its interrupt. Any thread of the monitor or the stub calls this.
 //!
-//! A level-triggered pin sends once and waits for its EOI (remote IRR); if the line is still up then, it sends again.
-//! An edge-triggered pin sends at each rise of the line, unless it is masked.
+//! A level-triggered pin sends once and waits for the EOI (remote IRR). If the line is still up at the EOI, the pin
+//! sends again. An edge-triggered pin sends each time the line rises, unless the pin is masked.
 //!
-//! The guest ends the interrupt of a forwarded line without an exit, by the bit of paravirtual EOI. A level-triggered
-//! interrupt otherwise never gets that bit, because its line waits for the EOI. The owner of a forwarded line polls
-//! [`PinLine::has_ended`] instead. The host learns of the end at the vCPU's next exit, so a thread that has another
+//! The guest ends the interrupt of a forwarded line without an exit, by the bit of paravirtual EOI. Other
+//! level-triggered interrupts never get that bit, because their lines wait for the EOI. The owner of a forwarded line
+//! polls [`PinLine::has_ended`] instead. The host learns of the end at the vCPU's next exit. So a thread with another
 //! interrupt for an active line makes that vCPU leave the guest ([`PinLine::needs_exit`]).
 
 use super::{Activity, Line, LineState, Lines, Pin, Pins, RedirectionEntry, Source};
 use crate::event::Event;
 use crate::lapic::Message;
 
-/// How often a send is tried while others change the line. An honest line changes a few times for each
-/// interrupt; the bound keeps a hostile sandbox, which can write the word all the time, from holding a thread up.
+/// How often a send is tried while other threads change the line. An honest line changes a few times per interrupt; the
+/// bound keeps a hostile sandbox, which can write the word all the time, from delaying a thread forever.
 const TRIES: u32 = 64;
 
 /// A pin of the I/O APIC with its input line.
@@ -45,12 +45,12 @@ impl<'w> PinLine<'w> {
             .filter(move |(_, pin_line)| pin_line.pin.entry().vector() == vector)
     }
 
-    /// A source holds the line up or lets it go. `deliver` says whether a local APIC took the message.
+    /// Makes a source hold the line up or let it go. `deliver` returns whether a local APIC took the message.
     pub fn drive(&self, source: Source, up: bool, mut deliver: impl FnMut(Message) -> bool) {
         let rose = self.line.set_source(source, up);
         let entry = self.pin.entry();
         if entry.is_level() {
-            // Even if the line was already up: perhaps no local APIC accepted its interrupt.
+            // Done even if the line was already up, because perhaps no local APIC accepted its interrupt.
             self.send_level(deliver);
         } else if rose
             && !entry.is_masked()
@@ -69,7 +69,7 @@ impl<'w> PinLine<'w> {
 
     fn sendable(&self) -> Option<(LineState, RedirectionEntry)> {
         let seen = self.line.snapshot();
-        // Loaded after the line's state, so that a change of the entry before that is seen here.
+        // Loaded after the line's state, so that an earlier change of the entry is seen here.
         let entry = self.pin.entry();
         let sends = entry.is_level() && !entry.is_masked();
         (sends && seen.is_up() && !seen.has_remote_irr()).then_some((seen, entry))
@@ -93,8 +93,8 @@ impl<'w> PinLine<'w> {
         }
     }
 
-    /// Does the EOI of this pin's interrupt: takes the line down for all irqfds with a resamplefd, sends the
-    /// interrupt again if other sources hold the line up, and signals each resamplefd.
+    /// Does the EOI of this pin's interrupt: makes all irqfds with a resamplefd let the line go, sends the interrupt
+    /// again if other sources hold the line up, and signals each resamplefd.
     pub fn eoi(&self, number: u8, actions: &mut impl EoiActions) {
         actions.count(Event::AckIrq);
         let is_resampled = self.pin.is_resampled();
@@ -107,7 +107,7 @@ impl<'w> PinLine<'w> {
             self.line.clear_remote_irr();
             self.send_level(|message| actions.deliver(message));
         }
-        // Last: a write to a full eventfd may block, and must not delay the interrupts of others.
+        // Last, because a write to a full eventfd may block, and must not delay other interrupts.
         if is_resampled {
             actions.resample(number, self.pin);
         }
@@ -124,7 +124,7 @@ pub trait EoiActions {
     fn count(&mut self, event: Event);
 }
 
-/// Does the EOI of each pin whose redirection entry has `vector`, which has left service.
+/// Does the EOI of each pin whose redirection entry has `vector`. The vector has left service.
 pub fn eoi_pins(pins: &Pins, lines: &Lines, vector: u8, actions: &mut impl EoiActions) {
     for (number, pin_line) in PinLine::with_vector(pins, lines, vector) {
         pin_line.eoi(number, actions);
@@ -132,9 +132,9 @@ pub fn eoi_pins(pins: &Pins, lines: &Lines, vector: u8, actions: &mut impl EoiAc
 }
 
 impl PinLine<'_> {
-    /// Raises a forwarded line: sends its interrupt. Latches the edge instead if an interrupt is under way or the pin is
-    /// masked, as it is until the guest sets it up. `deliver` says whether a local APIC took the message. If the guest has
-    /// made the pin edge-triggered, the edge is sent and has ended at once.
+    /// Raises a forwarded line: sends its interrupt. If an interrupt is under way or the pin is masked, as it is until
+    /// the guest sets it up, latches the edge instead. `deliver` returns whether a local APIC took the message. If the
+    /// guest has made the pin edge-triggered, the edge is sent and counts as ended at once.
     pub fn raise(&self, mut deliver: impl FnMut(Message) -> bool) {
         let entry = self.pin.entry();
         if !entry.sends_edges() {
@@ -145,28 +145,29 @@ impl PinLine<'_> {
         }
     }
 
-    /// The handler of the line's interrupt begins: makes it active if the line is forwarded. Returns whether the guest
-    /// may end it without an exit.
+    /// Called when the handler of the line's interrupt begins: makes a forwarded line active. Returns whether the guest
+    /// may end the interrupt without an exit.
     pub fn begin_service(&self) -> bool {
         if !self.pin.is_forwarded() {
             return false;
         }
         let state = self.line.begin_service();
-        // Checked again: if another thread stops forwarding the line at the same time, one of the two sees the
+        // Checked again: if another thread stops forwarding the line at the same time, one of the two threads sees the
         // other's change.
         !state.is_up() && self.pin.is_forwarded() && !self.pin.is_resampled()
     }
 
-    /// Whether there is another interrupt for a forwarded line whose guest may end the present one without an exit:
-    /// then the vCPU with that one has to leave the guest. Asked after the line was raised or ceased to be forwarded.
+    /// Whether another interrupt waits for a forwarded line while the guest may end the current one without an exit. If
+    /// so, the vCPU with the current interrupt has to leave the guest. Called after the line was raised or is no longer
+    /// forwarded.
     pub fn needs_exit(&self) -> bool {
         let state = self.line.snapshot();
         let is_owed = state.is_up() || !self.pin.is_forwarded();
         is_owed && state.activity() == Activity::Active
     }
 
-    /// Whether all interrupts of a forwarded line have ended. `ended_by_bit` says whether a guest has ended the vector
-    /// in service by its PV EOI bit.
+    /// Whether all interrupts of a forwarded line have ended. `ended_by_bit` returns whether a guest has ended the
+    /// vector in service by its PV EOI bit.
     pub fn has_ended(&self, ended_by_bit: impl FnOnce(u8) -> bool) -> bool {
         let (state, entry) = (self.line.state(), self.pin.entry());
         if entry.sends_edges() {
@@ -183,9 +184,9 @@ impl PinLine<'_> {
     }
 }
 
-/// The handler of a level-triggered `vector` begins: makes the interrupts of its forwarded lines active. Returns
-/// whether the guest may end them without an exit, because only forwarded lines have the vector and none has another
-/// interrupt.
+/// Called when the handler of a level-triggered `vector` begins: makes the interrupts of its forwarded lines active.
+/// Returns whether the guest may end them without an exit: only forwarded lines have the vector, and none of them has
+/// another interrupt.
 pub fn begin_service(pins: &Pins, lines: &Lines, vector: u8) -> bool {
     let mut may_defer = None;
     for (_, pin_line) in PinLine::with_vector(pins, lines, vector) {

@@ -1,24 +1,24 @@
-//! The pins: their redirection entries (82093AA, 3.2.4) and resamplefds, written by the monitor under its controller's
-//! lock. A redirection entry has the message that a pin sends, its trigger mode and its mask.
+//! The pins: their redirection entries (82093AA, 3.2.4) and resamplefds. The monitor writes them under the lock of its
+//! controller. A redirection entry has the message that a pin sends, its trigger mode and its mask.
 
 use super::PINS;
 use crate::lapic::{Destination, Message, Mode};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicU64};
 
-/// How many resamplefds of one pin the stub can signal; the monitor does the EOIs of pins with more.
+/// How many resamplefds of one pin the stub can signal. For a pin with more, the monitor does the EOIs.
 pub const PIN_RESAMPLEFDS: usize = 8;
 
-/// Marks a free place. No descriptor of the sandbox has this number: they begin above it.
+/// Marks a free place. A sandbox descriptor never has this number: they start at a higher number.
 const NO_RESAMPLEFD: u32 = 0;
 
-/// A pin. All-zero bytes are an unmasked edge-triggered pin with vector 0, which no interrupt has.
+/// A pin. All-zero bytes are an unmasked edge-triggered pin with vector 0, and no interrupt has that vector.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Pin {
     entry: AtomicU64,
-    /// The resamplefds by their descriptors in the sandbox; 0 is a free place. A descriptor stays in its place,
-    /// so that an EOI that reads the places during a change does not miss one.
+    /// The resamplefds by their descriptors in the sandbox; 0 is a free place. A descriptor stays in its place, so that
+    /// an EOI that reads the places during a change does not miss it.
     resamplefds: [AtomicU32; PIN_RESAMPLEFDS],
     /// Not 0: the pin has more resamplefds than places, so the monitor does its EOIs.
     monitor_eoi: AtomicU32,
@@ -35,7 +35,7 @@ impl Pin {
         RedirectionEntry(self.entry.load(Acquire))
     }
 
-    /// Replaces the redirection entry; one writer at a time.
+    /// Replaces the redirection entry. Only one thread may write at a time.
     pub fn program(&self, entry: RedirectionEntry) {
         self.entry.store(entry.0, Release);
     }
@@ -56,18 +56,17 @@ impl Pin {
         self.monitor_eoi.load(Acquire) != 0
     }
 
-    /// Whether the line is forwarded: its device polls for the end of the interrupt instead of waiting for
-    /// an EOI.
+    /// Whether the line is forwarded: its device polls for the end of the interrupt, and does not wait for an EOI.
     pub fn is_forwarded(&self) -> bool {
         self.forwarded.load(Acquire) != 0
     }
 
-    /// Makes the line a forwarded one or not; one writer at a time.
+    /// Starts or stops forwarding the line. Only one thread may write at a time.
     pub fn set_forwarded(&self, forwarded: bool) {
         self.forwarded.store(forwarded.into(), Release);
     }
 
-    /// Replaces the resamplefds; one writer at a time.
+    /// Replaces the resamplefds. Only one thread may write at a time.
     pub fn set_resamplefds(&self, wanted: &[u32]) {
         let is_there = |descriptor| {
             let mut all = self.resamplefds.iter();
@@ -99,11 +98,11 @@ const DELIVERY_STATUS: u64 = 1 << 12;
 const REMOTE_IRR: u64 = 1 << 14;
 const LEVEL: u64 = 1 << 15;
 const MASKED: u64 = 1 << 16;
-/// Bits of the low half that a guest's store changes; delivery status and remote IRR are read-only.
+/// Bits of the low half that a guest's store changes. Delivery status and remote IRR are read-only.
 const WRITABLE: u64 = 0x1_ffff & !(DELIVERY_STATUS | REMOTE_IRR);
 const LOW: u64 = 0xffff_ffff;
 
-/// The 64 bits of a redirection entry. Remote IRR is not among them: it is a bit of [`super::Line`].
+/// The 64 bits of a redirection entry. Remote IRR is not one of them: it is a bit of [`super::Line`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedirectionEntry(pub u64);
 
@@ -126,7 +125,7 @@ impl RedirectionEntry {
         self.0 & MASKED != 0
     }
 
-    /// Whether the pin sends edges. A masked entry may be one that the guest has not programmed yet.
+    /// Whether the pin sends edges. A masked entry does not count: the guest may not have programmed it yet.
     pub fn sends_edges(self) -> bool {
         !self.is_level() && !self.is_masked()
     }
@@ -141,13 +140,13 @@ impl RedirectionEntry {
         })
     }
 
-    /// The half that a register shows, bits 63:32 if `high`. `remote_irr` is that of the pin's line.
+    /// The half that a register shows: bits 63:32 if `high`. `remote_irr` is the remote IRR of the pin's line.
     pub fn half(self, high: bool, remote_irr: bool) -> u32 {
         let shown = self.0 | if remote_irr { REMOTE_IRR } else { 0 };
         ((if high { shown >> 32 } else { shown }) & LOW) as u32
     }
 
-    /// The entry after the guest has stored `value` to one half, bits 63:32 if `high`.
+    /// The entry after the guest has stored `value` to one half: bits 63:32 if `high`.
     #[must_use]
     pub fn with_half(self, high: bool, value: u32) -> Self {
         let value = u64::from(value);

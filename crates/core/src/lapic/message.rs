@@ -1,5 +1,5 @@
-//! Messages to local APICs: IPIs, message-signalled interrupts, and interrupts of the I/O APIC
-//! (SDM volume 3, "Interrupt Command Register" and "Message Address Register Format").
+//! Messages to local APICs: IPIs, message-signalled interrupts, and interrupts from the I/O APIC (SDM volume 3,
+//! "Interrupt Command Register" and "Message Address Register Format").
 
 use super::{Lapic, Raise, registers};
 
@@ -10,23 +10,23 @@ pub struct Message {
     pub vector: u8,
     /// The delivery mode.
     pub mode: Mode,
-    /// Level rather than edge.
+    /// Whether the interrupt is level-triggered, not edge-triggered.
     pub level: bool,
-    /// The APICs that it is for.
+    /// The APICs to which the message goes.
     pub destination: Destination,
 }
 
 /// The delivery mode: to how many of the destination's APICs a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// All.
+    /// To all of them.
     Fixed,
-    /// The APIC with the lowest priority; the first of them on a tie.
+    /// To the APIC with the lowest priority, or to the first such APIC.
     LowestPriority,
 }
 
 impl Mode {
-    /// The delivery mode that three bits of a register or an MSI encode. `None` for SMI, NMI, INIT, start-up and
+    /// Decodes the three bits of a delivery mode in a register or an MSI. `None` for SMI, NMI, INIT, start-up and
     /// ExtINT, which a paravirtual guest does not use.
     pub fn from_bits(bits: u32) -> Option<Self> {
         match bits & 7 {
@@ -40,13 +40,13 @@ impl Mode {
 /// Which APICs a message is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Destination {
-    /// The one with this APIC ID.
+    /// The APIC with this ID.
     Physical(u32),
     /// The APICs whose logical destination register matches this.
     Logical(u32),
-    /// All.
+    /// All APICs.
     All,
-    /// All but the one with this APIC ID.
+    /// All APICs except the one with this ID.
     AllBut(u32),
 }
 
@@ -81,8 +81,8 @@ impl Destination {
 }
 
 impl Message {
-    /// Raises the vector in each APIC of the destination, and calls `accepted` with the index of each in which it
-    /// was not pending before. Refused if no APIC accepted it; coalesced if it was pending already in each that did.
+    /// Raises the vector in each APIC of the destination, and calls `accepted` with the index of each in which it was
+    /// not pending before. Refused if no APIC accepted it; coalesced if it was already pending in each that did.
     pub fn deliver<'l>(
         &self,
         lapics: impl Iterator<Item = &'l Lapic> + Clone,
@@ -122,7 +122,7 @@ impl Message {
 }
 
 impl Lapic {
-    /// Whether a logical destination names this APIC.
+    /// Whether a logical destination includes this APIC.
     fn has_logical_id(&self, address: u32) -> bool {
         let own = self.ldr();
         if self.is_x2apic() {

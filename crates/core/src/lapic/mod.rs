@@ -1,13 +1,12 @@
 //! The local APIC: its requests (IRR), the vectors in service (ISR), priorities and registers.
 //!
-//! Intel SDM volume 3, chapter "Advanced Programmable Interrupt Controller", as far as a
-//! paravirtual guest uses it: fixed and lowest-priority interrupts, priorities, EOI, IPIs, in
-//! xAPIC and x2APIC mode. There is no local vector table and no timer; their registers count as reserved.
-//! Where the manual leaves a choice, Linux `arch/x86/kvm/lapic.c` decides.
+//! Follows Intel SDM volume 3, chapter "Advanced Programmable Interrupt Controller", as far as a paravirtual guest uses
+//! it: fixed and lowest-priority interrupts, priorities, EOI, and IPIs, in xAPIC and x2APIC mode. There is no local
+//! vector table and no timer; their registers count as reserved. Where the manual leaves a choice, Linux
+//! `arch/x86/kvm/lapic.c` decides.
 //!
-//! A [`Lapic`] is plain data in memory that the monitor and the sandbox share. A sender of interrupts changes
-//! IRR and TMR, on any thread; the monitor changes the EOI exit bitmap; the thread that runs the vCPU changes the
-//! rest.
+//! A [`Lapic`] is plain data in memory that the monitor and the sandbox share. A sender of interrupts changes IRR and
+//! TMR, on any thread. The monitor changes the EOI exit bitmap. The thread that runs the vCPU changes the other fields.
 //!
 //! ```
 //! use vmbell_core::lapic::{Eoi, Lapic, Raise, Register};
@@ -35,21 +34,21 @@ pub use message::{Destination, Message, Mode};
 pub use registers::{Effect, MMIO_BASE, MMIO_SIZE, MSR_APIC_BASE, MSR_BASE, MSR_END, Register};
 pub use service::{Eoi, Raise};
 
-/// The lowest vector of an interrupt; those below are exceptions.
+/// The lowest vector of an interrupt; lower vectors are exceptions.
 pub const FIRST_VECTOR: u8 = 16;
 
-/// One vCPU's local APIC. All-zero bytes are an APIC that is off; [`reset`](Self::reset) turns it on.
+/// One vCPU's local APIC. All-zero bytes are an APIC that is switched off; [`reset`](Self::reset) switches it on.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Lapic {
-    /// Interrupt request register: vectors that were raised and whose handler has not begun.
+    /// Interrupt request register: vectors that were raised and whose handlers have not begun.
     pub irr: VectorSet,
-    /// Trigger mode register, from the last raise of each vector: a set bit means level.
+    /// Trigger mode register: for each vector, whether its last raise was level-triggered.
     pub tmr: VectorSet,
-    /// EOI exit bitmap: vectors for whose EOI an I/O APIC pin or a resamplefd waits, so that paravirtual EOI must not
-    /// defer it. The monitor writes the set.
+    /// EOI exit bitmap: the vectors for whose EOI an I/O APIC pin or a resamplefd waits. Paravirtual EOI must not defer
+    /// such an EOI. The monitor writes the set.
     pub eoi_exit_bitmap: VectorSet,
-    /// In-service register: vectors whose handler has begun and has not reached its EOI.
+    /// In-service register: vectors whose handlers have begun and have not reached their EOI.
     isr: VectorSet,
     /// The APIC ID.
     id: AtomicU32,
@@ -64,7 +63,7 @@ pub struct Lapic {
     pending_errors: AtomicU32,
     icr_low: AtomicU32,
     icr_high: AtomicU32,
-    /// 1 + the vector that came into service last; 0 once any vector has left service since.
+    /// 1 + the vector that came into service last; 0 once any vector has left service after that.
     newest_in_service: AtomicU32,
 }
 
@@ -145,7 +144,7 @@ impl VectorSet {
         word.load(Acquire) & bit != 0
     }
 
-    /// Whether the set is empty; reads its words one after the other.
+    /// Whether the set is empty. Reads the words of the set one after the other.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| word.load(Acquire) == 0)
@@ -169,7 +168,7 @@ impl VectorSet {
         self.0[usize::from(index & 7)].load(Acquire)
     }
 
-    /// The vectors in the set; each word is read once.
+    /// The vectors in the set. Each word is read once.
     pub fn iter(&self) -> impl Iterator<Item = u8> {
         (0..8).flat_map(|index| {
             let mut word = self.word(index);

@@ -1,13 +1,13 @@
-//! The local APIC's registers: their offsets in the page and numbers among the MSRs, and the guest's reads and writes (SDM
+//! The local APIC's registers: their offsets in the page, their MSR numbers, and the guest's reads and writes (SDM
 //! volume 3, "Local APIC Register Address Map" and "x2APIC Register Address Space").
 //!
-//! They are MSRs in x2APIC mode and in the page in xAPIC mode; the APIC base register switches between the two. The thread
-//! that runs the vCPU calls this when the guest's instruction traps.
+//! The registers are MSRs in x2APIC mode, and in the page in xAPIC mode; the APIC base register switches between the
+//! modes. The thread that runs the vCPU calls this when the guest's instruction traps.
 
 use super::{Destination, Eoi, Lapic, Message, Mode};
 use crate::sync::Ordering::Relaxed;
 
-/// The effect of a write in addition to the register's new value. After any write, call [`Lapic::next_interrupt`] again.
+/// What a write does in addition to changing the register. After any write, call [`Lapic::next_interrupt`] again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Effect {
@@ -22,13 +22,13 @@ pub enum Effect {
 }
 
 impl Lapic {
-    /// `rdmsr` of an x2APIC register; `None` means #GP.
+    /// Handles `rdmsr` of an x2APIC register; `None` means #GP.
     pub fn read_msr(&self, index: u32) -> Option<u64> {
         if !self.is_x2apic() {
             return None;
         }
         match Register::from_index(msr_register(index)?)? {
-            // Write-only, or not in this mode.
+            // Write-only, or not available in this mode.
             Register::Eoi | Register::SelfIpi => None,
             Register::Apr | Register::Dfr | Register::IcrHigh => None,
             Register::Icr => {
@@ -39,7 +39,7 @@ impl Lapic {
         }
     }
 
-    /// `wrmsr` of an x2APIC register.
+    /// Handles `wrmsr` of an x2APIC register.
     pub fn write_msr(&self, index: u32, value: u64) -> Effect {
         let register = msr_register(index).and_then(Register::from_index);
         let (Some(register), true) = (register, self.is_x2apic()) else {
@@ -61,7 +61,7 @@ impl Lapic {
         }
     }
 
-    /// A load from the page: the bytes of one register. A register that does not exist reads as 0.
+    /// Handles a load from the page: the bytes of one register. A register that does not exist reads as 0.
     pub fn read_mmio(&self, offset: u64, len: u8) -> u32 {
         let (index, byte) = mmio_register(offset);
         let value = match Register::from_index(index) {
@@ -79,8 +79,8 @@ impl Lapic {
         }
     }
 
-    /// A store to the page. Only aligned 32-bit stores do anything (SDM: "undefined"; Linux ignores
-    /// the others).
+    /// Handles a store to the page. Only aligned 32-bit stores have an effect (SDM: "undefined"; Linux ignores other
+    /// stores).
     pub fn write_mmio(&self, offset: u64, len: u8, value: u32) -> Effect {
         let (index, byte) = mmio_register(offset);
         if byte != 0 || len != 4 {
@@ -95,15 +95,15 @@ impl Lapic {
         }
     }
 
-    /// `rdmsr` of the APIC base register.
+    /// Handles `rdmsr` of the APIC base register.
     pub fn read_base(&self) -> u64 {
         let boot = if self.id() == 0 { BASE_BSP } else { 0 };
         MMIO_BASE | u64::from(self.mode.load(Relaxed) | boot)
     }
 
-    /// `wrmsr` of the APIC base register. The mode may change as in the SDM's state diagram ("x2APIC State
-    /// Transitions"); the page cannot be moved. Switching the APIC off resets it, except for its ID; switching
-    /// to x2APIC derives LDR from the ID.
+    /// Handles `wrmsr` of the APIC base register. The mode may change as in the SDM's state diagram ("x2APIC State
+    /// Transitions"); the page cannot be moved. Switching the APIC off resets all but its ID; switching to x2APIC
+    /// derives LDR from the ID.
     pub fn write_base(&self, value: u64) -> Effect {
         let old = self.mode.load(Relaxed);
         let bits = (value & 0xffff_ffff) as u32;
@@ -111,8 +111,7 @@ impl Lapic {
         let page = value & !u64::from(BASE_ENABLED | BASE_X2APIC | BASE_BSP);
         let x2apic = BASE_ENABLED | BASE_X2APIC;
         let forbidden = match (old, new) {
-            // Invalid: x2APIC without enabling the APIC; from off straight to x2APIC; from x2APIC back
-            // to xAPIC.
+            // Invalid: x2APIC without the enable bit; from off directly to x2APIC; from x2APIC back to xAPIC.
             (_, BASE_X2APIC) => true,
             (0, new) if new == x2apic => true,
             (old, BASE_ENABLED) => old == x2apic,
@@ -134,7 +133,7 @@ impl Lapic {
         Effect::None
     }
 
-    /// A register's 32 bits.
+    /// Reads a register's 32 bits.
     pub fn read(&self, register: Register) -> u32 {
         match register {
             Register::Id if self.is_x2apic() => self.id(),
@@ -187,7 +186,7 @@ impl Lapic {
         Effect::None
     }
 
-    /// Sends an IPI, or records the error of a vector below 16 in ESR.
+    /// Sends an IPI. If its vector is below 16, records the error in ESR instead.
     fn send(&self, message: Message) -> Effect {
         if message.vector < super::FIRST_VECTOR {
             self.pending_errors
@@ -202,7 +201,7 @@ impl Lapic {
         self.ldr.load(Relaxed)
     }
 
-    /// Whether logical destinations are in the flat model rather than in the cluster model (DFR).
+    /// Whether logical destinations use the flat model, not the cluster model (DFR).
     pub(super) fn is_flat_model(&self) -> bool {
         self.dfr.load(Relaxed) & DFR_MODEL == DFR_MODEL
     }
@@ -217,15 +216,15 @@ fn mmio_register(offset: u64) -> (u8, u32) {
     ((offset >> 4 & 0xff) as u8, (offset & 0xf) as u32)
 }
 
-/// Guest-physical address of the page of an xAPIC's registers.
+/// Guest-physical address of the page with an xAPIC's registers.
 pub const MMIO_BASE: u64 = 0xfee0_0000;
 /// Size of that page in bytes.
 pub const MMIO_SIZE: u64 = 0x1000;
-/// The APIC base register, which says in which mode the APIC is.
+/// The APIC base register, which holds the APIC's mode.
 pub const MSR_APIC_BASE: u32 = 0x1b;
 /// The first MSR of an x2APIC.
 pub const MSR_BASE: u32 = 0x800;
-/// The MSR after the last MSR of an x2APIC.
+/// The first MSR number after those of an x2APIC.
 pub const MSR_END: u32 = 0x900;
 
 /// APIC base register: this is the bootstrap processor.
@@ -241,24 +240,24 @@ pub(super) const SVR_RESET: u32 = 0xff;
 pub(super) const SVR_ENABLED: u32 = 1 << 8;
 /// Writable bits of SVR: vector, enabled, focus checking.
 const SVR_WRITABLE: u32 = 0x3ff;
-/// DFR: the model of logical destinations, its only writable bits; the others read as 1.
+/// DFR: the model of logical destinations. These are its only writable bits; the others read as 1.
 const DFR_MODEL: u32 = 0xf000_0000;
 
 /// ICR: the destination is logical.
 pub(super) const ICR_LOGICAL: u32 = 1 << 11;
-/// ICR: delivery status, send pending; never set here.
+/// ICR: delivery status, send pending; never set in this APIC.
 const ICR_SEND_PENDING: u32 = 1 << 12;
 /// ICR: reserved bits of its low half.
 const ICR_RESERVED: u32 = 0xfff3_2000;
 
-/// ESR: send illegal vector, below 16.
+/// ESR: send illegal vector: a vector below 16.
 const ESR_SEND_ILLEGAL_VECTOR: u32 = 1 << 5;
-/// ESR: receive illegal vector, below 16.
+/// ESR: receive illegal vector: a vector below 16.
 pub(super) const ESR_RECEIVE_ILLEGAL_VECTOR: u32 = 1 << 6;
 /// ESR: illegal register address.
 const ESR_ILLEGAL_REGISTER: u32 = 1 << 7;
 
-/// The version register: an integrated APIC; the field Max LVT Entry is 0, as there is no local vector table.
+/// The version register: an integrated APIC. The field Max LVT Entry is 0, as there is no local vector table.
 const VERSION: u32 = 0x14;
 
 /// A register, in the page or as an MSR.
@@ -270,7 +269,7 @@ pub enum Register {
     Version,
     /// Task priority.
     Tpr,
-    /// Arbitration priority, of an xAPIC only.
+    /// Arbitration priority; xAPIC only.
     Apr,
     /// Processor priority.
     Ppr,
@@ -278,28 +277,28 @@ pub enum Register {
     Eoi,
     /// Logical destination.
     Ldr,
-    /// Destination format, of an xAPIC only.
+    /// Destination format; xAPIC only.
     Dfr,
     /// Spurious-interrupt vector, and the software enable bit.
     Svr,
-    /// In service, 32 vectors each: 0 to 7.
+    /// In service: one of 8 registers (0 to 7) with 32 vectors each.
     Isr(u8),
-    /// Trigger modes, 32 vectors each: 0 to 7.
+    /// Trigger modes: one of 8 registers (0 to 7) with 32 vectors each.
     Tmr(u8),
-    /// Interrupt requests, 32 vectors each: 0 to 7.
+    /// Interrupt requests: one of 8 registers (0 to 7) with 32 vectors each.
     Irr(u8),
     /// Error status.
     Esr,
-    /// Interrupt command; the whole of it in an x2APIC, its low half in an xAPIC.
+    /// Interrupt command; all 64 bits in an x2APIC, the low half in an xAPIC.
     Icr,
-    /// The high half of the command, of an xAPIC only.
+    /// The high half of the interrupt command; xAPIC only.
     IcrHigh,
-    /// Self-IPI, of an x2APIC only.
+    /// Self-IPI; x2APIC only.
     SelfIpi,
 }
 
 impl Register {
-    /// The register with bits 11:4 of the offset in the page, or bits 7:0 of the MSR, as its index.
+    /// Finds a register by its index: bits 11:4 of its offset in the page, or bits 7:0 of its MSR number.
     pub fn from_index(index: u8) -> Option<Self> {
         Some(match index {
             0x02 => Self::Id,

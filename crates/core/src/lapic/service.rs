@@ -1,4 +1,4 @@
-//! An interrupt from its request to its EOI: IRR, priorities, ISR (SDM volume 3, "Handling Interrupts").
+//! The life of an interrupt, from its request to its EOI: IRR, priorities, ISR (SDM volume 3, "Handling Interrupts").
 
 use super::{FIRST_VECTOR, Lapic, registers};
 use crate::sync::Ordering::Relaxed;
@@ -9,18 +9,18 @@ use crate::sync::Ordering::Relaxed;
 pub enum Raise {
     /// The vector is pending now; the vCPU must be notified.
     Accepted,
-    /// The vector was pending already: the guest takes one interrupt for both requests.
+    /// The vector was already pending: the guest takes one interrupt for both requests.
     Coalesced,
     /// The vector is below [`FIRST_VECTOR`], or the APIC is disabled.
     Refused,
 }
 
-/// A vector has left service.
+/// An EOI: a vector has left service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eoi {
     /// The vector that left service.
     pub vector: u8,
-    /// Whether it was raised as level: the EOI must reach the I/O APIC.
+    /// Whether the vector was raised as level: if so, the EOI must reach the I/O APIC.
     pub level: bool,
 }
 
@@ -35,7 +35,7 @@ impl Lapic {
         if !self.is_enabled() {
             return Raise::Refused;
         }
-        // Before IRR: a thread that sees the request sees its trigger mode.
+        // Before IRR: a thread that sees the request also sees its trigger mode.
         if level {
             self.tmr.insert(vector);
         } else if self.tmr.contains(vector) {
@@ -64,7 +64,7 @@ impl Lapic {
         (self.tpr.load(Relaxed) & 0xff) as u8
     }
 
-    /// The vector in service with the highest priority: the one that the next EOI is for.
+    /// The highest-priority vector in service, which the next EOI ends.
     pub fn in_service(&self) -> Option<u8> {
         self.isr.highest()
     }
@@ -74,13 +74,13 @@ impl Lapic {
         self.isr.contains(vector)
     }
 
-    /// The pending vector that interrupts the vCPU as soon as the guest does not mask interrupts.
+    /// The pending vector that interrupts the vCPU once the guest does not mask interrupts.
     pub fn next_interrupt(&self) -> Option<u8> {
         let highest = self.irr.highest()?;
         (highest & 0xf0 > self.ppr()).then_some(highest)
     }
 
-    /// The handler of a pending vector starts: moves the vector from IRR to ISR. False if it was not pending.
+    /// Starts the handler of a pending vector: moves it from IRR to ISR. Returns false if it was not pending.
     pub fn start_service(&self, vector: u8) -> bool {
         if !self.irr.remove(vector) {
             return false;
@@ -91,7 +91,7 @@ impl Lapic {
         true
     }
 
-    /// EOI: takes the highest vector out of service; `None` if no vector is in service.
+    /// Does an EOI: takes the highest vector out of service. `None` if no vector is in service.
     pub fn eoi(&self) -> Option<Eoi> {
         let vector = self.isr.highest()?;
         self.isr.remove(vector);
@@ -100,8 +100,8 @@ impl Lapic {
         Some(Eoi { vector, level })
     }
 
-    /// The vector that came into service last, unless one has left since (`highest_isr_cache` of
-    /// Linux `arch/x86/kvm/lapic.c`): the only one whose EOI the guest may skip.
+    /// The vector that came into service last, unless a vector has left service since then (`highest_isr_cache` of
+    /// Linux `arch/x86/kvm/lapic.c`). It is the only vector whose EOI the guest may skip.
     pub fn newest_in_service(&self) -> Option<u8> {
         let code = self.newest_in_service.load(Relaxed);
         code.checked_sub(1).map(|vector| (vector & 0xff) as u8)

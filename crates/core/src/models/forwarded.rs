@@ -1,7 +1,7 @@
-//! A forwarded line whose vCPU takes and ends an interrupt while another thread raises the line again, or stops
+//! A forwarded line whose vCPU takes and ends an interrupt while another thread raises the line again or stops
 //! forwarding it, in every interleaving.
 //!
-//! Line, pin, local APIC, mode word and PV EOI are the real ones; a signal is a count.
+//! Line, pin, local APIC, mode word and PV EOI are the real code; a signal is a counter.
 
 use crate::ioapic::{EoiActions, Line, Pin, PinLine, RedirectionEntry};
 use crate::lapic::{Lapic, Message, Raise};
@@ -17,7 +17,7 @@ use super::lapic;
 
 const VECTOR: u8 = 0x41;
 
-/// The guest's byte of PV EOI.
+/// The guest's PV EOI byte.
 struct Byte(AtomicU32);
 
 impl GuestByte for Byte {
@@ -43,7 +43,7 @@ struct Forwarded {
 }
 
 impl Forwarded {
-    /// The line has been raised; its interrupt is pending, and the vCPU outside of the guest.
+    /// Makes a line that has been raised: its interrupt is pending, and the vCPU is outside the guest.
     fn raised() -> Arc<Self> {
         let all = Self {
             pin: Pin::default(),
@@ -77,13 +77,13 @@ impl Forwarded {
         message.deliver(std::iter::once(&self.lapic), |_| self.notify()) != Raise::Refused
     }
 
-    /// The owner raises the line.
+    /// Raises the line, as its owner does.
     fn raise(&self) {
         self.pin_line().raise(|message| self.deliver(message));
         self.end_deferral();
     }
 
-    /// The owner takes the forwarding back.
+    /// Stops forwarding the line, as its owner does.
     fn unforward(&self) {
         self.pin.set_forwarded(false);
         self.end_deferral();
@@ -101,7 +101,7 @@ impl Forwarded {
             .has_ended(|vector| self.pv_eoi.is_ended(vector, read))
     }
 
-    /// The vCPU enters the guest, and its handler begins.
+    /// Makes the vCPU enter the guest and begin the handler.
     fn take(&self) {
         self.mode.enter();
         assert!(self.lapic.start_service(VECTOR));
@@ -117,7 +117,7 @@ impl Forwarded {
         }
     }
 
-    /// The handler ends the interrupt: by the bit, or by the register.
+    /// Ends the interrupt as the handler does: by the bit or by the register.
     fn end(&self) {
         if self.byte.0.swap(0, SeqCst) == 0 {
             self.leave();
@@ -127,7 +127,7 @@ impl Forwarded {
         }
     }
 
-    /// The vCPU leaves the guest if, and only if, a signal came.
+    /// Makes the vCPU leave the guest if a signal has arrived.
     fn take_signal(&self) {
         if self.signals.load(SeqCst) != 0 {
             self.mode.signal_arrived();
@@ -148,7 +148,7 @@ impl EoiActions for ModelEoi<'_> {
     fn count(&mut self, _event: crate::event::Event) {}
 }
 
-/// The vCPU takes and ends an interrupt while another thread runs `other`.
+/// Makes the vCPU take and end an interrupt while another thread runs `other`.
 fn served_beside(other: impl Fn(&Forwarded) + Send + Sync + Copy + 'static) -> Arc<Forwarded> {
     let all = Forwarded::raised();
     let theirs = Arc::clone(&all);
@@ -176,7 +176,7 @@ fn owner_that_looks_sees_no_end_before_the_guest_has_made_one() {
         let theirs = Arc::clone(&all);
         let looks = thread::spawn(move || theirs.has_ended());
         all.take();
-        // An exit during the interrupt clears the bit, which must not look like the guest's EOI.
+        // An exit during the interrupt clears the bit, and that must not look like the guest's EOI.
         all.leave();
         assert!(!looks.join().unwrap());
         all.end();

@@ -1,6 +1,7 @@
-//! A resampled level line that one thread ends while others drive it or unmask it, in every interleaving.
+//! A resampled level-triggered line: one thread ends its interrupt while others drive or unmask it, in every
+//! interleaving.
 //!
-//! Line, pin, message and local APIC are the real ones; the device is a count of acks.
+//! Line, pin, message and local APIC are the real code; the device is a counter of acks.
 
 use crate::ioapic::{EoiActions, Line, Pin, PinLine, RedirectionEntry, Source};
 use crate::lapic::{Lapic, Message, Raise};
@@ -23,7 +24,7 @@ struct Resampled {
 }
 
 impl Resampled {
-    /// A line that the device holds up, with its interrupt in service.
+    /// A line that the device holds up, with the line's interrupt in service.
     fn in_service() -> Arc<Self> {
         let all = Self {
             pin: Pin::default(),
@@ -49,20 +50,20 @@ impl Resampled {
         message.deliver(std::iter::once(&self.lapic), |_| {}) != Raise::Refused
     }
 
-    /// The device raises the line.
+    /// Raises the line, as the device does.
     fn assert(&self) {
         let pin_line = self.pin_line();
         pin_line.drive(Source::Resample, true, |message| self.deliver(message));
     }
 
-    /// The guest's EOI, as the stub does it.
+    /// Does the guest's EOI in the same way as the stub.
     fn end(&self) {
         let eoi = self.lapic.eoi().unwrap();
         assert_eq!(eoi.vector, VECTOR);
         self.pin_line().eoi(4, &mut ModelEoi(self));
     }
 
-    /// If the line is up, its interrupt is pending; if it is down, the ack came after the device had raised it.
+    /// If the line is up, its interrupt must be pending; if it is down, the ack came after the device raised it.
     fn check(&self) {
         let pending = self.lapic.irr.contains(VECTOR);
         assert_eq!(self.line.has_remote_irr(), pending);
@@ -71,7 +72,7 @@ impl Resampled {
     }
 }
 
-/// The guest does the EOI of its interrupt while another thread runs `other`.
+/// Does the EOI of the guest's interrupt while another thread runs `other`.
 fn end_beside(all: &Arc<Resampled>, other: impl FnOnce(&Resampled) + 'static) {
     let theirs = Arc::clone(all);
     let other = thread::spawn(move || other(&theirs));
@@ -120,8 +121,8 @@ fn level_of_a_device_that_answers_its_resamplefd_is_pending() {
     });
 }
 
-/// The EOI takes the line down for the resampling irqfd while another device raises it: the interrupt is sent
-/// once more.
+/// The EOI takes the line down for the resampling irqfd while another device raises it: the interrupt is sent once
+/// more.
 #[test]
 fn level_that_another_device_holds_is_sent_again_whoever_comes_first() {
     check(|| {
@@ -135,7 +136,7 @@ fn level_that_another_device_holds_is_sent_again_whoever_comes_first() {
     });
 }
 
-/// Another vCPU of the guest unmasks the pin while this one does the EOI of the interrupt in service.
+/// Another vCPU of the guest unmasks the pin while this vCPU does the EOI of the interrupt in service.
 #[test]
 fn level_that_is_unmasked_during_its_eoi_is_sent_once() {
     check(|| {

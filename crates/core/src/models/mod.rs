@@ -1,6 +1,6 @@
-//! Models of the state that threads share while interrupts come and end, checked under every order that the
-//! memory model allows. They run with `RUSTFLAGS="--cfg loom" cargo test --profile loom -p vmbell-core --lib models
-//! --target-dir target/loom`.
+//! Models of the state that threads share while interrupts arrive and end, checked in every order that the memory model
+//! allows. Run with `RUSTFLAGS="--cfg loom" cargo test --profile loom -p vmbell-core --lib models --target-dir
+//! target/loom`.
 
 mod forwarded;
 mod line;

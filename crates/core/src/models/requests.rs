@@ -1,8 +1,8 @@
-//! Interrupts sent while a vCPU enters its guest, leaves it and sleeps, in every interleaving with at
-//! most three preemptions.
+//! Interrupts sent while a vCPU enters or leaves its guest or sleeps, in every interleaving with at most three
+//! preemptions.
 //!
-//! A thread that waits for an event which never comes is blocked forever; the checker reports this as a
-//! deadlock, so a lost wake-up fails the test.
+//! A thread that waits for an event that never comes is blocked forever. The checker reports this as a deadlock, so a
+//! lost wake-up fails the test.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -13,8 +13,7 @@ use super::vcpu::{Idle, STOP, Shared, Vcpu};
 const LOW: u8 = 0x41;
 const HIGH: u8 = 0x51;
 
-/// Each of `vectors` is sent by its own thread, at any time. The vCPU takes every interrupt that was
-/// accepted, each once.
+/// Sends each of `vectors` from its own thread, at any time. The vCPU must take every accepted interrupt exactly once.
 fn sent_by_others(idle: Idle, pv_eoi: bool, vectors: &'static [u8]) {
     check(move || {
         let shared = Shared::new();

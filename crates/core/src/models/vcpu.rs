@@ -1,7 +1,7 @@
-//! A vCPU's thread that takes the steps of the stub's `interrupt` and `kick` modules, and the kernel's side of that
-//! thread and of its senders: pending signals, a futex and an epoll descriptor.
+//! A vCPU's thread that takes the steps of the stub's `interrupt` and `kick` modules, with the kernel's state for that
+//! thread and its senders: pending signals, a futex and an epoll descriptor.
 //!
-//! Mode word, local APIC, message and paravirtual EOI are the real ones.
+//! Mode word, local APIC, message and paravirtual EOI are the real code.
 
 use std::cell::Cell;
 
@@ -14,7 +14,7 @@ use crate::lapic::{Destination, Lapic, Message, Mode, Raise};
 use crate::pv_eoi::{Completion, GuestByte, PvEoi};
 use crate::vcpu_mode::{Notification, VcpuMode};
 
-/// The vector that ends the guest. It is the lowest, so it is taken last.
+/// The vector that ends the guest. It is the lowest vector, so it is taken last.
 pub const STOP: u8 = 0x21;
 const PV_EOI: u64 = 0x3001;
 
@@ -23,7 +23,7 @@ pub struct Shared {
     lapic: Lapic,
     mode: VcpuMode,
     pub kernel: Kernel,
-    /// Kicks that the vCPU has handed over.
+    /// How many kicks the vCPU has handed over.
     pub kicks: Mutex<u32>,
     pub handed_over: Condvar,
 }
@@ -65,7 +65,7 @@ impl Shared {
 pub enum Idle {
     Spins,
     Halts,
-    /// Halts in `epoll_wait`, until its wake eventfd is written.
+    /// Halts in `epoll_wait` until the wake eventfd is written.
     HaltsInEpoll,
 }
 
@@ -87,7 +87,7 @@ pub struct Vcpu {
     shared: Arc<Shared>,
     pv_eoi: PvEoi,
     word: Word,
-    /// The vector whose handler was entered and has not begun to run.
+    /// The vector whose handler was entered but has not run any instruction.
     handler: Option<u8>,
     masked: bool,
     /// Whether the return from the handler traps.
@@ -140,7 +140,7 @@ impl Vcpu {
         self.begun
     }
 
-    /// The guest's handler, from its first instruction to its `iretq`.
+    /// Runs the guest's handler, from its first instruction to its `iretq`.
     fn handle(&mut self) {
         self.instruction();
         if self.word.0.replace(0) == 0 {
@@ -156,7 +156,7 @@ impl Vcpu {
         }
     }
 
-    /// A signal may come before each instruction of the guest.
+    /// Runs one instruction of the guest. A signal may arrive before it.
     fn instruction(&mut self) {
         let signals = self.shared.kernel.take();
         if signals.interrupt || signals.kick {
@@ -202,7 +202,7 @@ impl Vcpu {
         self.ended.extend(eoi.map(|eoi| eoi.vector));
     }
 
-    /// `interrupt::enter` and the exit sequence, whose last step looks for pending signals.
+    /// `interrupt::enter` and the exit sequence, whose last step checks for pending signals.
     fn enter(&mut self) {
         loop {
             if !self.kicked {
@@ -287,7 +287,7 @@ struct Waiting {
     edge: bool,
 }
 
-/// The kernel as the vCPU's thread and its senders use it.
+/// The kernel, as the vCPU's thread and its senders use it.
 #[derive(Default)]
 pub struct Kernel {
     waiting: Mutex<Waiting>,
@@ -331,7 +331,7 @@ impl Kernel {
     pub fn futex_wait(&self, mode: &VcpuMode, expected: u32) {
         let waiting = self.waiting();
         let signalled = waiting.signals.any();
-        // Under the lock, as the kernel compares under the lock of the futex's queue.
+        // Under the lock, because the kernel also compares under the lock of the futex's queue.
         if !signalled && mode.word().load(SeqCst) == expected {
             drop(self.changed.wait(waiting).unwrap());
         }

@@ -12,36 +12,36 @@ use core::fmt;
 use crate::sync::Ordering::{Acquire, Relaxed};
 use crate::sync::{AtomicU32, AtomicU64};
 
-/// Flag of a code: the signals are a list.
+/// Flag of a code: the code names a list of signals.
 pub const GROUP: u32 = 1 << 31;
 /// Flag of a cell: a doorbell has a datamatch.
 pub const MATCH: u32 = 1 << 30;
-/// Flag of a signal, and of the code that holds it: the signal is the index of a payload. The value of the write is stored in
-/// this payload before its eventfd is signalled.
+/// Flag of a signal, and of the code that holds it: the signal is the index of a payload. The written value is stored
+/// in that payload before the payload's eventfd is signalled.
 pub const PAYLOAD: u32 = 1 << 29;
 /// The other bits of a code: a signal plus 1, or the index of a list's first chunk. 0 means no signal.
 pub const CODE: u32 = PAYLOAD - 1;
 /// The largest signal number that a code can hold.
 pub const MAX_SIGNAL: u32 = CODE - 1;
 
-// Miri checks every atomic of a table at each reference to it, so its table is small.
+// Miri checks every atomic of a table at each reference to the table, so its table is small.
 #[cfg(not(loom))]
 pub(super) const BITS: u32 = if cfg!(miri) { 1 } else { 14 };
-// The model checker tracks every atomic; a table that it can build has few.
+// The model checker tracks every atomic, so the table that it builds is small.
 #[cfg(loom)]
 pub(super) const BITS: u32 = 1;
 
-/// Buckets of each hash table, overflow buckets not counted.
+/// Buckets of each hash table, without overflow buckets.
 pub const BUCKETS: usize = 1 << BITS;
-/// Overflow buckets of each hash table, of which the first is never used.
+/// Overflow buckets of each hash table. The first one is never used.
 ///
-/// There is one for each entry: an overflow bucket in use holds at least one entry, so no pattern of
-/// insertions and removals uses up the buckets before the entries.
+/// There is one for each entry: an overflow bucket in use holds at least one entry, so for any order of insertions and
+/// removals, the buckets last as long as the entries.
 pub const OVERFLOWS: usize = if cfg!(loom) { 4 } else { MAX_ADDRESSES };
-/// Chunks of signal lists, of which the first is never used.
+/// Chunks of signal lists. The first one is never used.
 pub const CHUNKS: usize = if cfg!(loom) { 4 } else { 2 * MAX_ADDRESSES };
 
-/// Cells of an address: for widths 1, 2, 4 and 8, and one for all others.
+/// Cells of an address: one each for widths 1, 2, 4 and 8, and one for all other widths.
 pub const CELLS: usize = 5;
 
 /// The most addresses that can have a doorbell.
@@ -50,14 +50,14 @@ pub const MAX_ADDRESSES: usize = match (cfg!(loom), cfg!(miri)) {
     (_, true) => 16,
     _ => 16_384,
 };
-/// The most datamatch values: distinct ones at each address and width, added up.
+/// The most datamatch values: the number of distinct values at each address and width, added up.
 pub const MAX_MATCHES: usize = MAX_ADDRESSES;
 /// The most signals of one list.
 pub const MAX_ITEMS: usize = MAX_CHAIN * ListChunk::CODES;
 /// The most chunks of one list.
 pub(super) const MAX_CHAIN: usize = 128;
 
-// The size that the comments and the documentation give.
+// The size that the comments and the documentation state.
 const _: () = assert!(size_of::<Table>() == 8 << 20 || cfg!(miri) || cfg!(loom));
 const _: () = assert!(size_of::<Table>().is_multiple_of(4096) || cfg!(loom));
 const _: () = assert!(size_of::<AddressBucket>() == 64 || cfg!(loom));
@@ -71,18 +71,18 @@ pub enum Kind {
     Pio,
     /// A guest-physical address.
     Mmio,
-    /// A number in the first argument of a hypercall; always a write of 8 bytes.
+    /// A number in the first argument of a hypercall, which counts as a write of 8 bytes.
     Hypercall,
 }
 
 /// The table in memory.
 ///
-/// A cell is stored after its address and loaded before it: a reader that sees a new cell also sees its address. In the same way
-/// the offset of a value's cell is stored after the value and its code, and loaded before them. Buckets and chunks that a
-/// change unlinks are reused only after a grace period.
+/// A cell is stored after its address and loaded before it: a reader that sees a new cell also sees its address. In the
+/// same way, the offset of a value's cell is stored after the value and its code, and loaded before them. Buckets and
+/// chunks that a change unlinks are reused only after a grace period.
 #[repr(C, align(4096))]
 pub struct Table {
-    /// Second hash table, by offset of the cell and value. It is the first field, so that a lookup finds it at the table's address.
+    /// Second hash table, by the cell's offset and the value. It is the first field, so it is at the table's address.
     pub matches: [MatchBucket; BUCKETS],
     /// First hash table, by address, for I/O ports.
     pub pio: [AddressBucket; BUCKETS],
@@ -99,7 +99,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table on the heap, for vCPU threads of this process. The kernel backs only the pages that are used.
+    /// An empty table on the heap, for vCPU threads of this process. The kernel backs only pages that are used.
     #[cfg(not(any(loom, vmbell_stub_elf)))]
     #[allow(unsafe_code)]
     pub fn boxed() -> Box<Self> {
@@ -114,7 +114,7 @@ impl Table {
         unsafe { Box::from_raw(table) }
     }
 
-    /// An empty table of the model checker's atomics, which have to be constructed.
+    /// An empty table for the model checker, whose atomics have to be constructed.
     #[cfg(loom)]
     pub fn boxed() -> Box<Self> {
         Box::new(Self {
@@ -131,12 +131,12 @@ impl Table {
 
 impl fmt::Debug for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Its fields are 8 MiB of words.
+        // Its fields are 8 MiB of words, so they are not printed.
         f.write_str("Table")
     }
 }
 
-/// The result of a look for a key in one bucket.
+/// The result of looking for a key in one bucket.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe {
     /// The only slot of the bucket that can hold the key.
@@ -163,9 +163,9 @@ pub struct AddressBucket {
 }
 
 impl AddressBucket {
-    /// The slot that holds an address if a slot of this bucket does: the second unless it is the first.
+    /// The only slot that can hold an address: the second one, unless the first one has the address.
     ///
-    /// Without a branch, because no predictor could guess which of the two it is.
+    /// Without a branch, because no predictor could guess which slot it is.
     #[inline(always)]
     pub fn slot(&self, addr: u64) -> usize {
         usize::from(self.addresses[0].load(Relaxed) != addr)
@@ -175,13 +175,13 @@ impl AddressBucket {
     #[inline(always)]
     pub fn probe(&self, addr: u64, width: usize) -> Probe {
         let slot = self.slot(addr);
-        // The cell is loaded before the key: a reader that sees a new cell sees its key.
+        // The cell is loaded before the key: a reader that sees a new cell also sees its key.
         let code = self.cells[width][slot].load(Acquire);
         let holds = self.addresses[slot].load(Relaxed) == addr;
         Probe { slot, holds, code }
     }
 
-    /// The overflow bucket that follows, or 0.
+    /// The next overflow bucket, or 0.
     #[inline(always)]
     pub fn next(&self) -> usize {
         self.link.load(Acquire) as usize
@@ -190,7 +190,7 @@ impl AddressBucket {
 
 /// A bucket of the second hash table: two values.
 ///
-/// A slot is in use if its cell is not 0; an unused slot may have a stale value. No bucket holds one value
+/// A slot is in use if its cell is not 0; an unused slot may have a stale value. A bucket never holds the same value
 /// twice, even for two cells.
 #[repr(C, align(64))]
 #[derive(Debug)]
@@ -198,7 +198,7 @@ impl AddressBucket {
 pub struct MatchBucket {
     /// The values.
     pub values: [AtomicU64; 2],
-    /// Where each value's cell is in the table ([`Table::offset`](super::Table::offset)); 0 in an unused slot.
+    /// The offset of each value's cell in the table ([`Table::offset`](super::Table::offset)); 0 in an unused slot.
     pub cell_offsets: [AtomicU32; 2],
     /// The codes.
     pub codes: [AtomicU32; 2],
@@ -207,7 +207,7 @@ pub struct MatchBucket {
 }
 
 impl MatchBucket {
-    /// The slot that holds a value if a slot of this bucket does.
+    /// The only slot of this bucket that can hold a value.
     #[inline(always)]
     pub fn slot(&self, value: u64) -> usize {
         usize::from(self.values[0].load(Relaxed) != value)
@@ -224,7 +224,7 @@ impl MatchBucket {
         Probe { slot, holds, code }
     }
 
-    /// The overflow bucket that follows, or 0.
+    /// The next overflow bucket, or 0.
     #[inline(always)]
     pub fn next(&self) -> usize {
         self.link.load(Acquire) as usize
@@ -236,7 +236,7 @@ impl MatchBucket {
 #[derive(Debug)]
 #[cfg_attr(loom, derive(Default))]
 pub struct ListChunk {
-    /// Word 0 is the link to the chunk that follows; each other one is a signal plus 1, or 0 for a hole.
+    /// Word 0 is the link to the next chunk; each other word is a signal plus 1, or 0 for a hole.
     pub words: [AtomicU32; 16],
 }
 

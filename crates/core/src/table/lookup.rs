@@ -14,10 +14,10 @@ use crate::sync::AtomicU32;
 use crate::sync::Ordering::Acquire;
 
 impl Table {
-    /// The signals of a write of `len` bytes, `value` zero-extended, to `addr`; empty if no doorbell matches.
+    /// Looks up the signals of a write of `len` bytes, `value` zero-extended, to `addr`; empty if no doorbell matches.
     ///
-    /// Only an any-length doorbell matches a width other than 1, 2, 4 or 8; no bus has writes of 16 bytes
-    /// and more. The caller is inside a read-side section for as long as it uses the result.
+    /// If the width is not 1, 2, 4 or 8, only an any-length doorbell matches; no bus has writes of 16 bytes or more.
+    /// The caller stays inside a read-side section while it uses the result.
     #[inline(always)]
     pub fn lookup(&self, kind: Kind, addr: u64, len: u32, value: u64) -> Signals<'_> {
         let (width, hash) = (cell_index(len), addr.wrapping_mul(GOLDEN_RATIO_64));
@@ -45,15 +45,15 @@ impl Table {
         Signals::new(self, code & !MATCH)
     }
 
-    /// The bucket after this one that holds an address.
+    /// Finds a later bucket of the chain that holds an address.
     ///
-    /// Few lookups come here. As a separate function, it spares the others saving registers for its loop. In the stub it is
-    /// inlined, because the stub's direct code must not call anything.
+    /// Few lookups come here. In a separate function, the loop costs the other lookups no saved registers. In the stub
+    /// the function is inlined, because the stub's direct code must not call anything.
     #[cfg_attr(vmbell_stub_elf, inline(always))]
     #[cfg_attr(not(vmbell_stub_elf), cold, inline(never))]
     fn overflowed_address(&self, first: &AddressBucket, addr: u64) -> Option<&AddressBucket> {
         let mut next = first.next();
-        // The bound stops a reader of corrupt memory; no chain that the writer makes comes near it.
+        // The bound stops a reader of corrupt memory; chains that the writer makes are far shorter.
         for _ in 0..OVERFLOWS {
             if next == 0 {
                 break;
@@ -67,8 +67,8 @@ impl Table {
         None
     }
 
-    /// The code that a later bucket has for a value of the cell at `cell_offset`; 0 if there is none. It is inlined or not for the
-    /// same reasons.
+    /// Finds the code that a later bucket has for a value of the cell at `cell_offset`; 0 if no bucket has it. Inlined
+    /// or not for the same reasons as above.
     #[cfg_attr(vmbell_stub_elf, inline(always))]
     #[cfg_attr(not(vmbell_stub_elf), cold, inline(never))]
     fn overflowed_match(&self, first: &MatchBucket, cell_offset: u32, value: u64) -> u32 {
@@ -96,18 +96,18 @@ impl Table {
         }
     }
 
-    /// The bucket with which the chain of an address starts.
+    /// The first bucket of an address's chain.
     pub fn first_address(&self, kind: Kind, addr: u64) -> &AddressBucket {
         &self.buckets(kind)[top_bits(addr.wrapping_mul(GOLDEN_RATIO_64))]
     }
 
-    /// The bucket with which the chain of a value at an address starts.
+    /// The first bucket of the chain of a value at an address.
     pub fn first_match(&self, addr: u64, value: u64) -> &MatchBucket {
         &self.matches[match_bucket(addr.wrapping_mul(GOLDEN_RATIO_64), value)]
     }
 
-    /// The offset of a word in the table, in bytes. The second hash table identifies cells by it. It is never 0 for a
-    /// cell, as the table begins with values.
+    /// The offset of a word in the table, in bytes. The second hash table identifies cells by this offset. It is never
+    /// 0 for a cell, because the table begins with values.
     #[inline(always)]
     #[expect(
         clippy::cast_possible_truncation,
@@ -119,10 +119,10 @@ impl Table {
     }
 }
 
-/// 2^64 divided by the golden ratio: spreads keys at any stride over the high bits.
+/// 2^64 divided by the golden ratio: spreads keys with any stride over the high bits.
 const GOLDEN_RATIO_64: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The index of the bucket of a value, given the hash of its address.
+/// The bucket index for a value, given the hash of its address.
 #[inline(always)]
 const fn match_bucket(hash: u64, value: u64) -> usize {
     top_bits((hash ^ value).wrapping_mul(GOLDEN_RATIO_64))
@@ -133,7 +133,7 @@ const fn match_bucket(hash: u64, value: u64) -> usize {
 pub const fn cell_index(len: u32) -> usize {
     const CELL: [u8; 16] = [4, 0, 1, 4, 2, 4, 4, 4, 3, 4, 4, 4, 4, 4, 4, 4];
     let index = CELL[(len & 15) as usize] as usize;
-    // SAFETY: no pointer is involved; all sixteen are at most 4.
+    // SAFETY: no pointer is involved; all sixteen results are at most 4.
     unsafe { core::hint::assert_unchecked(index < CELLS) };
     index
 }
@@ -143,9 +143,9 @@ const fn top_bits(hash: u64) -> usize {
     (hash >> (u64::BITS - BITS)) as usize
 }
 
-/// The signals of a write. Valid in the read-side section of the lookup that returned it.
+/// The signals of a write, valid in the read-side section of the lookup that returned them.
 ///
-/// A doorbell that is registered or removed while a list is walked may be in it or not; every other
+/// A doorbell that is registered or removed while a list is walked may or may not be in the result; every other
 /// doorbell is in it once.
 #[derive(Clone, Copy)]
 pub struct Signals<'t> {
@@ -165,7 +165,7 @@ impl<'t> Signals<'t> {
         self.code == 0
     }
 
-    /// The signal number, if there is exactly one, no list to walk and no payload to store.
+    /// The signal number, if there is exactly one signal, without a list to walk or a payload to store.
     #[inline(always)]
     pub fn single(self) -> Option<u32> {
         if self.code & (GROUP | PAYLOAD) == 0 && self.code != 0 {
@@ -175,7 +175,7 @@ impl<'t> Signals<'t> {
         }
     }
 
-    /// All signal numbers, those of payloads with the flag [`PAYLOAD`].
+    /// All signal numbers; the number of a payload has the flag [`PAYLOAD`].
     #[inline(always)]
     pub fn iter(self) -> SignalsIter<'t> {
         let list = self.code & GROUP != 0;
@@ -207,14 +207,14 @@ impl<'t> IntoIterator for Signals<'t> {
 
 /// Walks the signal numbers of one write.
 ///
-/// It goes from the last word to the first, against the order in which the writer fills them: a reader that
-/// sees a signal also sees those that were there before it.
+/// It goes from the last word to the first, opposite to the order in which the writer fills them: a reader that sees a
+/// signal also sees the signals that were there before it.
 pub struct SignalsIter<'t> {
     table: &'t Table,
     single: u32,
     chunk: usize,
     word: usize,
-    /// Words that may still be read, so that the walk of a corrupt, circular list also ends.
+    /// How many words may still be read, so that even the walk of a corrupt, circular list ends.
     left: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The doorbell table: which signals a guest's write has, in memory that lookups read while one writer changes it.
+//! The doorbell table: maps a guest's write to its signals, in memory that lookups read while one writer changes it.
 //!
 //! ```text
 //!    a write of 4 bytes, `value`, to `addr`          two hash tables of 64-byte buckets, with two slots each
@@ -33,9 +33,9 @@
 //! - **Chunk**: a piece of a list, one cache line.
 //! - **Link**: the index of the overflow bucket or chunk that follows; 0 is the end.
 //!
-//! So a wildcard takes one probe and a datamatch two, for any number of doorbells. All-zero bytes are an empty table.
-//! vCPU threads read it, in the sandbox (which maps it read-only) or in the VMM; `vmbell::doorbell` writes it. The
-//! lookup neither allocates nor panics nor makes system calls, with any contents of the memory.
+//! So a wildcard takes one probe and a datamatch takes two, for any number of doorbells. All-zero bytes are an empty
+//! table. vCPU threads read the table, in the sandbox (which maps it read-only) or in the VMM; `vmbell::doorbell`
+//! writes it. Whatever the memory contains, the lookup does not allocate, panic or make system calls.
 //!
 //! ```
 //! use vmbell_core::table::{Kind, Table};
