@@ -1,25 +1,24 @@
-//! Builds the stub's executable from this same crate, for the monitor to embed.
+//! Builds the stub's executable from this crate itself, so that the monitor can embed it.
 //!
-//! Two direct calls of the compiler, for `vmbell-core` and for the stub, which have no other dependencies. A second cargo
-//! inside the first would need a separate lock and target folder. Both are optimized as one, so that direct code calls
-//! nothing. It uses the host's target, so it only needs a Rust toolchain and a C linker.
+//! This calls the compiler directly, once for `vmbell-core` and once for the stub; they have no other dependencies. A
+//! second cargo inside the first would need a separate lock and target folder. The two are optimized as one, so that
+//! direct code calls no function. The target is the host's, so the build needs only a Rust toolchain and a C linker.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What both are compiled with.
+/// Code generation options for both crates.
 const CODE: [&str; 9] = [
     "opt-level=3",
     "panic=abort",
     "codegen-units=1",
     "debuginfo=0",
-    // Reached by 32-bit displacements from itself only, and linked above 4 GiB.
+    // Only 32-bit displacements from its own code reach it, and it is linked above 4 GiB.
     "relocation-model=pic",
     "overflow-checks=no",
     "force-unwind-tables=no",
-    // Direct code must not touch the guest's vector registers, and loops here would not gain from
-    // them.
+    // Direct code must not touch the guest's vector registers, and the stub's loops would not gain from them.
     "no-vectorize-loops",
     "no-vectorize-slp",
 ];
@@ -48,7 +47,7 @@ fn main() {
     let out = PathBuf::from(variable("OUT_DIR"));
     let elf = out.join("stub.elf");
     if variable("CARGO_CFG_TARGET_ARCH") != "x86_64" || variable("CARGO_CFG_TARGET_OS") != "linux" {
-        // The engine says at run time that it does not work here.
+        // With an empty file, the engine reports at run time that it does not work here.
         std::fs::write(&elf, [])
             .unwrap_or_else(|error| panic!("cannot write {}: {error}", elf.display()));
         return;

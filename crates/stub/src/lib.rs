@@ -1,8 +1,8 @@
 //! The trap stub of the usermode engine, and the memory that it shares with the monitor.
 //!
-//! The crate is compiled twice. As a library it gives the monitor the layout, the decoder, the patches of code and, in
-//! `ELF`, the finished stub. With `--cfg vmbell_stub_elf` (see `build.rs`) it is that stub, and also has the modules in
-//! `elf/`. What it does with interrupts and doorbells is in `vmbell-core`.
+//! The crate is compiled twice. As a library, it gives the monitor the layout, the decoder, the code patches and, in
+//! `ELF`, the finished stub. With `--cfg vmbell_stub_elf` (see `build.rs`) it is that stub, and then also has the
+//! modules in `elf/`. The logic of interrupts and doorbells is in `vmbell-core`.
 #![no_std]
 #![cfg_attr(vmbell_stub_elf, no_main)]
 

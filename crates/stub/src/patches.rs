@@ -1,10 +1,10 @@
-//! What the monitor tells trap handlers of the code that it patches, and how they read code that it may patch meanwhile
-//! for another vCPU.
+//! What the monitor tells trap handlers about the code that it patches, and how they read code that the monitor may
+//! patch meanwhile for another vCPU.
 //!
-//! The monitor changes the first byte of a site to `int3`, or five bytes to a jump, and takes a jump back. It changes several
-//! bytes only while the sandbox is stopped, which may be at any point between a trap and the end of its handler. A jump does
-//! not trap, and the other instructions under it begin with an invalid opcode. So the stub can tell what it reads of them from
-//! the instruction that trapped, if it has read all of it between two changes.
+//! The monitor changes the first byte of a site to `int3`, or five bytes to a jump, and it can take a jump back. It
+//! changes several bytes only while the sandbox is stopped, which can happen at any point between a trap and the end of
+//! its handler. A jump does not trap, and every other instruction under the jump begins with an invalid opcode. So the
+//! stub can tell these bytes from the instruction that trapped, if it has read all of them between two changes.
 
 use crate::decode::{Instruction, decode};
 use crate::layout::{PATCH_BASE, PATCH_SIZE};
@@ -19,13 +19,13 @@ pub const INT3: u8 = 0xcc;
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Patches {
-    /// How often a jump was written over guest code, or taken back.
+    /// How often a jump was written over guest code or taken back.
     pub count: AtomicU32,
-    /// `int3`-patched instructions: address to first byte.
+    /// Instructions patched with `int3`: maps the address to the original first byte.
     pub int3_sites: SiteMap,
-    /// Instructions that a jump was written over, its site included: address to the copy that runs instead.
+    /// Instructions under a jump, including its site: maps the address to the copy that runs instead.
     pub redirects: SiteMap,
-    /// Trampolines: address to site.
+    /// Trampolines: maps the address to the site.
     pub trampolines: SiteMap,
 }
 
@@ -34,16 +34,15 @@ pub struct Patches {
 pub enum Fetched {
     /// The instruction that trapped.
     Instruction(Instruction),
-    /// A patch that came after the trap: the guest continues at this address, which leads to the
-    /// instruction.
+    /// A patch that was written after the trap: the guest continues at this address, which leads to the instruction.
     Patched(u64),
-    /// No instruction that the stub emulates.
+    /// Not an instruction that the stub emulates.
     Other,
 }
 
 impl Patches {
-    /// Reads the instruction at `rip`, which has trapped, with `read`, which returns the byte at an address. Its first byte is
-    /// `first_byte`, if that is known. No byte after the instruction's end is read, unless a patch comes meanwhile.
+    /// Reads the instruction at `rip`, which has trapped. `read` returns the byte at an address, and `first_byte` is
+    /// the first byte, if known. No byte after the instruction's end is read, unless a patch is written meanwhile.
     #[inline(always)]
     pub fn fetch(&self, rip: u64, first_byte: Option<u8>, read: impl Fn(u64) -> u8) -> Fetched {
         let before = self.count.load(SeqCst);
@@ -51,7 +50,7 @@ impl Patches {
             let byte = read(rip.wrapping_add(u64::from(place)));
             match (place, first_byte) {
                 (0, Some(original)) => original,
-                // The map has had the original byte since before the patch.
+                // The original byte was put into the map before the patch was written.
                 (0, None) if byte == INT3 => self
                     .int3_sites
                     .get(rip)
@@ -65,8 +64,8 @@ impl Patches {
                 .redirect(rip, read)
                 .map_or(Fetched::Other, Fetched::Patched),
         };
-        // Otherwise some bytes may be from before a jump was written or taken back, and some from after it. So this is the
-        // last reading.
+        // If the count has changed, some bytes may have been read before a jump was written or taken back, and some
+        // after that. So the count is read last.
         if self.count.load(SeqCst) == before {
             found
         } else {
@@ -74,11 +73,11 @@ impl Patches {
         }
     }
 
-    /// Where the instruction that began at `rip` is executed if there is a jump over it.
+    /// Returns where the instruction that began at `rip` is executed, if a jump was written over it.
     pub fn redirect(&self, rip: u64, read: impl Fn(u64) -> u8) -> Option<u64> {
         let copy = self.redirects.get(rip)?;
         let byte = read(rip);
-        // The jump may have been taken back, or the guest has other code here now.
+        // The jump may have been taken back, or the guest may have other code here now.
         if byte != JMP && !INVALID.contains(&byte) {
             return None;
         }
@@ -87,16 +86,16 @@ impl Patches {
             .then_some(copy)
     }
 
-    /// Whether the instruction at `rip`, which is now a valid opcode, may have been under a jump when it trapped. If so, it is
-    /// executed again. That helps once: the next such trap of the vCPU follows another patch, or the opcode is the guest's own.
-    /// `last` is the vCPU's count of patches at the last such trap.
+    /// Returns whether the instruction at `rip`, which is now a valid opcode, may have been under a jump when it
+    /// trapped. If so, it is executed again. That works once: the next such trap of the vCPU follows another patch, or
+    /// the opcode is the guest's own. `last` holds the patch count at the vCPU's last such trap.
     pub fn is_undone(&self, rip: u64, last: &AtomicU32) -> bool {
         let count = self.count.load(SeqCst);
         self.redirects.get(rip).is_some() && last.swap(count, Relaxed) != count
     }
 
-    /// The site of the trampoline that may have faulted at `rip` because the guest has no stack, and how far it has moved the
-    /// stack pointer down by then. Another jump may be over the site meanwhile, so nothing is read there.
+    /// Finds the site of a trampoline that may have faulted at `rip` because the guest has no stack, and how far it had
+    /// moved the stack pointer down. Another jump may be over the site by now, so nothing is read there.
     pub fn begun_trampoline(&self, rip: u64) -> Option<(u64, u64)> {
         if !(PATCH_BASE..PATCH_BASE + PATCH_SIZE).contains(&rip) {
             return None;
@@ -108,7 +107,7 @@ impl Patches {
     }
 }
 
-/// Slots of a [`SiteMap`]; an insertion tries half of them at most, so that probing stays short.
+/// Slots of a [`SiteMap`]. An insertion tries at most half of them, so that probing stays short.
 pub const SITE_SLOTS: usize = 1024;
 
 /// A hash map from a code address to a word, append-only: the monitor inserts, the stub looks up.
@@ -144,8 +143,8 @@ impl SiteMap {
         None
     }
 
-    /// Stores `value` for `site`; false if half of the slots, probed in a row, belong to other sites. One
-    /// writer at a time.
+    /// Stores `value` for `site`. Returns false if half of the slots, probed in a row, belong to other sites. Only one
+    /// thread may write at a time.
     pub fn insert(&self, site: u64, value: u64) -> bool {
         let start = Self::start(site);
         for step in 0..SITE_SLOTS / 2 {

@@ -1,10 +1,10 @@
-//! Read-side sections around the lookup and ring of a doorbell, and the counters by which the monitor waits for
-//! them to end.
+//! Read-side sections around the lookup and ringing of a doorbell, and the counters with which the monitor waits for
+//! the sections to end.
 //!
-//! The algorithm is Linux's SRCU (`kernel/rcu/srcutree.c`) without its per-CPU counters: a reader
-//! counts itself into one of two phases and out again; the writer flips the phase twice and each time
-//! waits until no reader is left in the old one. Direct calls cannot know which vCPU they run on, so all
-//! vCPUs share the counters; a trap or a system call costs a hundred times as much as counting.
+//! The algorithm is Linux's SRCU (`kernel/rcu/srcutree.c`) without per-CPU counters: a reader counts itself into one of
+//! two phases and out again; the writer flips the phase twice, and each time waits until the old phase has no readers.
+//! Direct calls cannot know on which vCPU they run, so all vCPUs share the counters; a trap or a system call costs a
+//! hundred times as much as counting.
 
 use vmbell_core::sync::Ordering::{Acquire, SeqCst};
 use vmbell_core::sync::{AtomicU32, AtomicU64};
@@ -23,7 +23,7 @@ pub struct Sections {
 pub struct Section(usize);
 
 impl Sections {
-    /// Opens a section. Loads of shared data in it see all that was published before the last flip of `phase`.
+    /// Opens a section. Loads of shared data in it see everything published before the last flip of `phase`.
     #[inline(always)]
     pub fn enter(&self, phase: &AtomicU32) -> Section {
         let index = (phase.load(Acquire) & 1) as usize;
@@ -40,13 +40,13 @@ impl Sections {
     /// Whether no section of this phase is open.
     pub fn is_idle(&self, phase: u32) -> bool {
         let index = (phase & 1) as usize;
-        // `left` is loaded before `entered`: a section that is opened between the loads can make the two
-        // differ, never agree.
+        // `left` is loaded before `entered`: if a section is opened between the loads, the two may differ, but they
+        // cannot become equal.
         let left = self.left[index].load(SeqCst);
         left == self.entered[index].load(SeqCst)
     }
 
-    /// How many sections of both phases were ever opened.
+    /// How many sections have ever been opened, in both phases.
     pub fn total(&self) -> u64 {
         let [first, second] = &self.entered;
         first.load(SeqCst).wrapping_add(second.load(SeqCst))

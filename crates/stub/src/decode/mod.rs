@@ -1,9 +1,9 @@
 //! Decodes the instructions that the stub emulates, from their bytes.
 //!
-//! The stub has its own decoder because it has neither heap nor panics, and because it must fetch byte by
-//! byte: bytes after the instruction may be on a page that is not mapped. The decoder knows `mov` in its
-//! integer forms, port input and output with their string forms, `hlt`, `cli`, `sti`, `rdmsr` and `wrmsr`; for
-//! everything else it returns `None`. Encodings: Intel SDM volume 2, chapters 2 and 3 to 5.
+//! The stub has its own decoder because it has no heap and no panics, and because it must fetch byte by byte: bytes
+//! after the instruction may be on an unmapped page. The decoder knows the integer forms of `mov`, port input and
+//! output including the string forms, `hlt`, `cli`, `sti`, `rdmsr` and `wrmsr`. For everything else it returns `None`.
+//! Encodings: Intel SDM volume 2, chapters 2 and 3 to 5.
 
 mod reader;
 
@@ -18,32 +18,32 @@ pub enum Operation {
     Store {
         /// 1, 2, 4 or 8 bytes.
         width: u8,
-        /// What is stored.
+        /// The source of the value.
         source: Source,
     },
     /// Register <- memory.
     Load {
         /// Bytes read: 1, 2, 4 or 8.
         width: u8,
-        /// The register that is written.
+        /// The register that the load writes.
         target: Register,
-        /// Bytes of the register that are written.
+        /// How many bytes of the register are written.
         target_width: u8,
-        /// Whether the upper bytes repeat the sign.
+        /// Whether the value is sign-extended.
         sign: bool,
     },
     /// `in`.
     In {
         /// 1, 2 or 4 bytes.
         width: u8,
-        /// The constant port; none means `dx`.
+        /// The constant port; `None` means `dx`.
         port: Option<u8>,
     },
     /// `out`.
     Out {
         /// 1, 2 or 4 bytes.
         width: u8,
-        /// The constant port; none means `dx`.
+        /// The constant port; `None` means `dx`.
         port: Option<u8>,
     },
     /// `ins`.
@@ -77,7 +77,7 @@ pub enum Operation {
 pub struct Register {
     /// 0 to 15, as encoded.
     pub number: u8,
-    /// Whether bits 15:8 of the register are meant (`ah`, `ch`, `dh`, `bh`).
+    /// Whether the register is `ah`, `ch`, `dh` or `bh`: bits 15:8.
     pub high: bool,
 }
 
@@ -95,7 +95,7 @@ pub enum Source {
 pub struct Instruction {
     /// What the instruction does.
     pub operation: Operation,
-    /// The memory operand of a load or store; the default for all others.
+    /// The memory operand of a load or store; the default value for all other operations.
     pub memory: Memory,
     /// Length in bytes, prefixes included.
     pub len: u8,
@@ -104,8 +104,8 @@ pub struct Instruction {
 /// The length of the longest x86 instruction, in bytes.
 pub const MAX_LEN: u8 = 15;
 
-/// Decodes one instruction; `None` if the stub does not emulate it. `fetch(n)` returns byte `n` of the
-/// instruction; it is called in order, and never for a byte after the instruction's end.
+/// Decodes one instruction; `None` if the stub does not emulate it. `fetch(n)` returns byte `n` of the instruction. It
+/// is called with ascending `n`, and never for a byte after the end of the instruction.
 pub fn decode(fetch: impl FnMut(u8) -> u8) -> Option<Instruction> {
     let mut reader = Reader { fetch, len: 0 };
     let mut prefixes = Prefixes::default();
@@ -119,7 +119,7 @@ pub fn decode(fetch: impl FnMut(u8) -> u8) -> Option<Instruction> {
             0x26 | 0x2e | 0x36 | 0x3e => {}
             0x40..=0x4f => {
                 prefixes.rex = byte;
-                // REX counts only right before the opcode.
+                // REX counts only directly before the opcode.
                 let next = reader.byte()?;
                 if matches!(next, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3)
                 {
@@ -144,7 +144,7 @@ fn operation<F: FnMut(u8) -> u8>(
     reader: &mut Reader<F>,
 ) -> Option<(Operation, Memory)> {
     let wide = if opcode & 1 == 0 { 1 } else { prefixes.width() };
-    // Port operands are never 8 bytes wide: REX.W means 4.
+    // Port operands are never 8 bytes wide: with REX.W the width is 4.
     let port_width = wide.min(4);
     let plain = |operation| Some((operation, Memory::default()));
     match opcode {
@@ -155,7 +155,7 @@ fn operation<F: FnMut(u8) -> u8>(
         0xa0..=0xa3 => absolute(opcode, wide, prefixes, reader),
         0xc6 | 0xc7 => {
             let (number, memory) = operand(prefixes, reader)?;
-            // Only /0 is `mov`; REX.R does not extend an opcode in ModRM.
+            // Only /0 is `mov`; REX.R does not extend an opcode that is in ModRM.
             if number & 7 != 0 {
                 return None;
             }
@@ -251,7 +251,7 @@ fn load<F: FnMut(u8) -> u8>(
     ))
 }
 
-/// `mov` between the accumulator and an absolute address in the instruction.
+/// A `mov` between the accumulator and an absolute address that is in the instruction.
 fn absolute<F: FnMut(u8) -> u8>(
     opcode: u8,
     width: u8,

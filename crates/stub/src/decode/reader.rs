@@ -1,5 +1,5 @@
-//! Reads an instruction byte by byte: prefixes (Intel SDM volume 2, 2.1), and memory operands, which are ModRM, SIB and
-//! displacement (2.1.5 and 2.2.1).
+//! Reads an instruction byte by byte: prefixes (Intel SDM volume 2, 2.1), and memory operands, which consist of ModRM,
+//! SIB and displacement (2.1.5 and 2.2.1).
 
 use super::{MAX_LEN, Register};
 
@@ -13,7 +13,7 @@ pub(super) struct Prefixes {
 }
 
 impl Prefixes {
-    /// Width in bytes of an operand whose opcode does not make it one byte.
+    /// Width in bytes of an operand, unless the opcode makes it one byte.
     pub(super) fn width(self) -> u8 {
         match (self.rex & 8 != 0, self.operand_size) {
             (true, _) => 8,
@@ -22,7 +22,7 @@ impl Prefixes {
         }
     }
 
-    /// A byte register: without REX, numbers 4 to 7 are bits 15:8 of registers 0 to 3.
+    /// Decodes a byte register: without REX, numbers 4 to 7 mean bits 15:8 of registers 0 to 3.
     fn byte_register(self, number: u8) -> Register {
         if self.rex == 0 && number & 0b1100 == 0b0100 {
             Register {
@@ -64,13 +64,13 @@ impl<F: FnMut(u8) -> u8> Reader<F> {
         Some(byte)
     }
 
-    /// A little-endian constant of `width` bytes, sign-extended.
+    /// Reads a little-endian constant of `width` bytes and sign-extends it.
     pub(super) fn constant(&mut self, width: u8) -> Option<u64> {
         let mut value = 0;
         for place in 0..width {
             value |= u64::from(self.byte()?) << (8 * place);
         }
-        // For a width of 0 the shift does not matter: the value is 0.
+        // If the width is 0, the shift does not matter: the value is 0.
         let unused = (64 - 8 * u32::from(width)) & 63;
         Some(((value << unused).cast_signed() >> unused).cast_unsigned())
     }
@@ -85,11 +85,11 @@ pub struct Memory {
     pub index: Option<(u8, u8)>,
     /// Displacement, sign-extended.
     pub displacement: u64,
-    /// The displacement is relative to the address of the next instruction.
+    /// Whether the displacement is relative to the address of the next instruction.
     pub rip_relative: bool,
-    /// The address is cut to 32 bits.
+    /// Whether the address is cut to 32 bits.
     pub short: bool,
-    /// An `fs` or `gs` prefix adds a segment base, which the stub does not know.
+    /// Whether an `fs` or `gs` prefix adds a segment base, which the stub does not know.
     pub segment: bool,
 }
 
@@ -117,7 +117,7 @@ pub(super) fn operand<F: FnMut(u8) -> u8>(
     if low == 4 {
         let sib = reader.byte()?;
         let index = (sib >> 3 & 7) | (prefixes.rex & 2) << 2;
-        // 4 without REX.X means that there is no index: rsp cannot be one.
+        // Without REX.X, 4 means "no index": `rsp` cannot be an index.
         memory.index = (index != 4).then_some((index, sib >> 6));
         if sib & 7 == 5 && mode == 0 {
             displacement = 4;
@@ -135,8 +135,8 @@ pub(super) fn operand<F: FnMut(u8) -> u8>(
 }
 
 impl Memory {
-    /// The effective address, given the registers and the address of the next instruction; `None` if it depends
-    /// on a segment base.
+    /// The effective address, given the registers and the address of the next instruction; `None` if it depends on a
+    /// segment base.
     pub fn address(&self, mut register: impl FnMut(u8) -> u64, next: u64) -> Option<u64> {
         if self.segment {
             return None;

@@ -1,8 +1,8 @@
 //! The sandbox's start, from the first instruction to the seccomp filters.
 //!
-//! It runs on the process's first thread, which starts the vCPU threads, hands the seccomp listener to the
-//! monitor and then parks forever: it is the descriptor thread, into whose parked system call the monitor
-//! adds file descriptors. Each thread installs its own seccomp filter; no guest instruction runs before that.
+//! The process's first thread runs this. It starts the vCPU threads, hands the seccomp listener to the monitor and then
+//! parks forever: it is the descriptor thread, and the monitor adds file descriptors to the sandbox through its parked
+//! system call. Each thread installs its own seccomp filter before any guest instruction runs.
 
 use core::arch::asm;
 use core::mem::{MaybeUninit, size_of};
@@ -33,7 +33,7 @@ const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 /// The end of user addresses on x86-64 with four-level paging.
 const TASK_END: u64 = 0x7fff_ffff_f000;
 
-/// Ends the sandbox with an exit status that names the step, if a system call failed.
+/// If a system call failed, ends the sandbox with an exit status that names the step.
 fn check(step: i32, result: i64) -> u64 {
     if result < 0 {
         exit_group(exit_code::START + step);
@@ -47,7 +47,7 @@ fn map(step: i32, address: u64, len: u64, protection: u64, file: Option<(i32, u6
         Some((fd, offset)) => (MAP_SHARED, i64::from(fd).cast_unsigned(), offset),
         None => (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, u64::MAX, 0),
     };
-    // SAFETY: a new mapping that replaces none.
+    // SAFETY: a new mapping that does not replace another.
     let result = unsafe {
         syscall(
             MMAP,
@@ -61,7 +61,7 @@ fn map(step: i32, address: u64, len: u64, protection: u64, file: Option<(i32, u6
             ],
         )
     };
-    // Kernels before 4.17 take the address as a hint.
+    // Kernels before 4.17 treat the address as a hint.
     if check(step, result) != address {
         exit_group(exit_code::START + step);
     }
@@ -83,7 +83,7 @@ pub extern "C" fn boot() -> ! {
         Some((boot_fd::READ_ONLY, 0)),
     );
     let control = control();
-    // SAFETY: no pointers. If the monitor died before the prctl above, this process has another parent now.
+    // SAFETY: no pointers. If the monitor died before the prctl above, this process now has another parent.
     let parent = unsafe { syscall(GETPPID, [0; 6]) };
     if parent != i64::from(control.monitor_pid.load(Relaxed)) {
         exit_group(exit_code::ORPHAN);
@@ -149,7 +149,7 @@ pub extern "C" fn boot() -> ! {
     exit_group(exit_code::UNPARKED)
 }
 
-/// Maps the device memory, and closes its files: a device's file gives access to more than its memory.
+/// Maps the device memory and closes its files, because such a file gives access to more of the device than its memory.
 fn map_devices(control: &Control) {
     for (fd, device) in (boot_fd::DEVICES..).zip(&control.device_mappings) {
         let size = device.size.load(Relaxed);
@@ -173,7 +173,7 @@ fn map_devices(control: &Control) {
     }
 }
 
-/// Unmaps all that the stub did not map: the initial stack, the environment, the vDSO.
+/// Unmaps everything that the stub did not map: the initial stack, the environment, the vDSO.
 fn unmap_the_rest(ram_size: u64) {
     let kept = [
         (HYPERCALL_PAGE, PAGE),
@@ -214,7 +214,7 @@ fn install_handlers() {
     const SA_NODEFER: u64 = 0x4000_0000;
     let action = SignalAction {
         handler: stub_entry,
-        // The handler does not return through the kernel, so the mask must never change.
+        // The handler does not return through the kernel, so the signal mask must never change.
         flags: SA_SIGINFO | SA_RESTORER | SA_ONSTACK | SA_NODEFER,
         restorer: stub_restorer,
         mask: 0,
@@ -229,9 +229,9 @@ fn install_handlers() {
     set_signal_mask(9, 0);
 }
 
-/// Blocks all signals of the descriptor thread, which must handle none: its stack lies where guests can
-/// write. Called after the start of the vCPU threads, which would inherit the mask. A system call that is
-/// not allowed still ends the sandbox.
+/// Blocks all signals of the descriptor thread, because it must not handle any: guests can write to the memory where
+/// its stack lies. Called after the vCPU threads are started, because they would inherit the mask. A forbidden system
+/// call still ends the sandbox.
 fn block_signals() {
     set_signal_mask(17, u64::MAX);
 }
@@ -243,7 +243,7 @@ fn set_signal_mask(step: i32, mask: u64) {
     check(step, unsafe { syscall(RT_SIGPROCMASK, args) });
 }
 
-/// Starts the thread of a vCPU, on its own signal stack.
+/// Starts the thread of a vCPU on the vCPU's own signal stack.
 fn start_vcpu(index: u64) {
     // VM | FS | FILES | SIGHAND | THREAD | SYSVSEM
     const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000;
@@ -252,8 +252,8 @@ fn start_vcpu(index: u64) {
     let cpu = unsafe { &*(slot as *const PerCpu) };
     cpu.index.store((index & 0xffff_ffff) as u32, Relaxed);
     let result: i64;
-    // SAFETY: the child gets the top of its slot for a stack and never returns from `vcpu`; the
-    // parent continues as after any system call.
+    // SAFETY: the child uses the top of its slot as its stack and never returns from `vcpu`; the parent continues as
+    // after any system call.
     unsafe {
         asm!(
             "syscall",
@@ -280,8 +280,8 @@ struct SignalStack {
     size: u64,
 }
 
-/// A vCPU thread: installs its signal stack and seccomp filter, announces the thread to the monitor, and traps
-/// to enter the guest.
+/// The code of a vCPU thread: installs the signal stack and seccomp filter, announces the thread to the monitor, and
+/// traps to enter the guest.
 extern "C" fn vcpu(cpu: &PerCpu) -> ! {
     let stack = SignalStack {
         base: core::ptr::from_ref(cpu) as u64 + PAGE,
@@ -299,7 +299,7 @@ extern "C" fn vcpu(cpu: &PerCpu) -> ! {
         .thread_id
         .store((thread.cast_unsigned() & 0xffff_ffff) as u32, SeqCst);
     crate::elf::syscall::futex_wake(&cpu.run().thread_id);
-    // SAFETY: raises SIGILL, whose handler fills in the guest's registers and enters the guest.
+    // SAFETY: raises SIGILL, and its handler fills in the guest's registers and enters the guest.
     unsafe { stub_start() };
     exit_group(exit_code::PANIC)
 }
@@ -310,17 +310,17 @@ struct SocketFilter {
     code: *const u64,
 }
 
-/// Installs a seccomp filter on the calling thread; with `listen`, returns the listener's descriptor.
+/// Installs a seccomp filter on the calling thread. With `listen`, returns the descriptor of its listener.
 fn install_filter(step: i32, filter: &Filter, listen: bool) -> u64 {
     const SECCOMP_SET_MODE_FILTER: u64 = 1;
     const NEW_LISTENER: u64 = 8;
     let mut code = [const { MaybeUninit::<u64>::uninit() }; FILTER_MAX];
     for (place, (copy, word)) in (0..FILTER_MAX as u64).zip(code.iter_mut().zip(&filter.code)) {
-        // SAFETY: a reference; volatile because the compiler would otherwise call `memcpy`, which the stub does
-        // not have.
+        // SAFETY: a reference. The read is volatile because the compiler would otherwise call `memcpy`, which the stub
+        // does not have.
         let word = unsafe { core::ptr::from_ref(word).read_volatile() };
         copy.write(if filter.own_pid_operands >> place & 1 != 0 {
-            // The constant is the upper half of `struct sock_filter`.
+            // The constant is in the upper half of `struct sock_filter`.
             word & 0xffff_ffff | u64::from(own_pid()) << 32
         } else {
             word
@@ -361,7 +361,7 @@ struct ControlMessage {
     fd: u64,
 }
 
-/// Sends the listener to the monitor (SCM_RIGHTS) with one byte.
+/// Sends the listener and one byte to the monitor (SCM_RIGHTS).
 fn send_listener(listener: u64) {
     const SOL_SOCKET: i32 = 1;
     const SCM_RIGHTS: i32 = 1;
@@ -392,6 +392,6 @@ fn send_listener(listener: u64) {
     ];
     // SAFETY: `header` is the kernel's `struct msghdr`; all that it points to lives until the call returns.
     check(16, unsafe { syscall(SENDMSG, args) });
-    // SAFETY: no pointers; the monitor has its own copy now.
+    // SAFETY: no pointers; the monitor now has its own copy.
     check(16, unsafe { syscall(CLOSE, [listener, 0, 0, 0, 0, 0]) });
 }

@@ -1,12 +1,10 @@
-//! Direct code: rings without a trap, which the hypercall page and the trampolines of patched sites jump to.
+//! Direct code: rings doorbells without a trap. The hypercall page and the trampolines of patched sites jump to it.
 //!
-//! This code runs on the guest's stack and with the guest's vector registers, so it must use no vector
-//! register, call nothing outside its section, and find nothing by the stack pointer or the thread: a test
-//! checks the linked section for that. A kick or an interrupt signal that arrives here is deferred to the check
-//! at the end.
+//! This code runs on the guest's stack and with the guest's vector registers. So it must not use vector registers, call
+//! anything outside its section, or find data through the stack pointer or the thread; a test checks the linked section
+//! for that. A kick or an interrupt signal that arrives here is deferred until the check at the end of the code.
 //!
-//! The return from an interrupt handler is also here: `iretq`, unless an interrupt waits until the guest
-//! unmasks.
+//! The return from an interrupt handler is also here: `iretq`, or a trap if an interrupt waits until the guest unmasks.
 
 use core::arch::global_asm;
 
@@ -37,14 +35,14 @@ unsafe extern "C" {
 /// How many vCPUs have a deferred signal. Direct code traps at its end while this is not 0.
 static DEFERRED: AtomicU32 = AtomicU32::new(0);
 
-/// How many vCPUs have an interrupt that waits until they unmask. Returns from handlers trap while this
-/// is not 0: like all direct code, they cannot know which vCPU they run on.
+/// How many vCPUs have an interrupt that waits until they unmask. Returns from handlers trap while this is not 0: like
+/// all direct code, a return cannot know on which vCPU it runs.
 static WINDOWS: AtomicU32 = AtomicU32::new(0);
 
-// The first three entries, HYPERCALL_ENTRY, PORT_ENTRY and STORE_ENTRY, are functions of the System V ABI, except
-// that the guest's stack may be misaligned. The first keeps rdi and rsi, which the trap of a miss reads. The guest's
-// direction flag stays as it is: there are no string instructions here, and a test looks for them. The fourth,
-// INTERRUPT_RETURN_ENTRY, changes nothing but what `iretq` restores.
+// The first three entries, HYPERCALL_ENTRY, PORT_ENTRY and STORE_ENTRY, are System V ABI functions, except that the
+// guest's stack may be misaligned. HYPERCALL_ENTRY preserves rdi and rsi, because the trap of a miss reads them. The
+// guest's direction flag is left as it is: there are no string instructions here, and a test checks that. The fourth
+// entry, INTERRUPT_RETURN_ENTRY, changes only what `iretq` restores.
 global_asm!(
     ".pushsection .text.vectors, \"ax\"",
     ".globl stub_hypercall, stub_port, stub_store, stub_direct_miss, stub_direct_check, stub_direct_check_end, stub_direct_deferred, stub_direct_return, stub_interrupt_return, stub_interrupt_window, stub_interrupt_return_end",
@@ -72,7 +70,7 @@ global_asm!(
     "call {port}",
     "mov rsp, rbp",
     "pop rbp",
-    // A kick between the comparison and `ret` makes the code start again here.
+    // If a kick arrives between the comparison and `ret`, the code starts again here.
     "stub_direct_check:",
     "cmp dword ptr [rip + {deferred}], 0",
     "jne stub_direct_deferred",
@@ -91,9 +89,9 @@ global_asm!(
     "pop rbp",
     "jmp stub_direct_check",
     ".balign 64, 0xcc",
-    // rsp points to rip, cs, flags, rsp, ss. A signal after the comparisons makes the code start again here.
+    // rsp points to rip, cs, flags, rsp, ss. If a signal arrives after the comparisons, the code starts again here.
     "stub_interrupt_return:",
-    // With IF clear in the flags of the frame it must trap: `iretq` in ring 3 would not mask interrupts.
+    // If IF is clear in the flags of the frame, it must trap: `iretq` in ring 3 would not mask interrupts.
     "test byte ptr [rsp + 17], 2",
     "jz stub_interrupt_window",
     "cmp dword ptr [rip + {windows}], 0",
@@ -131,8 +129,8 @@ unsafe extern "C" fn ring_store(address: u64, width: u32, value: u64) -> u32 {
     ring_direct(Kind::Mmio, address, width, value)
 }
 
-/// Whether a store there would trap once and be looked up among the doorbells, as in [`mmio`](crate::elf::mmio): it is not to
-/// memory, to a local APIC or beyond the guest's addresses, and is in one page.
+/// Whether a store there would trap once and be looked up among the doorbells, as in [`mmio`](crate::elf::mmio): it is
+/// in one page below the end of guest addresses, and not to memory or a local APIC.
 #[inline(always)]
 fn is_doorbells_place(address: u64, width: u32) -> bool {
     let width = u64::from(width);
@@ -163,8 +161,8 @@ fn ring_direct(kind: Kind, address: u64, len: u32, value: u64) -> u32 {
     u32::from(!hit)
 }
 
-/// Rings a list of doorbells or one with a payload, or counts a miss. Out of line, so that the usual case saves no registers
-/// for it.
+/// Rings a list of doorbells or a doorbell with a payload, or counts a miss. Out of line, so that the usual case does
+/// not have to save registers for it.
 #[unsafe(link_section = ".text.direct.rust")]
 #[inline(never)]
 fn ring_list_or_miss(signals: Signals<'_>, value: u64, one: *const u64) {
@@ -175,7 +173,7 @@ fn ring_list_or_miss(signals: Signals<'_>, value: u64, one: *const u64) {
 }
 
 unsafe extern "C" {
-    // Set by stub.ld around all of `.text.direct*`.
+    // `stub.ld` defines these around all of `.text.direct*`.
     static stub_direct_section: u8;
     static stub_direct_section_end: u8;
 }
@@ -187,12 +185,12 @@ pub fn contains(rip: u64) -> bool {
     (begin..end).contains(&rip)
 }
 
-/// Whether `rip` is in direct code that has not reached its end.
+/// Whether `rip` is in direct code before its end.
 pub fn is_unfinished(rip: u64) -> bool {
     contains(rip) && rip != at(stub_direct_return) && !is_interrupt_return(rip)
 }
 
-/// Whether `rip` is in the return from a handler, which opens no read-side section and can stop anywhere.
+/// Whether `rip` is in the return from a handler. That code opens no read-side section and can stop anywhere.
 fn is_interrupt_return(rip: u64) -> bool {
     (at(stub_interrupt_return)..at(stub_interrupt_return_end)).contains(&rip)
 }
@@ -211,7 +209,7 @@ pub fn defer(frame: &mut Context, cpu: &PerCpu, signal: u32) {
     }
 }
 
-/// Counts one more vCPU with an interrupt that waits until it unmasks (`open`), or one less.
+/// Counts one vCPU more (`open`) or less that has an interrupt waiting until it unmasks.
 pub fn count_window(open: bool) {
     if open {
         WINDOWS.fetch_add(1, SeqCst);
@@ -227,8 +225,8 @@ pub fn rewind_return(frame: &mut Context) {
     }
 }
 
-/// Direct code trapped: a hypercall that matches no doorbell, its end with a deferred signal, a return from a
-/// handler with an interrupt waiting, or a fault of the guest's stack.
+/// Handles a trap in direct code: a hypercall that matches no doorbell, the end of the code with a deferred signal, a
+/// return from a handler while an interrupt waits, or a fault on the guest's stack.
 pub fn trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
     let site = frame.rip.wrapping_sub(1);
     if signal == SIGTRAP && site == at(stub_direct_miss) {
@@ -237,7 +235,7 @@ pub fn trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
         *frame.register(RAX) = heavy_exit(cpu, reason::HYPERCALL, site, number, 8, argument);
     } else if signal == SIGTRAP && site == at(stub_direct_deferred) {
         frame.rip = at(stub_direct_return);
-        // The trap may be due to another vCPU's signal; then there is nothing to do.
+        // The trap may be due to another vCPU's signal; if so, there is nothing to do.
         let deferred = cpu.deferred_signals.swap(0, Relaxed);
         if deferred != 0 {
             DEFERRED.fetch_sub(1, SeqCst);

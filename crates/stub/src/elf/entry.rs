@@ -1,10 +1,10 @@
-//! The guest's registers in the kernel's signal frame (`struct ucontext`, Linux `asm/sigcontext.h`), the entry from a
-//! signal into Rust, and the return to the guest, in assembly. The vCPU's thread runs it.
+//! The guest's registers in the kernel's signal frame (`struct ucontext`, Linux `asm/sigcontext.h`), and two assembly
+//! paths on the vCPU's thread: from a signal into Rust, and back to the guest.
 //!
 //! The return does not use `rt_sigreturn`: it restores the extended state from the frame, builds a return frame on the
-//! signal stack and executes `iretq`. That saves a system call at each exit, and the seccomp filter need not allow one
-//! that loads arbitrary registers. It is right because the signal mask is always empty (`SA_NODEFER`, no `sa_mask`), so
-//! there is no mask to restore.
+//! signal stack and executes `iretq`. That saves a system call at each exit, and the seccomp filter need not allow a
+//! system call that loads arbitrary registers. It is correct because the signal mask is always empty (`SA_NODEFER`, no
+//! `sa_mask`), so no mask has to be restored.
 
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -12,7 +12,7 @@ use core::mem::offset_of;
 use crate::elf::percpu::{CONTEXT, PENDING_SIGNALS, RETURN_FRAME};
 use crate::layout::SLOT_SIZE;
 
-/// A signal frame's `ucontext`, as far as the stub uses it.
+/// The part of a signal frame's `ucontext` that the stub uses.
 #[repr(C)]
 pub struct Context {
     flags: u64,
@@ -46,7 +46,7 @@ pub const RSI: u8 = 6;
 pub const RDI: u8 = 7;
 
 impl Context {
-    /// The general register with this number; numbers beyond 15 wrap.
+    /// The general register with this number. Numbers above 15 wrap.
     pub fn register(&mut self, number: u8) -> &mut u64 {
         match number & 15 {
             RAX => &mut self.rax,
@@ -61,10 +61,10 @@ impl Context {
         }
     }
 
-    /// Whether the guest ran in 64-bit mode, the only mode that the stub returns to.
+    /// Whether the guest ran in 64-bit mode. The stub returns to no other mode.
     #[inline(always)]
     pub fn is_64_bit(&self) -> bool {
-        // `cs` comes first (`struct sigcontext_64`); Linux has one 64-bit code segment for users.
+        // `cs` comes first (`struct sigcontext_64`). Linux has a single 64-bit code segment for users.
         self.segments & 0xffff == 0x33
     }
 
@@ -100,28 +100,28 @@ pub fn truncate(value: u64, width: u8) -> u64 {
 unsafe extern "C" {
     /// The handler of all signals.
     pub fn stub_entry();
-    /// Required by the kernel's ABI, never reached.
+    /// Required by the kernel's ABI, but never reached.
     pub fn stub_restorer();
-    /// The start of the exit sequence; a kick that arrives inside makes the sequence start again.
+    /// The start of the exit sequence. A kick that arrives in the sequence makes it start again.
     pub fn stub_exit_begin();
     /// The end of the exit sequence.
     pub fn stub_exit_end();
-    /// A vCPU thread traps here once to enter the guest for the first time.
+    /// The instruction at which a vCPU thread traps once, to enter the guest for the first time.
     pub fn stub_start();
-    /// Returns to stub code that a kick or an interrupt signal interrupted.
+    /// Returns to stub code that was interrupted by a kick or an interrupt signal.
     pub fn stub_resume(context: *mut Context) -> !;
 }
 
 global_asm!(
-    // Restores the extended state of the context at rdi, except PKRU (bit 9), which stays as the kernel
-    // set it for the handler.
+    // Restores the extended state of the context at rdi, except PKRU (bit 9), which keeps the value that the kernel set
+    // for the handler.
     ".macro restore_extended_state",
     "mov rsi, [rdi + {fp_state}]",
     "mov eax, 0xfffffdff",
     "mov edx, -1",
     "xrstor64 [rsi]",
     ".endm",
-    // Returns to the context at rdi. rsp may be on any stack on which a signal may arrive.
+    // Returns to the context at rdi. rsp may be on any stack on which signals may arrive.
     ".macro return_to_context",
     "push 0x2b",
     "push [rdi + {rsp}]",
@@ -155,8 +155,8 @@ global_asm!(
     "call {boot}",
     "ud2",
 
-    // edi = signal, rsi = siginfo, rdx = context; rsp = signal stack, everything else as the guest
-    // left it. Also sets the flags: with the guest's AC or NT set, the code below would fault.
+    // edi = signal, rsi = siginfo, rdx = context; rsp = signal stack; everything else as the guest left it. Sets the
+    // flags as well: with the guest's AC or NT set, the code below would fault.
     "stub_entry:",
     "push 2",
     "popfq",
@@ -177,8 +177,8 @@ global_asm!(
     "cmp dword ptr [rcx + {pending_signals}], 0",
     "jne 2f",
     "restore_extended_state",
-    // rsp stays inside the signal stack: a signal that arrived while it is outside would reuse the
-    // stack's top and destroy the frame that is being left.
+    // rsp stays inside the signal stack: otherwise, a signal that arrives now would reuse the top of the stack and
+    // destroy the frame that is being left.
     "lea rsp, [rcx + {return_frame}]",
     "return_to_context",
     "stub_exit_end:",
@@ -189,7 +189,7 @@ global_asm!(
     "call {take_pending}",
     "jmp stub_exit_begin",
 
-    // The same for stub code: the return frame may be on any stack of the stub.
+    // Does the same for stub code. The return frame may be on any stack of the stub.
     "stub_resume:",
     "restore_extended_state",
     "return_to_context",

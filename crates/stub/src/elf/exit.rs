@@ -1,9 +1,9 @@
-//! Exits of the guest, on the vCPU's thread: light ones, which ring the doorbells of a write here, and heavy ones,
+//! Exits of the guest, on the vCPU's thread: light exits, which ring the doorbells of a write here, and heavy exits,
 //! which are handed over to the monitor.
 //!
 //! A light exit looks the write up in the doorbell table and writes to the eventfds of the doorbells that match. A
-//! heavy one waits until the monitor enters the vCPU again. A fault that the guest cannot continue after is reported to
-//! the monitor with the bytes of the instruction.
+//! heavy exit waits until the monitor enters the vCPU again. A fault after which the guest cannot continue is reported
+//! to the monitor with the bytes of the instruction.
 
 use crate::elf::entry::{Context, truncate};
 use crate::elf::interrupt;
@@ -16,7 +16,7 @@ use vmbell_core::event::Event;
 use vmbell_core::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use vmbell_core::table::{CODE, Kind, PAYLOAD, Signals};
 
-/// Rings from a trap handler. False if no doorbell matches.
+/// Rings from a trap handler. Returns false if no doorbell matches.
 pub fn ring(cpu: &PerCpu, kind: Kind, address: u64, len: u8, value: u64) -> bool {
     let hit = ring_in(
         &shared().trap_sections,
@@ -33,9 +33,9 @@ pub fn ring(cpu: &PerCpu, kind: Kind, address: u64, len: u8, value: u64) -> bool
     hit
 }
 
-/// Rings inside a read-side section of `sections`: the removal of a doorbell waits for the section's end, so
-/// the write arrives either as a signal before the removal returns or as an exit. `otherwise` is called if the
-/// lookup found no signal, a list of them or a payload. False if no doorbell matches.
+/// Rings inside a read-side section of `sections`: the removal of a doorbell waits for the section to end, so the write
+/// arrives as a signal before the removal returns, or as an exit. `otherwise` is called if the lookup found no signal,
+/// a list or a payload. Returns false if no doorbell matches.
 #[inline(always)]
 pub fn ring_in(
     sections: &Sections,
@@ -57,7 +57,7 @@ pub fn ring_in(
     !signals.is_empty()
 }
 
-/// Rings all eventfds of a list, each after its payload, if it has one, was stored.
+/// Rings all eventfds of a list. If a doorbell has a payload, it is stored before its eventfd is signalled.
 #[inline(always)]
 pub fn ring_all(signals: Signals<'_>, value: u64, one: *const u64) {
     for signal in signals {
@@ -72,7 +72,7 @@ pub fn ring_all(signals: Signals<'_>, value: u64, one: *const u64) {
     }
 }
 
-/// Hands an exit over to the monitor and returns the answer. It is out of line, so that a light exit saves no
+/// Hands an exit over to the monitor and returns the answer. Out of line, so that a light exit does not have to save
 /// registers for it.
 #[inline(never)]
 pub fn heavy_exit(cpu: &PerCpu, reason: u32, rip: u64, address: u64, len: u8, data: u64) -> u64 {
@@ -95,8 +95,8 @@ pub fn heavy_exit(cpu: &PerCpu, reason: u32, rip: u64, address: u64, len: u8, da
     hand_over(run)
 }
 
-/// Publishes the exit that the caller wrote into `run.exit`, waits until the monitor answers, and returns the
-/// answer. The exit sequence takes the kicks that arrive meanwhile.
+/// Publishes the exit that the caller has written to `run.exit`, waits for the monitor's answer, and returns it. The
+/// exit sequence takes kicks that arrive meanwhile.
 pub fn hand_over(run: &RunPage) -> u64 {
     let before = run.entry_handover.sequence.load(Relaxed);
     run.exit_handover.sequence.fetch_add(1, SeqCst);
@@ -107,7 +107,7 @@ pub fn hand_over(run: &RunPage) -> u64 {
     run.reply.load(Relaxed)
 }
 
-/// Waits until the monitor has handed the vCPU over: its sequence number is no longer `before`.
+/// Waits until the monitor has handed the vCPU back: its sequence number is no longer `before`.
 pub fn await_entry(run: &RunPage, before: u32) {
     let handover = &run.entry_handover;
     if spin(run, before) {
@@ -141,7 +141,7 @@ fn spin(run: &RunPage, before: u32) -> bool {
     false
 }
 
-/// Whether the monitor is known to run on another CPU: spinning on the CPU that it waits for only delays it.
+/// Whether the monitor is known to run on another CPU. Spinning on the monitor's CPU would only delay it.
 fn monitor_runs_elsewhere(run: &RunPage) -> bool {
     let mine = cpu() + 1;
     run.entry_handover.waiter_cpu.store(mine, Relaxed);
@@ -168,7 +168,7 @@ pub fn in_ram(address: u64, len: u64) -> bool {
     address >= RAM_BASE && len <= size && address - RAM_BASE <= size - len
 }
 
-/// Hands the fault over. The monitor does not enter this vCPU again.
+/// Hands a fault over. The monitor does not enter this vCPU again.
 pub fn report(frame: &Context, cpu: &PerCpu, kind: u64) -> ! {
     let run = cpu.run();
     let exit = &run.exit;
@@ -186,8 +186,8 @@ pub fn report(frame: &Context, cpu: &PerCpu, kind: u64) -> ! {
         if !readable {
             break;
         }
-        // SAFETY: the check above found guest memory, which is mapped for good. Another vCPU may write
-        // it meanwhile, hence volatile; a report may have the byte before or after that.
+        // SAFETY: the check above found guest memory, which stays mapped. Another vCPU may write it meanwhile, hence
+        // volatile; a report may have the old or the new byte.
         *byte = unsafe { (address as *const u8).read_volatile() };
         count += 1;
     }

@@ -1,4 +1,4 @@
-//! Emulates loads and stores to a hole in the guest's memory, on the vCPU's thread.
+//! Emulates loads and stores to holes in the guest's memory, on the vCPU's thread.
 
 use crate::decode::{Instruction, Operation, Source};
 use crate::elf::entry::{Context, truncate};
@@ -16,7 +16,7 @@ use vmbell_core::table::Kind;
 /// Bit of a page fault's error code (Intel SDM volume 3, 4.7).
 const INSTRUCTION_FETCH: u64 = 1 << 4;
 
-/// Emulates the instruction at `frame.rip` that faulted on `frame.fault_address`.
+/// Emulates the instruction at `frame.rip`, which faulted on `frame.fault_address`.
 pub fn emulate(frame: &mut Context, cpu: &PerCpu) {
     let (rip, address) = (frame.rip, frame.fault_address);
     if address >= GUEST_END {
@@ -38,7 +38,7 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu) {
         Fetched::Other => report(frame, cpu, fault::UNDECODED),
     };
     let next = rip.wrapping_add(u64::from(len));
-    // The processor reports the first byte that it could not access, not the first byte of the access.
+    // The processor reports the first byte that it could not access, which may not be the first byte of the access.
     if memory
         .address(|number| *frame.register(number), next)
         .is_some_and(|start| start != address)
@@ -89,13 +89,13 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu) {
         _ => report(frame, cpu, fault::UNDECODED),
     }
     frame.rip = next;
-    // Only where a doorbell rings does a patch save the trap.
+    // A patch saves the trap only if a doorbell rings.
     if rings {
         count_site_trap(cpu, rip);
     }
 }
 
-/// The pieces of an access as offset, address and length: one, or two where it crosses a page
+/// The pieces of an access as offset, address and length: one piece, or two if the access crosses a page boundary
 /// (Linux `arch/x86/kvm/x86.c`, emulator_read_write).
 fn fragments(
     frame: &Context,
@@ -119,7 +119,7 @@ fn fragments(
         .filter(|(_, _, len)| *len != 0)
 }
 
-/// The low `len` bytes, for any length up to 8.
+/// The low `len` bytes of a value; `len` may be any length up to 8.
 fn truncate_bytes(value: u64, len: u8) -> u64 {
     if len >= 8 {
         value

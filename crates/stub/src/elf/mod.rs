@@ -1,8 +1,8 @@
-//! The stub itself: a static executable with no libc, no thread-local storage, no heap and no panics. It is the
-//! only code in the sandbox apart from the guest's. Each vCPU thread runs the guest until it traps; the kernel's
-//! signal frame has the guest's registers.
+//! The stub itself: a static executable without libc, thread-local storage, heap or panics. Apart from the guest's
+//! code, it is the only code in the sandbox. Each vCPU thread runs the guest until it traps; the kernel's signal frame
+//! has the guest's registers.
 
-// All of it works on signal frames, system calls and memory at fixed addresses.
+// All of this code works on signal frames, system calls and memory at fixed addresses.
 #![allow(unsafe_code)]
 
 mod boot;

@@ -1,7 +1,7 @@
-//! The private memory of a vCPU thread: a slot with a [`PerCpu`] at its base and the signal stack above.
+//! The private memory of a vCPU thread: a slot with a [`PerCpu`] at its base and the signal stack above that.
 //!
-//! Without thread-local storage, the slot is found by clearing the low bits of the stack pointer,
-//! which is always inside the signal stack while stub code runs.
+//! There is no thread-local storage. The slot is found by clearing the low bits of the stack pointer, which is always
+//! inside the signal stack while stub code runs.
 
 use core::mem::offset_of;
 
@@ -21,10 +21,10 @@ use vmbell_core::sync::{AtomicU32, AtomicU64};
 pub struct PerCpu {
     /// The frame of the trap that is being left.
     pub context: *mut Context,
-    /// Signals that arrived and were not taken yet, as bits of [`crate::elf::kick`]; the exit sequence
-    /// checks them last.
+    /// Signals that have arrived and were not taken yet, as bits of [`crate::elf::kick`]. The exit sequence checks them
+    /// last.
     pub pending_signals: AtomicU32,
-    /// Signals, as the same bits, that arrived in direct code and wait for its end.
+    /// Signals that arrived in direct code and wait for the end of that code, as the same bits.
     pub deferred_signals: AtomicU32,
     /// Which vCPU this is.
     pub index: AtomicU32,
@@ -32,20 +32,20 @@ pub struct PerCpu {
     pub window: AtomicU32,
     /// Not 0: the guest single-steps (TF) the instruction after its `sti`.
     pub stepping: AtomicU32,
-    /// Address of the instruction after the guest's last `sti`, until it is known to be executed; otherwise 0.
+    /// Address of the instruction after the guest's last `sti`, until it is known to have been executed; then 0.
     pub shadow: AtomicU64,
-    /// The number of patches when an invalid opcode was last attributed to a jump that has been undone.
+    /// The number of patches when an invalid opcode was last attributed to a jump that has since been undone.
     pub undone_patches: AtomicU32,
-    /// What decides whether the vCPU polls for an interrupt after it has signalled a resamplefd.
+    /// The state that decides whether the vCPU polls for an interrupt after it has signalled a resamplefd.
     pub resample_poll: ResamplePoll,
-    /// Trap counts of sites, indexed by a hash of the address, for the choice of sites to patch.
+    /// How often each site has trapped, by a hash of its address. Used to choose which sites to patch.
     pub site_traps: [AtomicU32; 256],
 }
 
-/// Offsets for assembly.
+/// Offsets that the assembly code uses.
 pub const CONTEXT: usize = offset_of!(PerCpu, context);
 pub const PENDING_SIGNALS: usize = offset_of!(PerCpu, pending_signals);
-/// Offset in the slot at which the return frame is built: inside the signal stack, below any frame.
+/// Offset in the slot where the return frame is built: inside the signal stack, below any frame.
 pub const RETURN_FRAME: u64 = 0x7f00;
 
 const _: () = assert!(size_of::<PerCpu>() as u64 <= PAGE);
@@ -91,8 +91,8 @@ pub fn own_pid() -> u32 {
 /// The memory that the monitor writes and the sandbox reads.
 #[inline(always)]
 pub fn control() -> &'static Control {
-    // SAFETY: mapped by boot before the first vCPU exists and never unmapped; all fields are atomic
-    // or constant from then on.
+    // SAFETY: mapped by boot before the first vCPU exists and never unmapped; from then on all fields are atomic or
+    // constant.
     unsafe { &*(CONTROL_BASE as *const Control) }
 }
 

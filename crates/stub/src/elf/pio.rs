@@ -13,7 +13,7 @@ use vmbell_core::event::Event;
 use vmbell_core::sync::Ordering::Relaxed;
 use vmbell_core::table::Kind;
 
-/// Emulates the instruction at `frame.rip`, whose first byte may have been patched over.
+/// Emulates the instruction at `frame.rip`. `first_byte` is its first byte, if a patch has replaced it.
 pub fn emulate(frame: &mut Context, cpu: &PerCpu, first_byte: Option<u8>) {
     let rip = frame.rip;
     let Instruction { operation, len, .. } = match fetch(frame, first_byte) {
@@ -81,7 +81,7 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu, first_byte: Option<u8>) {
                 MsrResult::Fault => report_msr_fault(frame, cpu),
             }
         }
-        // A `mov` that raises #GP has an address that is not canonical.
+        // A `mov` that raises #GP has a non-canonical address.
         Operation::Load { .. } | Operation::Store { .. } => {
             report(frame, cpu, fault::ABOVE_GUEST_END)
         }
@@ -92,15 +92,15 @@ pub fn emulate(frame: &mut Context, cpu: &PerCpu, first_byte: Option<u8>) {
     }
 }
 
-/// Reports an MSR access that raises #GP: guests have no handler for exceptions.
+/// Reports an MSR access that raises #GP, because guests have no handler for exceptions.
 fn report_msr_fault(frame: &mut Context, cpu: &PerCpu) -> ! {
     const GENERAL_PROTECTION: u64 = 13;
-    // The site may be patched to `int3`.
+    // The site may be patched to `int3`, so the vector may be that of a breakpoint.
     frame.vector = GENERAL_PROTECTION;
     report(frame, cpu, fault::MSR)
 }
 
-/// A write to a port: rings the doorbells that match, otherwise hands the write over to the monitor.
+/// Handles a write to a port: rings the doorbells that match, or hands the write over to the monitor.
 #[inline(always)]
 fn output(cpu: &PerCpu, rip: u64, port: u64, width: u8, value: u64) {
     interrupt::count(cpu, Event::Pio);
@@ -109,14 +109,14 @@ fn output(cpu: &PerCpu, rip: u64, port: u64, width: u8, value: u64) {
     }
 }
 
-/// A read of a port.
+/// Handles a read of a port.
 fn input(cpu: &PerCpu, rip: u64, port: u64, width: u8) -> u64 {
     interrupt::count(cpu, Event::Pio);
     heavy_exit(cpu, reason::PIO_IN, rip, port, width, 0)
 }
 
-/// `ins` and `outs`, one element at a time so that a kick or an interrupt can come in between. False if the
-/// instruction is not finished and is to be executed again.
+/// Handles `ins` and `outs`, one element at a time, so that a kick or an interrupt can come in between. Returns false
+/// if the instruction is not finished and has to be executed again.
 fn string_io(frame: &mut Context, cpu: &PerCpu, width: u8, repeat: bool, out: bool) -> bool {
     const DIRECTION: u64 = 1 << 10;
     let step = if frame.flags_register & DIRECTION == 0 {
@@ -155,7 +155,7 @@ fn string_io(frame: &mut Context, cpu: &PerCpu, width: u8, repeat: bool, out: bo
 fn peek(address: u64, width: u8) -> u64 {
     let mut value = 0;
     for place in 0..u64::from(width) {
-        // SAFETY: the caller has checked that all bytes are in RAM; other vCPUs may write them, hence volatile.
+        // SAFETY: the caller has checked that all bytes are in RAM; other vCPUs may write to them, hence volatile.
         let byte = unsafe { ((address + place) as *const u8).read_volatile() };
         value |= u64::from(byte) << (8 * place);
     }
@@ -180,8 +180,7 @@ pub fn count_site_trap(cpu: &PerCpu, rip: u64) {
     let traps = &cpu.site_traps[(rip.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize];
     let count = traps.load(Relaxed).saturating_add(1);
     traps.store(count, Relaxed);
-    // Asks again each time the count doubles: two sites may share the counter, and the other one may have asked
-    // first.
+    // Asks again each time the count doubles: two sites may share the counter, and the other site may have asked first.
     if count >= after && count.is_power_of_two() {
         ask(cpu, reason::PATCH, rip);
     }

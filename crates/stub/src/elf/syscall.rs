@@ -1,4 +1,4 @@
-//! System calls in assembly, as the stub has no libc (numbers: Linux `arch/x86/entry/syscalls/syscall_64.tbl`).
+//! System calls in assembly, because the stub has no libc (numbers: Linux `arch/x86/entry/syscalls/syscall_64.tbl`).
 
 use core::arch::asm;
 use core::mem::MaybeUninit;
@@ -27,7 +27,7 @@ pub const SECCOMP: u64 = 317;
 const FUTEX_WAIT: u64 = 0;
 const FUTEX_WAKE: u64 = 1;
 
-/// Makes any system call; a negative result is a negated error number.
+/// Makes a system call. A negative result is a negated error number.
 ///
 /// # Safety
 /// Pointers among the arguments must be valid for what the kernel does with them.
@@ -44,14 +44,14 @@ pub unsafe fn syscall(number: u64, args: [u64; 6]) -> i64 {
     result
 }
 
-/// Adds 1 to an eventfd. Failure means that the counter is saturated, so its reader is awake anyway.
+/// Adds 1 to an eventfd. If that fails, the counter is full, so its reader is awake anyway.
 #[inline(always)]
 pub fn ring_eventfd(fd: u32, one: *const u64) {
     // SAFETY: `one` points into the control page, which stays mapped as long as the process lives.
     unsafe { syscall(WRITE, [u64::from(fd), one as u64, 8, 0, 0, 0]) };
 }
 
-/// Sleeps until woken, unless `word` is no longer `expected`. May return early for no reason.
+/// Sleeps until woken, unless `word` is no longer `expected`. May return early without a reason.
 pub fn futex_wait(word: &AtomicU32, expected: u32) {
     // SAFETY: `word` is a reference, so it is mapped; no time-out is passed.
     unsafe {
@@ -75,7 +75,7 @@ pub fn futex_wake(word: &AtomicU32) {
     unsafe { syscall(FUTEX, [word.as_ptr() as u64, FUTEX_WAKE, 1, 0, 0, 0]) };
 }
 
-/// Sleeps until an edge of `epoll` comes, unless one has come since the last return. May return early for no
+/// Sleeps until `epoll` reports an edge, unless an edge has come since the last return. May return early without a
 /// reason.
 pub fn epoll_wait(epoll: u32) {
     // `struct epoll_event` is packed: 12 bytes.
@@ -88,7 +88,7 @@ pub fn epoll_wait(epoll: u32) {
         0,
         0,
     ];
-    // SAFETY: the kernel writes one event at most, which `event` has room for; no time-out is passed.
+    // SAFETY: the kernel writes at most one event, for which `event` has room; no time-out is passed.
     unsafe { syscall(EPOLL_WAIT, args) };
 }
 

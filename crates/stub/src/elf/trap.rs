@@ -1,4 +1,4 @@
-//! The handler of all signals of a vCPU thread; most of them are exits of the guest.
+//! The handler for all signals of a vCPU thread. Most of the signals are exits of the guest.
 
 use core::mem::offset_of;
 
@@ -29,15 +29,15 @@ const _: () = assert!(
     "struct ucontext of x86-64"
 );
 
-/// Called by the entry code on the signal stack of the vCPU that `cpu` belongs to.
+/// Called by the entry code, on the signal stack of the vCPU to which `cpu` belongs.
 ///
 /// # Safety
-/// `context` is the kernel's frame for `signal` and `cpu` the slot of this thread.
+/// `context` is the kernel's frame for `signal`, and `cpu` is the slot of this thread.
 pub unsafe extern "C" fn stub_trap(signal: u32, context: *mut Context, cpu: *const PerCpu) {
-    // SAFETY: the slot is mapped for good, and its fields that change are atomic.
+    // SAFETY: the slot stays mapped, and its fields that change are atomic.
     let cpu = unsafe { &*cpu };
-    // SAFETY: the kernel's frame on this vCPU's signal stack; nothing else refers to it until the exit
-    // sequence has left it.
+    // SAFETY: the kernel's frame on this vCPU's signal stack; nothing else refers to the frame until the exit sequence
+    // has left it.
     let frame = unsafe { &mut *context };
     let rip = frame.rip;
     if rip >= GUEST_END && !direct::contains(rip) {
@@ -68,7 +68,7 @@ fn report_wrong_mode(signal: u32, frame: &mut Context, cpu: &PerCpu) -> ! {
     report(frame, cpu, fault::CODE_SEGMENT)
 }
 
-/// An instruction of the guest trapped.
+/// Handles a trap of a guest instruction.
 fn handle_guest_trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
     if matches!(signal, SIGSEGV | SIGBUS)
         && let Some(site) = leave_trampoline(frame)
@@ -92,7 +92,7 @@ fn handle_guest_trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
                 cpu.run().counters.redirects.fetch_add(1, Relaxed);
                 let target = frame.rip;
                 frame.rip = copy;
-                // A patch that the guest keeps branching into costs more than it saves.
+                // If the guest keeps branching into a patch, the patch costs more than it saves.
                 pio::count_site_trap(cpu, target);
             }
             None if control().patches.is_undone(frame.rip, &cpu.undone_patches) => {}
@@ -108,8 +108,8 @@ fn handle_guest_trap(signal: u32, frame: &mut Context, cpu: &PerCpu) {
     }
 }
 
-/// If the guest has no stack for the trampoline that it has just entered, undoes what the trampoline did, and so returns the
-/// guest to the site. Returns the site.
+/// If the guest has no stack for the trampoline that it has just entered, undoes the trampoline's steps so that the
+/// guest is back at the site. Returns the site.
 fn leave_trampoline(frame: &mut Context) -> Option<u64> {
     let (site, moved) = control().patches.begun_trampoline(frame.rip)?;
     let rsp = frame.register(RSP);
@@ -118,7 +118,7 @@ fn leave_trampoline(frame: &mut Context) -> Option<u64> {
     Some(site)
 }
 
-/// The first entry: waits until the monitor enters the vCPU, and fills the frame with the guest's first registers.
+/// Waits until the monitor first enters the vCPU, and fills the frame with the guest's first registers.
 fn enter_first(frame: &mut Context, cpu: &PerCpu) {
     let run = cpu.run();
     await_entry(run, 0);

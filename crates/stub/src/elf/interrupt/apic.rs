@@ -1,5 +1,5 @@
-//! Answers the guest's accesses to its local APIC, as MSRs and in the page, and to MSR_KVM_PV_EOI_EN. IPIs go
-//! from the sender's thread straight to their vCPUs, without the monitor.
+//! Answers the guest's accesses to its local APIC, through MSRs or the page, and to MSR_KVM_PV_EOI_EN. IPIs go directly
+//! from the sender's thread to the target vCPUs, without the monitor.
 
 use crate::elf::exit::in_ram;
 use crate::elf::percpu::{PerCpu, control, own_pid, shared};
@@ -17,7 +17,7 @@ use vmbell_core::vcpu_mode::Notification;
 pub enum MsrResult {
     /// The stub does not have this MSR: the monitor answers.
     Unhandled,
-    /// The access is done; the value of a read, 0 for a write.
+    /// The access is done. The value is the result of a read, or 0 for a write.
     Value(u64),
     /// The access raises #GP.
     Fault,
@@ -86,7 +86,7 @@ pub fn is_lapic_address(cpu: &PerCpu, address: u64) -> bool {
     is_lapic_page(address) && super::has_lapics() && cpu.lapic().is_xapic()
 }
 
-/// Whether the address is in the page that local APICs have in xAPIC mode.
+/// Whether an address is in the page that local APICs use in xAPIC mode.
 #[inline(always)]
 pub fn is_lapic_page(address: u64) -> bool {
     (MMIO_BASE..MMIO_BASE + MMIO_SIZE).contains(&address)
@@ -112,12 +112,12 @@ fn apply_effect(cpu: &PerCpu, effect: Effect) {
             super::count(cpu, Event::ApicIpi);
             let _ = deliver(cpu, message);
         }
-        // A store to the page that an MSR would refuse does nothing.
+        // A store to the page does nothing if the MSR write would be refused.
         Effect::None | Effect::Fault => {}
     }
 }
 
-/// A vector has left service: counts the EOI, and passes it to the I/O APIC if a pin may wait for it.
+/// Completes the EOI of a vector: counts it, and passes it to the I/O APIC if a pin may wait for it.
 pub fn complete_eoi(cpu: &PerCpu, eoi: Eoi) {
     super::count(cpu, Event::Eoi);
     if eoi.level || cpu.lapic().eoi_exit_bitmap.contains(eoi.vector) {
@@ -125,8 +125,8 @@ pub fn complete_eoi(cpu: &PerCpu, eoi: Eoi) {
     }
 }
 
-/// Raises the vector in each APIC of the destination and notifies those vCPUs; returns whether a local APIC
-/// accepted it.
+/// Raises the vector in each APIC of the destination and notifies the vCPUs of these APICs; returns whether a local
+/// APIC accepted it.
 pub fn deliver(cpu: &PerCpu, message: Message) -> bool {
     let shared = shared();
     let vcpus = control().vcpus.load(Relaxed) as usize;

@@ -1,13 +1,13 @@
 //! The EOI of an interrupt, on the vCPU's thread: paravirtual EOI in the guest's RAM, and the EOI of an I/O APIC pin,
-//! which takes the line down and signals the pin's resamplefds. The monitor does that only where a pin has more
-//! resamplefds than the stub knows.
+//! which takes the line down and signals the pin's resamplefds. The monitor does the pin's EOI only if the pin has more
+//! resamplefds than the stub can hold.
 //!
-//! A vCPU that has signalled a resamplefd polls for a moment for the device's next interrupt, here its answer: a device
-//! whose line was resampled raises it again if it has more work, and a device that polls does so within a microsecond.
-//! If the vCPU is back in the guest by then, a signal must make it leave, which costs several times as much. The vCPU
-//! learns whether polling pays as Linux does for halts (`virt/kvm/kvm_main.c`, `grow_halt_poll_ns`): it begins to
-//! poll when a device has answered within the time that a signal takes. It stops when no answer came while it polled,
-//! and each time waits for about twice the number of answers before it polls again.
+//! After a vCPU has signalled a resamplefd, it polls for a moment for the device's next interrupt, called the *answer*:
+//! a device whose line was resampled raises it again if it has more work, and a device that polls does so within a
+//! microsecond. If the vCPU is back in the guest by then, a signal must make it leave, which costs several times as
+//! much. The vCPU learns whether polling pays as Linux does for halts (`virt/kvm/kvm_main.c`, `grow_halt_poll_ns`). It
+//! begins to poll when a device has answered within the time that a signal takes, and stops when no answer came while
+//! it polled. After each stop, it lets about twice as many answers pass before it polls again.
 
 use super::apic::{complete_eoi, deliver};
 use crate::elf::exit::heavy_exit;
@@ -26,7 +26,7 @@ struct GuestRam;
 
 impl GuestByte for GuestRam {
     fn read(&self, address: u64) -> Option<u8> {
-        // SAFETY: RAM is mapped for good; the guest may write it meanwhile, hence volatile.
+        // SAFETY: RAM stays mapped; the guest may write it meanwhile, hence volatile.
         in_ram(address, 1).then(|| unsafe { (address as *const u8).read_volatile() })
     }
 
@@ -40,7 +40,7 @@ impl GuestByte for GuestRam {
     }
 }
 
-/// Arms paravirtual EOI; called when `vector` was just injected.
+/// Arms paravirtual EOI. Called right after `vector` was injected.
 pub fn arm(cpu: &PerCpu, vector: u8) {
     let (pv_eoi, lapic) = (&cpu.interrupts().pv_eoi, cpu.lapic());
     let is_level = lapic.tmr.contains(vector);
@@ -51,7 +51,7 @@ pub fn arm(cpu: &PerCpu, vector: u8) {
     }
 }
 
-/// Does an armed EOI; called when the vCPU has just left the guest.
+/// Does the EOI if one is armed. Called when the vCPU has just left the guest.
 #[inline(always)]
 pub fn complete(cpu: &PerCpu) {
     if cpu.interrupts().pv_eoi.is_pending() {
@@ -90,8 +90,8 @@ impl EoiActions for StubEoi<'_> {
     }
 }
 
-/// Does the EOI of each pin with `vector`, which has left service. It runs in a read-side section, whose end the
-/// removal of a resamplefd waits for.
+/// Does the EOI of each pin with `vector`. The vector has left service. This runs in a read-side section, and the
+/// removal of a resamplefd waits for the section to end.
 pub fn complete_ioapic_eoi(cpu: &PerCpu, vector: u8) {
     let (pins, lines) = (&control().pins, &shared().lines);
     let mut pin_lines = PinLine::with_vector(pins, lines, vector);
@@ -112,23 +112,23 @@ pub fn complete_ioapic_eoi(cpu: &PerCpu, vector: u8) {
     }
 }
 
-/// How long a vCPU polls, in TSC ticks: about 3 us, less than any signal takes.
+/// How long a vCPU polls, in TSC ticks: about 3 us. Every signal takes longer.
 const POLL_TICKS: u64 = 9_000;
 /// An interrupt that comes within this many TSC ticks after the EOI, about 10 us, counts as the device's answer.
 const ANSWER_TICKS: u64 = 30_000;
-/// The most answers that pass before the vCPU tries to poll again.
+/// The most answers that may pass before the vCPU tries to poll again.
 const MAX_SKIPS: u32 = 1023;
 
-/// What a vCPU has learnt. All-zero bytes mean that it does not poll.
+/// What a vCPU has learnt about polling. All-zero bytes mean that it does not poll.
 #[repr(C)]
 pub struct ResamplePoll {
-    /// The time (TSC) at which a resamplefd was last signalled without polling; 0 if there was none.
+    /// The TSC value when a resamplefd was last signalled without polling; 0 if that did not happen.
     resampled_at: AtomicU64,
     /// Not 0: the vCPU polls.
     polls: AtomicU32,
     /// How many answers must pass before the vCPU polls again.
     skips_left: AtomicU32,
-    /// The value that `skips_left` started from last.
+    /// The last value from which `skips_left` was started.
     last_skips: AtomicU32,
 }
 
@@ -153,7 +153,7 @@ pub fn poll_after_resample(cpu: &PerCpu) {
     state.polls.store(0, Relaxed);
 }
 
-/// An interrupt is injected into the guest: learns from it if it is the answer.
+/// Called when an interrupt is injected into the guest: learns from the interrupt if it is the answer.
 pub fn learn_from_injection(cpu: &PerCpu) {
     let state = &cpu.resample_poll;
     let resampled_at = state.resampled_at.load(Relaxed);

@@ -7,15 +7,15 @@ use crate::elf::percpu::{PerCpu, control};
 use crate::elf::syscall::{epoll_wait, futex_wait, ring_eventfd};
 use vmbell_core::sync::Ordering::{Acquire, Relaxed};
 
-/// Sleeps until an interrupt can be delivered; `frame.rip` is after the `hlt`. A kick hands over to the
-/// monitor from here, and the vCPU goes back to sleep when the monitor enters it again.
+/// Sleeps until an interrupt can be delivered; `frame.rip` is after the `hlt`. A kick makes the vCPU hand over to the
+/// monitor, and the vCPU goes back to sleep when the monitor enters it again.
 pub fn halt(frame: &mut Context, cpu: &PerCpu) {
     let state = cpu.interrupts();
     cpu.run().counters.halts.fetch_add(1, Relaxed);
     super::count_light_exit(cpu);
     loop {
         let wait = HaltWait::of(cpu);
-        // From here on, each sender of an interrupt or a kick changes the word or writes to the wake eventfd.
+        // From here on, a sender of an interrupt or a kick changes the word or writes to the wake eventfd.
         let expected = match wait {
             HaltWait::Futex => state.mode.halt_in_futex(),
             HaltWait::Epoll(_) => {
@@ -40,9 +40,9 @@ pub fn halt(frame: &mut Context, cpu: &PerCpu) {
     state.mode.wake();
 }
 
-/// What a halted vCPU sleeps on.
+/// Where a halted vCPU sleeps.
 enum HaltWait {
-    /// In a futex wait on its mode word: no irqfd has woken the vCPU yet.
+    /// In a futex wait on its mode word, because no irqfd has woken the vCPU yet.
     Futex,
     /// In `epoll_wait` ([`HaltFds`](crate::layout::HaltFds)), which a write to an irqfd ends directly.
     Epoll(u32),
@@ -57,7 +57,7 @@ impl HaltWait {
     }
 }
 
-/// A kick has arrived in stub code: keeps the vCPU from falling asleep.
+/// Called when a kick has arrived in stub code: keeps the vCPU from falling asleep.
 pub fn cancel_halt(cpu: &PerCpu) {
     if cpu.interrupts().mode.wake() {
         let wake_eventfd = cpu.halt_fds().wake_eventfd.load(Relaxed);

@@ -1,9 +1,9 @@
-//! Injects an interrupt into the guest, and decides when the guest can take one: `cli`, `sti` and its interrupt shadow,
-//! and the window, which is the trap of a guest that unmasks while an interrupt waits. It also returns from the handler
-//! where that needs a trap.
+//! Injects an interrupt into the guest, and decides when the guest can take it: `cli`, `sti` with its interrupt shadow,
+//! and the window, in which a guest that unmasks while an interrupt waits traps. Also returns from the handler if that
+//! needs a trap.
 //!
-//! The frame is that of a 64-bit interrupt gate (Intel SDM volume 3, 6.14.2) with the vector pushed on top. The stub,
-//! on the vCPU's thread, writes it to the guest's stack, so the stack pointer must be in RAM.
+//! The frame is that of a 64-bit interrupt gate (Intel SDM volume 3, 6.14.2), with the vector pushed on top. The stub
+//! writes it to the guest's stack on the vCPU's thread, so the stack pointer must be in RAM.
 
 use super::eoi::{self, learn_from_injection};
 use crate::elf::direct;
@@ -15,7 +15,7 @@ use crate::layout::fault;
 use vmbell_core::event::Event;
 use vmbell_core::sync::Ordering::Relaxed;
 
-/// The guest's selectors: those of 64-bit user code and data (Linux `asm/segment.h`).
+/// The guest's selectors, those of 64-bit user code and data (Linux `asm/segment.h`).
 const CODE: u64 = 0x33;
 const STACK: u64 = 0x2b;
 
@@ -89,15 +89,15 @@ fn push_frame(frame: &mut Context, cpu: &PerCpu, vector: u8) {
         STACK,
     ];
     for (index, word) in (0u64..6).zip(words) {
-        // SAFETY: `in_ram` found the frame in RAM, which is mapped for good; other vCPUs may write it,
-        // hence volatile. `place` is aligned to 16.
+        // SAFETY: `in_ram` found the frame in RAM, which stays mapped; other vCPUs may write it, hence volatile.
+        // `place` is aligned to 16.
         unsafe { ((place + 8 * index) as *mut u64).write_volatile(word) };
     }
     *frame.register(RSP) = place;
 }
 
-/// The interrupt-return entry trapped: does what `iretq` does, and restores the interrupt mask from IF of the
-/// frame, so that the next interrupt finds the guest where the frame leads.
+/// Handles a trap of the interrupt-return entry: does what `iretq` does, and sets the interrupt mask from IF in the
+/// frame, so that the next interrupt finds the guest in the state that the frame gives.
 pub fn return_from_handler(frame: &mut Context, cpu: &PerCpu) {
     let place = *frame.register(RSP);
     let mut words = [0; 5];
@@ -134,7 +134,7 @@ pub fn is_masked(frame: &Context) -> bool {
     frame.flags_register & MASKED != 0
 }
 
-/// A vCPU starts masked, as after a reset.
+/// Masks interrupts when a vCPU starts, as after a reset.
 pub fn mask_at_start(frame: &mut Context) {
     frame.flags_register |= MASKED;
 }
@@ -145,8 +145,8 @@ pub fn mask(frame: &mut Context, cpu: &PerCpu) {
     super::count_light_exit(cpu);
 }
 
-/// Handles `sti`. If interrupts were masked, none comes before the guest has executed the instruction at `next`
-/// (Intel SDM volume 2, STI), so that none can come between `sti` and `hlt`.
+/// Handles `sti`. If interrupts were masked, none is delivered before the guest has executed the instruction at `next`
+/// (Intel SDM volume 2, STI), so none can come between `sti` and `hlt`.
 pub fn unmask(frame: &mut Context, cpu: &PerCpu, next: u64) {
     if is_masked(frame) {
         frame.flags_register &= !MASKED;
@@ -155,8 +155,8 @@ pub fn unmask(frame: &mut Context, cpu: &PerCpu, next: u64) {
     super::count_light_exit(cpu);
 }
 
-/// An interrupt is to be delivered. True if the guest has yet to execute the instruction after its `sti`: then
-/// the guest traps (TF) after that instruction.
+/// Called when an interrupt is to be delivered. Returns true if the guest has not yet executed the instruction after
+/// its `sti`: then the guest traps (TF) after that instruction.
 pub fn step_over_shadow(frame: &mut Context, cpu: &PerCpu) -> bool {
     if cpu.stepping.load(Relaxed) == 0 {
         let shadow = cpu.shadow.swap(0, Relaxed);
@@ -169,8 +169,8 @@ pub fn step_over_shadow(frame: &mut Context, cpu: &PerCpu) -> bool {
     true
 }
 
-/// The guest trapped, so the instruction after `sti` has been executed or is being emulated. True if the trap
-/// was only the #DB after that instruction.
+/// Called when the guest has trapped: the instruction after `sti` has been executed or is being emulated. Returns true
+/// if the trap was only the #DB after that instruction.
 pub fn end_shadow(frame: &mut Context, cpu: &PerCpu) -> bool {
     const DEBUG: u64 = 1;
     cpu.shadow.store(0, Relaxed);
@@ -182,8 +182,8 @@ pub fn end_shadow(frame: &mut Context, cpu: &PerCpu) -> bool {
     frame.vector == DEBUG
 }
 
-/// Notes whether an interrupt waits until the guest unmasks (`open`): if so, the interrupt-return entry traps.
-/// A guest that is in that entry now starts it again.
+/// Notes whether an interrupt waits until the guest unmasks (`open`): if so, the interrupt-return entry traps. If the
+/// guest is now inside that entry, it starts the entry again.
 pub fn set_window(frame: &mut Context, cpu: &PerCpu, open: bool) {
     let open = u32::from(open);
     if cpu.window.load(Relaxed) != open {

@@ -1,13 +1,13 @@
 //! Interrupts of a vCPU, from the request to the guest's handler, on the vCPU's thread.
 //!
-//! The interrupt mask of a vCPU is bit 21 of its flags register (`ID`), set while interrupts are masked: ring 3
-//! may change that bit, and nothing else depends on it. So the mask is part of the guest thread's registers at
-//! every instant, `iretq` and `popfq` restore it without a trap, and a guest may move an interrupted thread
-//! from one vCPU to another. Only `cli` and `sti`, which trap, work as on KVM.
+//! The interrupt mask of a vCPU is bit 21 of its flags register (`ID`), set while interrupts are masked: ring 3 may
+//! change that bit, and nothing else depends on it. So the mask is part of the guest thread's registers at all times,
+//! `iretq` and `popfq` restore it without a trap, and a guest may move an interrupted thread from one vCPU to another.
+//! Only `cli` and `sti`, which trap, work as on KVM.
 //!
-//! Every exit from the guest calls [`leave`], every entry [`enter`]. Both do nothing for a guest
-//! without local APICs. The sender of an interrupt finds out by [`vmbell_core::vcpu_mode`] whether the vCPU needs
-//! the interrupt signal. That signal is handled here too, wherever it finds the vCPU.
+//! Every exit from the guest calls [`leave`], and every entry calls [`enter`]. Both do nothing for a guest without
+//! local APICs. The sender of an interrupt finds out through [`vmbell_core::vcpu_mode`] whether the vCPU needs the
+//! interrupt signal. That signal is handled here as well, wherever the vCPU is when it arrives.
 
 mod apic;
 mod eoi;
@@ -34,8 +34,8 @@ pub fn has_lapics() -> bool {
     control().interrupts.load(Relaxed) != 0
 }
 
-/// Counts an event of a guest with local APICs; other guests only have the other fields of
-/// [`Counters`](crate::layout::Counters).
+/// Counts an event of a guest with local APICs. For other guests, only the other fields of
+/// [`Counters`](crate::layout::Counters) count.
 #[inline(always)]
 pub fn count(cpu: &PerCpu, event: Event) {
     if has_lapics() {
@@ -48,14 +48,14 @@ fn count_cold(cpu: &PerCpu, event: Event) {
     cpu.run().counters.events.count(event);
 }
 
-/// The vCPU has left the guest; called before the exit is handled. True if the exit was only for an
-/// interrupt, so that the caller only has to call [`enter`].
+/// Called when the vCPU has left the guest, before the exit is handled. Returns true if the exit was only for an
+/// interrupt: then the caller only has to call [`enter`].
 #[inline(always)]
 pub fn leave(signal: u32, frame: &mut Context, cpu: &PerCpu) -> bool {
     has_lapics() && leave_with_lapics(signal, frame, cpu)
 }
 
-// Cold, so that a guest without interrupts pays only for a branch that is not taken.
+// Cold, so that a guest without interrupts only pays for a branch that it does not take.
 #[cold]
 fn leave_with_lapics(signal: u32, frame: &mut Context, cpu: &PerCpu) -> bool {
     count_cold(cpu, Event::Exit);
@@ -77,11 +77,11 @@ fn set_outside_guest(cpu: &PerCpu) -> bool {
     was_inside
 }
 
-/// A signal has arrived between [`enter`] and the guest's first instruction: the vCPU does not enter the guest yet. As in
-/// KVM, such an entry is not counted (`vcpu_enter_guest` in Linux `arch/x86/kvm/x86.c` cancels it before the
-/// tracepoint).
+/// Called when a signal has arrived between [`enter`] and the guest's first instruction: the vCPU does not enter the
+/// guest yet. As in KVM, such an entry is not counted (`vcpu_enter_guest` in Linux `arch/x86/kvm/x86.c` cancels it
+/// before the tracepoint).
 pub fn cancel_entry(cpu: &PerCpu) {
-    // `enter` stops before it enters and counts if a kick is pending then.
+    // If a kick is pending, `enter` returns before it enters and counts.
     if has_lapics() && set_outside_guest(cpu) {
         cpu.run().counters.events.take_back(Event::Entry);
     }
@@ -92,7 +92,7 @@ fn count_light_exit(cpu: &PerCpu) {
     cpu.run().counters.light.fetch_add(1, Relaxed);
 }
 
-/// Delivers a pending interrupt if the guest can take one. It is the last step before the exit sequence.
+/// Delivers a pending interrupt if the guest can take it. This is the last step before the exit sequence.
 #[inline(always)]
 pub fn enter(frame: &mut Context, cpu: &PerCpu) {
     if has_lapics() {
@@ -116,7 +116,7 @@ fn enter_with_lapics(frame: &mut Context, cpu: &PerCpu) {
     cpu.run().counters.events.count(Event::Entry);
 }
 
-/// The interrupt signal found the vCPU in the guest.
+/// Handles an interrupt signal that arrived while the vCPU was in the guest.
 fn handle_signal(cpu: &PerCpu) {
     cpu.interrupts().mode.signal_arrived();
     cpu.run().counters.interrupt_signals.fetch_add(1, Relaxed);
