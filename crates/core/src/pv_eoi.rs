@@ -57,7 +57,7 @@ const ENABLED: u64 = 1;
 /// Bit 1 must be 0: the word is aligned to 4 bytes, and bit 0 is [`ENABLED`].
 const RESERVED: u64 = 2;
 
-/// Access to the byte in guest memory with the bit. The guest chose the byte's address, so each access can fail.
+/// Access to the byte in guest memory that holds the bit. The guest chose its address, so each access can fail.
 pub trait GuestByte {
     /// Reads the byte at a guest-physical address; `None` if the read fails.
     fn read(&self, address: u64) -> Option<u8>;

@@ -153,7 +153,7 @@ impl Signaller {
     ///
     /// # Errors
     ///
-    /// If the kernel has no asynchronous I/O, or no more contexts for it (`fs.aio-max-nr`).
+    /// If the kernel has no asynchronous I/O, or its limit is reached (`fs.aio-max-nr`).
     pub fn of_process() -> io::Result<&'static Self> {
         static SIGNALLER: OnceLock<Signaller> = OnceLock::new();
         if let Some(signaller) = SIGNALLER.get() {

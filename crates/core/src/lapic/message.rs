@@ -21,7 +21,7 @@ pub struct Message {
 pub enum Mode {
     /// To all of them.
     Fixed,
-    /// To the APIC with the lowest priority, or to the first such APIC.
+    /// To the APIC with the lowest priority; on a tie, to the first of them.
     LowestPriority,
 }
 

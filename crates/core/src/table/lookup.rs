@@ -47,8 +47,8 @@ impl Table {
 
     /// Finds a later bucket of the chain that holds an address.
     ///
-    /// Few lookups come here. In a separate function, the loop costs the other lookups no saved registers. In the stub
-    /// the function is inlined, because the stub's direct code must not call anything.
+    /// Few lookups come here. Because it is a separate function, the others save no registers for its loop. In the stub
+    /// it is inlined, because the stub's direct code must not call anything.
     #[cfg_attr(vmbell_stub_elf, inline(always))]
     #[cfg_attr(not(vmbell_stub_elf), cold, inline(never))]
     fn overflowed_address(&self, first: &AddressBucket, addr: u64) -> Option<&AddressBucket> {

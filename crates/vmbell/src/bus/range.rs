@@ -68,7 +68,7 @@ pub enum BusError {
         /// Its length in bytes.
         len: u64,
     },
-    /// The range overlaps that of another device.
+    /// The range overlaps the range of another device.
     #[error("range {new} overlaps {existing}, which is on the bus already")]
     Overlap {
         /// The range that was to be added.

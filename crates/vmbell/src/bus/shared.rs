@@ -80,7 +80,7 @@ impl Bus {
         Err(BusError::StillRuns { range, limit })
     }
 
-    /// Waits for every handler that was found before the call to return.
+    /// Waits until every handler that a reader found before the call has returned.
     ///
     /// Called in a handler, it never returns.
     pub fn synchronize(&self) {

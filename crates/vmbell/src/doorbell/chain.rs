@@ -35,8 +35,7 @@ trait Bucket: Sized {
     fn free(&self, key: Self::Key, is_held: impl Fn(usize) -> bool) -> Option<usize> {
         let (seek, _) = self.seek(key);
         let is_free = |slot| !self.is_used(slot) && !is_held(slot);
-        // A key in the first slot hides an equal one in the second, whichever is stored first: both must never be
-        // there.
+        // A key in the first slot hides an equal one in the second: the slots must never hold equal keys.
         let hides = self.is_used(1) && self.hides(key);
         let first = is_free(0) && !hides;
         let second = is_free(1) && seek == 1;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::sync::{Condvar, Mutex};
 
-/// Returns whether the callback has more to do.
+/// A callback. It returns whether it has more to do.
 pub(super) type Callback = Box<dyn FnMut() -> bool + Send>;
 
 /// The callbacks by their numbers, which begin with 1 and are never used again.
