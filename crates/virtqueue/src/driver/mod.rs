@@ -286,7 +286,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
     /// `data` returns the data of the buffer in flight with this id. It is called once for each buffer, in the order of
     /// [`DriverState::buffers`], after the state was checked.
     ///
-    /// [`Token`]s and [`Opaque`](crate::Opaque) values that are older than the save poll as they would have without it,
+    /// [`Token`]s and [`Opaque`](crate::Opaque) values from before the save give the same answers as without the save,
     /// because the whole position is part of the state. For values that the saved queue made after the save, `poll` can
     /// return false although a buffer was used since, because the restored queue has other buffers at the same
     /// positions. Give the restored queue a new brand, and the compiler refuses such values. A [`QueuePoller`] of the

@@ -75,8 +75,8 @@ pub trait Side: Sized + Sealed {
     ) -> Result<Option<Used<T>>, QueueError>;
 
     #[doc(hidden)]
-    /// Enables a notification of the buffer (split) or slot (packed) `after` places after the position, or without
-    /// event indices of every buffer. Disables notifications if `None`.
+    /// Enables a notification of the buffer (split) or slot (packed) `after` places after the position; without
+    /// event indices, of every buffer. Disables notifications if `None`.
     fn set_event(&self, event_idx: bool, after: Option<u16>);
 
     #[doc(hidden)]

@@ -20,7 +20,7 @@ pub const STATE_VERSION: u16 = 1;
 /// 65,535 entries away, so this number also means any larger one.
 pub(super) const MANY: u32 = 1 << 16;
 
-/// `steps`, or [`MANY`] if that is less.
+/// The smaller of `steps` and [`MANY`].
 pub(super) fn at_most_many(steps: u64) -> u32 {
     u32::try_from(steps).unwrap_or(MANY).min(MANY)
 }
