@@ -1,4 +1,4 @@
-//! The differences between backends, each with a name.
+//! The names of the properties in which backends differ.
 
 use std::fmt;
 
@@ -15,21 +15,21 @@ pub enum Capability {
     HypercallDoorbell,
     /// Several doorbells on one address, even with the same match.
     DoorbellGroups,
-    /// Doorbells with and without a value to match together on one address.
+    /// Doorbells with a datamatch and doorbells without one together on one address.
     MixedGroups,
-    /// The value that rings a doorbell is stored without an exit
+    /// A doorbell that stores the written value without an exit
     /// ([`register_payload`](super::IoEvents::register_payload)).
     PayloadDoorbell,
-    /// Replace instructions that often trap by `int3`.
+    /// Replace instructions that trap often with `int3`.
     Int3Patching,
-    /// Replace `out` instructions and stores that often trap by a jump that does not trap.
+    /// Replace `out` instructions and stores that trap often with a jump that does not trap.
     JmpPatching,
-    /// A signal to an eventfd at its limit sets the last count, which poll reports as `EPOLLERR`, and never
-    /// blocks the vCPU.
+    /// A signal to an eventfd whose count is at its limit sets the overflow count, which poll reports as `EPOLLERR`,
+    /// and never blocks the vCPU.
     SilentSaturation,
     /// Coalesced writes: the kernel buffers them until the guest exits for another reason.
     CoalescedMmio,
-    /// A port that a device below the VMM answers.
+    /// A port that a device in the kernel answers.
     KernelPort,
     /// The CPU's own hypercall instruction, answered below the VMM.
     HypercallInstruction,
@@ -45,7 +45,7 @@ pub enum Capability {
     /// Guests can use virtualization themselves, so that a Linux guest has KVM
     /// ([`virtualization`](super::VmConfig::virtualization)).
     Virtualization,
-    /// Guest code of ring 0 runs on the CPU; otherwise the backend emulates it instruction by instruction.
+    /// Guest code in ring 0 runs on the CPU; otherwise the backend emulates it instruction by instruction.
     NativeKernelMode,
     /// Exits that are answered below the VMM are counted ([`ExitCounts::light`](super::measure::ExitCounts::light)).
     CountsLightExits,
@@ -54,20 +54,20 @@ pub enum Capability {
     /// Message-signalled interrupts, which PCI devices use instead of a line, reach the guest
     /// ([`Irqs::signal_msi`](super::Irqs::signal_msi), routes to messages).
     Messages,
-    /// An interrupt stays in service until the guest's EOI, as the manuals of the CPU say.
+    /// An interrupt stays in service until the guest's EOI, as the CPU manuals specify.
     EndOfInterrupt,
-    /// The guest's own end of an assigned device's interrupt completes the physical one
+    /// The guest's EOI of an assigned device's interrupt also completes the physical interrupt
     /// ([`AssignedDevices::forward_interrupt`](super::AssignedDevices::forward_interrupt)).
     ForwardedInterrupts,
-    /// The guest's own end of a level-triggered interrupt also ends it for the device
+    /// The guest's EOI of a level-triggered interrupt also ends the interrupt for the device
     /// ([`Irqs::forward_line`]).
     ///
     /// [`Irqs::forward_line`]: super::Irqs::forward_line
     ForwardedLines,
-    /// Device memory can be mapped and unmapped while the guest runs; otherwise its mappings are fixed when the guest is
-    /// made.
+    /// Device memory can be mapped and unmapped while the guest runs; otherwise its mappings are fixed when the guest
+    /// is created.
     MovableDeviceMemory,
-    /// A heavy exit switches threads, so the way in which each side waits for the other matters.
+    /// A heavy exit switches threads, so it matters how each side waits for the other.
     SpinPolicy,
 }
 

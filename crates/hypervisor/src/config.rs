@@ -1,4 +1,4 @@
-//! The settings of a new guest, and the check whether a backend can hold it.
+//! The settings of a new guest, and the check whether a backend supports them.
 
 use std::ops::Range;
 
@@ -11,49 +11,49 @@ use super::{CpuFeatures, DeviceMemory, Error};
 /// The settings of a new guest.
 #[derive(Clone, Debug)]
 pub struct VmConfig {
-    /// Guest-physical address at which RAM begins: 1 MiB, or for an image that uses all of RAM
-    /// ([`Capability::Kernels`](super::Capability::Kernels)) 0 on x86-64 and 1 GiB on arm64.
+    /// Guest-physical address at which RAM begins: 1 MiB. For an image that uses all of RAM
+    /// ([`Capability::Kernels`](super::Capability::Kernels)), 0 on x86-64 and 1 GiB on arm64.
     pub ram_base: u64,
     /// Size of RAM in bytes, a multiple of 4096.
     pub ram_size: u64,
-    /// The memory that is to be the guest's RAM, if the caller has it already: one region from
-    /// [`ram_base`](Self::ram_base), of [`ram_size`](Self::ram_size) bytes, mapped for reading and writing. `None`
-    /// makes new memory.
+    /// The memory to use as the guest's RAM, if the caller already has it: one region that starts at
+    /// [`ram_base`](Self::ram_base), is [`ram_size`](Self::ram_size) bytes long, and is mapped for reading and writing.
+    /// `None` makes new memory.
     ///
-    /// The guest, and on the usermode backend its sandbox process, see what the caller writes, and the caller sees
-    /// what they write. The usermode backend needs a shared mapping of a file that can be mapped as executable,
-    /// such as [`shared_memory`](crate::shared_memory()) makes. No process may shorten that file as long as the guest exists.
+    /// The guest, and on the usermode backend its sandbox process, see what the caller writes, and the caller sees what
+    /// they write. The usermode backend needs a shared mapping of a file that can be mapped as executable, such as
+    /// [`shared_memory`](crate::shared_memory()) makes. No process may truncate that file while the guest exists.
     pub memory: Option<GuestMemoryMmap>,
     /// Device memory that the guest has from its start, with its guest-physical addresses.
     pub device_memory: Vec<(u64, DeviceMemory)>,
     /// Which interrupt controllers are below the VMM.
     pub irqchip: Irqchip,
-    /// Whether the local APICs of an x86-64 guest start in x2APIC mode, in which registers are MSRs (Intel SDM 3A, 11.12), so
-    /// that an access is a cheaper exit. Ignored if [`hidden`](Self::hidden) has x2APIC. Only on the KVM backend.
+    /// Whether the local APICs of an x86-64 guest start in x2APIC mode (Intel SDM 3A, 11.12). Their registers are then
+    /// MSRs, so an access is a cheaper exit. Ignored if [`hidden`](Self::hidden) has x2APIC. Only on the KVM backend.
     pub x2apic: bool,
     /// Whether vCPUs offer paravirtual EOI (KVM_FEATURE_PV_EOI).
     pub pv_eoi: bool,
-    /// Features of the CPU that the guest's CPUID does not show; only on the KVM backend.
+    /// CPU features that the guest's CPUID does not show; only on the KVM backend.
     pub hidden: CpuFeatures,
-    /// Whether the guest can use virtualization itself, where the backend has
-    /// [`Capability::Virtualization`](super::Capability::Virtualization). On arm64 its vCPUs then start at EL2 and not at EL1. On
-    /// x86-64 this changes nothing: CPUID shows SVM or VMX if KVM supports it.
+    /// Whether the guest can use virtualization itself, if the backend has
+    /// [`Capability::Virtualization`](super::Capability::Virtualization). On arm64 its vCPUs then start at EL2 instead
+    /// of EL1. On x86-64 this changes nothing: CPUID shows SVM or VMX if KVM supports it.
     pub virtualization: bool,
     /// The number of vCPUs.
     pub vcpus: u32,
-    /// How the usermode backend and its sandbox wait for each other in a heavy exit. KVM ignores it: the kernel returns to
-    /// the thread that entered the guest.
+    /// How the monitor and the sandbox of the usermode backend wait for each other in a heavy exit. KVM ignores it: the
+    /// kernel returns to the thread that entered the guest.
     pub spin: SpinPolicy,
     /// Whether the usermode backend replaces instructions in guest code that trap often. KVM ignores it: there the CPU
-    /// traps, with any instruction.
+    /// traps, whatever the instruction.
     pub patch: PatchMode,
-    /// The host CPU of each vCPU's thread in the usermode backend's sandbox, by index; the list starts again if there
-    /// are more vCPUs. Empty leaves the choice to the scheduler. KVM ignores it: a vCPU runs on the thread that calls
+    /// The host CPU of each vCPU's thread in the usermode backend's sandbox, by index; with more vCPUs than CPUs, the
+    /// list repeats. Empty leaves the choice to the scheduler. KVM ignores it: a vCPU runs on the thread that calls
     /// [`Vcpu::run`](super::Vcpu::run), which the caller can bind to a CPU.
     pub vcpu_cpus: Vec<usize>,
-    /// The most doorbells in one group.
+    /// The maximum number of doorbells in one group.
     pub max_items: u32,
-    /// For which guests the removal of a doorbell is guaranteed.
+    /// The guests for which the removal of a doorbell is guaranteed.
     pub containment: Containment,
 }
 
@@ -80,7 +80,7 @@ impl Default for VmConfig {
 }
 
 impl VmConfig {
-    /// The default settings of a guest whose RAM is `memory`.
+    /// Returns the default settings for a guest whose RAM is `memory`.
     pub fn with_memory(memory: GuestMemoryMmap) -> Self {
         let region = memory.iter().next();
         let (ram_base, ram_size) =
@@ -93,8 +93,8 @@ impl VmConfig {
         }
     }
 
-    /// Fails with [`Error::Config`] unless a backend whose RAM begins at the start of one of `places` and ends by its end,
-    /// and which has up to `max_vcpus` vCPUs, can hold this guest.
+    /// Fails with [`Error::Config`] unless this guest fits a backend with up to `max_vcpus` vCPUs, whose RAM begins at
+    /// the start of one of `places` and ends at or before the end of that place.
     pub fn check(&self, places: &[Range<u64>], max_vcpus: u32) -> Result<(), Error> {
         let refuse = |what, value, rule| Err(Error::Config { what, value, rule });
         let Some(place) = places.iter().find(|place| place.start == self.ram_base) else {
@@ -118,7 +118,7 @@ impl VmConfig {
         self.check_device_memory()
     }
 
-    /// Fails with [`Error::DeviceMemory`] unless each piece of device memory has its own place.
+    /// Fails with [`Error::DeviceMemory`] if pieces of device memory overlap each other or RAM.
     fn check_device_memory(&self) -> Result<(), Error> {
         let mut taken = vec![(self.ram_base, self.ram_size)];
         for (address, memory) in &self.device_memory {
@@ -155,47 +155,48 @@ impl VmConfig {
     }
 }
 
-/// How the usermode backend and its sandbox wait for each other in a heavy exit.
+/// How the monitor and the sandbox of the usermode backend wait for each other in a heavy exit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SpinPolicy {
-    /// Sleep at once: this leaves the CPU free, and costs two wake-ups for each exit.
+    /// Sleep at once. This leaves the CPU free, and costs two wake-ups for each exit.
     #[default]
     Sleep,
-    /// Sleep at once, and run on one CPU while exits are frequent, so that a wake-up is a context switch there, and no other CPU
-    /// has to wake. For that [`Vcpu::run`](super::Vcpu::run) binds its caller's thread to a CPU for up to a tenth of a second at
-    /// a time, chosen among those that the thread and the vCPU may use. The thread gets its CPUs back when the vCPU is dropped,
-    /// and after a halt, a kick, a fault or an error. Threads and processes that it starts before that inherit the single CPU.
+    /// Sleep at once. While exits are frequent, both sides run on one CPU: a wake-up is then a context switch, and no
+    /// other CPU has to wake. [`Vcpu::run`](super::Vcpu::run) binds the calling thread to a CPU for up to a tenth of a
+    /// second at a time, chosen among those that the thread and the vCPU may use. The thread gets its CPUs back when
+    /// the vCPU is dropped, and after a halt, a kick, a fault or an error. Threads and processes that it starts before
+    /// then inherit the single CPU.
     OneCpu,
-    /// Spin first: exits are cheap, but a whole spare CPU is needed.
+    /// Spin first. Exits are cheap, but a whole spare CPU is needed.
     Spin,
     /// Spin while the other side is known to run on another CPU, otherwise sleep.
     Adaptive,
 }
 
-/// Whether the usermode engine may replace instructions that trap.
+/// Whether the usermode backend may replace instructions that trap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PatchMode {
-    /// Guest code is never touched.
+    /// Guest code is never changed.
     #[default]
     Off,
-    /// The first byte of an instruction that often traps becomes `int3`, whose trap is cheaper.
+    /// The first byte of an instruction that traps often becomes `int3`, whose trap is cheaper.
     Int3,
-    /// An `out` that often traps, or a `mov` to memory that often rings a doorbell, becomes a jump to a trampoline, which does not
-    /// trap. It saves registers 128 bytes below the stack pointer and further down.
+    /// An `out` that traps often, or a `mov` to memory that often rings a doorbell, becomes a jump to a trampoline,
+    /// which does not trap. The trampoline saves registers at 128 bytes below the stack pointer and further down.
     Jmp,
 }
 
-/// For which guests [`Doorbell::remove`](super::Doorbell::remove) guarantees that no signal comes after it has
+/// The guests for which [`Doorbell::remove`](super::Doorbell::remove) guarantees that no signal comes after it has
 /// returned.
 ///
-/// KVM ignores it: there only the kernel rings, so the guarantee holds for every guest.
+/// KVM ignores it: only the kernel rings there, so the guarantee holds for every guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Containment {
-    /// For every guest. On the usermode backend each removal stops and continues the whole sandbox once,
-    /// since hostile guest code may ring by its own system call, which no state shows.
+    /// For every guest. On the usermode backend each removal stops and continues the whole sandbox once, because
+    /// hostile guest code may signal an eventfd by its own system call, and nothing records that call.
     #[default]
     Strict,
-    /// For guests that do not attack the usermode backend's stub. A guest that does may ring once more for each
+    /// For guests that do not attack the usermode backend's stub. A guest that attacks it may ring once more for each
     /// vCPU after the removal has returned, and may add any number to the eventfd's count, not only 1.
     Cooperative,
 }

@@ -1,4 +1,4 @@
-//! The settings of guests that are refused.
+//! Checks which settings of a guest are refused.
 
 use super::*;
 
@@ -6,7 +6,7 @@ const END: u64 = 0x4000_0000;
 const PLACES: [Range<u64>; 2] = [0..END, 0x10_0000..END];
 const MOST: u32 = 64;
 
-/// The setting that is refused.
+/// Returns the name of the refused setting.
 fn refused(config: &VmConfig) -> &'static str {
     match config.check(&PLACES, MOST) {
         Err(Error::Config { what, .. }) => what,

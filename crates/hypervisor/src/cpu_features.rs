@@ -1,7 +1,7 @@
 //! Features of an x86 CPU by their names in `/proc/cpuinfo`, and sets of them, for guests that must not see all
-//! of them.
+//! features.
 //!
-//! The names and places are those of Linux 6.12 (`arch/x86/include/asm/cpufeatures.h`), for bits of CPUID that have
+//! The names and bit positions are those of Linux 6.12 (`arch/x86/include/asm/cpufeatures.h`), for CPUID bits that have
 //! their own name. Names that Linux derives from several bits, such as `ibrs`, are missing.
 
 use std::fmt;
@@ -38,7 +38,7 @@ const fn word(leaf: u32, subleaf: u32, register: CpuidRegister, names: &'static 
 
 use CpuidRegister::{Eax, Ebx, Ecx, Edx};
 
-/// How many words there are.
+/// The number of words in the table.
 const WORDS: usize = 12;
 
 /// A bit without a name is `-`.
@@ -117,15 +117,15 @@ const TABLE: [Word; WORDS] = [
 /// Bits of leaf 1, EDX, that AMD CPUs also show in leaf 0x80000001.
 const COPIED: u32 = 0x0183_f3ff;
 
-/// A set of features.
+/// A set of CPU features.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuFeatures([u32; WORDS]);
 
 impl CpuFeatures {
-    /// The set of no features.
+    /// The empty set.
     pub const NONE: Self = Self([0; WORDS]);
 
-    /// Adds the feature with this name. Returns false if there is no such name.
+    /// Adds the feature with this name. Returns false if the name is unknown.
     pub fn insert(&mut self, name: &str) -> bool {
         for (word, bits) in TABLE.iter().zip(&mut self.0) {
             let place = word
@@ -142,18 +142,18 @@ impl CpuFeatures {
         false
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     pub fn is_empty(self) -> bool {
         self == Self::NONE
     }
 
-    /// The names of all features that there are.
+    /// Returns the names of all known features.
     pub fn names() -> impl Iterator<Item = &'static str> {
         let all = TABLE.iter().flat_map(|word| word.names.split_whitespace());
         all.filter(|name| *name != "-")
     }
 
-    /// The bits of the set in a register of a leaf.
+    /// Returns the bits of the set in a register of a CPUID leaf.
     pub fn bits(self, leaf: u32, subleaf: u32, register: CpuidRegister) -> u32 {
         let here =
             |word: &Word| (word.leaf, word.subleaf, word.register) == (leaf, subleaf, register);

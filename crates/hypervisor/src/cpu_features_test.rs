@@ -76,7 +76,7 @@ fn what_is_no_name_is_refused() {
 fn copies_of_amd_follow_their_feature() {
     assert_eq!(only("fxsr").bits(0x8000_0001, 0, Edx), 1 << 24);
     assert_eq!(only("sse2").bits(0x8000_0001, 0, Edx), 0);
-    // Bit 11 is `sep` there and `syscall` here.
+    // Bit 11 is `sep` in leaf 1 and `syscall` in leaf 0x80000001.
     assert_eq!(only("sep").bits(0x8000_0001, 0, Edx), 0);
     assert_eq!(only("syscall").bits(1, 0, Edx), 0);
 }

@@ -1,5 +1,5 @@
-//! Memory of a device that the guest reaches without an exit, the trait that maps it into a guest, and guest
-//! memory that another process can also map: an unnamed file.
+//! Device memory that the guest accesses without an exit, the trait that maps it into a guest, and guest memory that
+//! another process can also map: an unnamed file.
 
 use std::fs::File;
 use std::io;
@@ -13,42 +13,43 @@ use vmbell_core::addresses::PAGE;
 
 use super::{DeviceMemoryRule, Error, ForwardedInterrupt};
 
-/// A part of a file that the guest gets as memory, such as the registers of a device (a region of VFIO) or a memory
-/// file that a device model reads.
+/// A part of a file that is mapped into the guest as memory, such as the registers of a device (a VFIO region) or a
+/// memory file that a device model reads.
 #[derive(Clone, Debug)]
 pub struct DeviceMemory {
-    /// The file, which can be mapped as shared memory. No process may shorten it as long as the guest has the memory.
+    /// The file, which can be mapped as shared memory. No process may truncate it while the guest has the memory.
     pub file: Arc<File>,
-    /// Where the memory begins in the file, in bytes; a multiple of 4096.
+    /// The offset of the memory in the file, in bytes; a multiple of 4096.
     pub offset: u64,
-    /// How much of it there is, in bytes; a multiple of 4096.
+    /// The size of the memory in bytes; a multiple of 4096.
     pub size: u64,
-    /// Whether the guest may write it. Otherwise a store exits, like one to an address without memory.
+    /// Whether the guest may write to the memory. Otherwise a store exits, like a store to an address without memory.
     pub writable: bool,
 }
 
-/// What a backend does for devices that a guest gets: it maps their memory, and knows their files. Every
-/// [`Vm`](super::Vm) implements it; its functions may be called from any thread.
+/// What a backend does for devices that are assigned to a guest: it maps their memory and registers their VFIO files.
+/// Every [`Vm`](super::Vm) implements this trait; its functions may be called from any thread.
 pub trait AssignedDevices: Send + Sync {
-    /// Maps `memory` at guest-physical `address` of a guest that exists. Needs
+    /// Maps `memory` at guest-physical `address` while the guest exists. Needs
     /// [`Capability::MovableDeviceMemory`](super::Capability::MovableDeviceMemory); without it,
     /// [`VmConfig::device_memory`](super::VmConfig::device_memory) is the only way. Fails if RAM or other device memory
-    /// is there.
+    /// is at that address.
     fn map_device_memory(&self, address: u64, memory: &DeviceMemory) -> Result<(), Error>;
 
-    /// Unmaps what was mapped at `address`. Once this returns, no vCPU reaches it. It is not an error if nothing
-    /// is mapped there.
+    /// Unmaps the memory at `address`. Once this returns, no vCPU can access it. It is not an error if nothing is
+    /// mapped there.
     fn unmap_device_memory(&self, address: u64) -> Result<(), Error>;
 
-    /// Adds a VFIO file, a group's or a device's, to the backend before a device of it is opened (Linux
-    /// `Documentation/virt/kvm/devices/vfio.rst`). A backend that has no use for it does nothing.
+    /// Adds a VFIO file, a group's or a device's, to the backend before one of its devices is opened (Linux
+    /// `Documentation/virt/kvm/devices/vfio.rst`). A backend that has no use for the file does nothing.
     fn add_vfio_file(&self, file: BorrowedFd<'_>) -> Result<(), Error>;
 
-    /// Removes a VFIO file from the backend: the guest has no device of it any more.
+    /// Removes a VFIO file from the backend. The guest no longer has any of its devices.
     fn remove_vfio_file(&self, file: BorrowedFd<'_>) -> Result<(), Error>;
 
-    /// Forwards interrupt `index` of a VFIO device, a level, to the line `gsi`: the guest's end of the interrupt completes
-    /// the physical one. Needs [`Capability::ForwardedInterrupts`](super::Capability::ForwardedInterrupts), and all vCPUs.
+    /// Forwards interrupt `index` of a VFIO device, which is level-triggered, to the line `gsi`: the guest's EOI
+    /// completes the physical interrupt. Needs
+    /// [`Capability::ForwardedInterrupts`](super::Capability::ForwardedInterrupts), and all vCPUs.
     fn forward_interrupt(
         &self,
         device: &Arc<File>,
@@ -58,7 +59,8 @@ pub trait AssignedDevices: Send + Sync {
 }
 
 impl DeviceMemory {
-    /// Fails unless the memory is whole pages at a page-aligned address and overlaps no guest-physical range in `taken`.
+    /// Fails unless the memory is whole pages at a page-aligned address and overlaps no guest-physical range in
+    /// `taken`.
     pub fn check(
         &self,
         address: u64,
@@ -107,20 +109,20 @@ impl DeviceMemory {
         .map_err(|error| failed(std::io::Error::other(error)))
     }
 
-    /// The length of the file; `None` for the file of a device.
+    /// Returns the length of the file; `None` for the file of a device.
     fn file_len(&self) -> Option<u64> {
-        // Not by `File::metadata`: a VMM that confines itself cannot allow statx(2), which takes a path.
+        // Not `File::metadata`: a VMM that confines itself cannot allow statx(2), which takes a path.
         let status = fstat(&self.file).ok()?;
         let is_file = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
         is_file.then_some(status.st_size.cast_unsigned())
     }
 }
 
-/// Makes one region of memory. The file's size cannot change, so no process that maps it can take it away.
+/// Makes one region of memory from an unnamed file. The file's size is sealed, so no other process can truncate it.
 ///
 /// # Errors
 ///
-/// If the host has no such memory left.
+/// Fails if the host does not have enough memory for it.
 pub fn shared_memory(base: GuestAddress, size: u64) -> io::Result<GuestMemoryMmap> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = File::from(memfd_create(c"vmbell-memory", flags)?);

@@ -22,7 +22,7 @@ pub enum Error {
         /// The values that are allowed, in words.
         rule: String,
     },
-    /// The backend does not have a capability, on this host or on any.
+    /// The backend does not have a capability on this host, or does not have it on any host.
     #[error("the {backend} backend has no {}: {reason}", capability.name())]
     Unsupported {
         /// The name of the backend.
@@ -32,7 +32,7 @@ pub enum Error {
         /// Why it lacks it.
         reason: String,
     },
-    /// Neither backend has all the capabilities that are needed here.
+    /// Neither backend has all the capabilities that the caller needs.
     #[error(
         "kvm does not have what is needed ({}), nor has the usermode backend",
         chain(kvm)
@@ -44,7 +44,7 @@ pub enum Error {
         #[source]
         usermode: Box<Error>,
     },
-    /// This build is for an architecture that the backend does not run on.
+    /// The backend does not run on the architecture of this build.
     #[error(
         "the {backend} backend is for {built}, and this is {}",
         std::env::consts::ARCH
@@ -55,10 +55,10 @@ pub enum Error {
         /// The architectures that it is for, in words.
         built: &'static str,
     },
-    /// A system call failed, or an ioctl of KVM.
+    /// A system call or a KVM ioctl failed.
     #[error("cannot {operation}")]
     System {
-        /// What the call was to do.
+        /// What the call should have done.
         operation: &'static str,
         /// The error of the call.
         source: io::Error,
@@ -78,10 +78,10 @@ pub enum Error {
         address: u64,
         /// The size in bytes.
         size: u64,
-        /// The rule that it breaks.
+        /// The rule that the mapping breaks.
         rule: DeviceMemoryRule,
     },
-    /// The vCPU with this index was made before, or the guest has fewer vCPUs.
+    /// The vCPU with this index exists already, or the guest has fewer vCPUs.
     #[error("vcpu {index} is taken already, or there are no more than {vcpus}")]
     Vcpu {
         /// The index.
@@ -89,10 +89,10 @@ pub enum Error {
         /// How many vCPUs the guest has.
         vcpus: u32,
     },
-    /// The entry point or the interrupt handler of a vCPU was to be set after its first run.
+    /// The caller tried to set the entry point or the interrupt handler of a vCPU after its first run.
     #[error("the entry point and the handler of a vcpu cannot change once it has run")]
     Running,
-    /// The guest was not made for this entry point.
+    /// The guest was not created for this entry point.
     #[error("a vcpu cannot begin with {entry} in a guest with {guest}")]
     Entry {
         /// The entry point, in words.
@@ -103,8 +103,8 @@ pub enum Error {
     /// The guest faulted before and cannot continue.
     #[error("the guest faulted before and cannot be entered again")]
     Faulted,
-    /// A doorbell or a resampling irqfd is removed only halfway: it does nothing any more, but its eventfd or
-    /// resamplefd may still be signalled. The same removal, tried again, completes it.
+    /// A doorbell or a resampling irqfd is only half removed: guest writes and signals have no effect any more, but its
+    /// eventfd or resamplefd may still be signalled. Calling the removal again completes it.
     #[error("{what} is not removed yet, because the guest could not be made to let go of it")]
     Unremoved {
         /// The doorbell by its address, or the irqfd by its GSI.
@@ -124,7 +124,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The cause that only one backend has, if it is a `T`.
+    /// Returns the backend's own cause, if it is a `T`.
     pub fn of_backend<T: std::error::Error + 'static>(&self) -> Option<&T> {
         match self {
             Self::Backend(cause) => cause.downcast_ref(),
@@ -132,7 +132,7 @@ impl Error {
         }
     }
 
-    /// Makes the error of a call that was to do `operation`.
+    /// Returns a function that makes the error of a call that should have done `operation`.
     pub fn system<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> Self + Copy {
         move |source| Self::System {
             operation,
@@ -140,7 +140,7 @@ impl Error {
         }
     }
 
-    /// The error of the last system call, which was to do `operation`.
+    /// Returns the error of the last system call, which should have done `operation`.
     pub fn last(operation: &'static str) -> Self {
         Self::System {
             operation,
@@ -152,13 +152,13 @@ impl Error {
 /// A rule that device memory breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceMemoryRule {
-    /// Address, size and place in the file are whole pages, and there is at least one.
+    /// The address, the size and the offset in the file are multiples of a page, and the size is at least one page.
     Pages,
-    /// The end fits in 64 bits.
+    /// The end address fits in 64 bits.
     Wraps,
     /// The file is long enough.
     File {
-        /// How many bytes it has.
+        /// The length of the file in bytes.
         len: u64,
     },
     /// Nothing else is at the address.
@@ -168,16 +168,16 @@ pub enum DeviceMemoryRule {
         /// Its size in bytes.
         len: u64,
     },
-    /// The backend can map memory there.
+    /// The backend can map memory at this address.
     Place {
-        /// The first address at which it can.
+        /// The first address at which the backend can map memory.
         first: u64,
-        /// The address at which device memory has to end.
+        /// The address at or below which device memory has to end.
         end: u64,
     },
-    /// There are no more than this many.
+    /// A guest has no more than this many pieces of device memory.
     Count {
-        /// The most.
+        /// The maximum number of pieces.
         most: usize,
     },
 }
@@ -202,7 +202,7 @@ impl fmt::Display for DeviceMemoryRule {
     }
 }
 
-/// The text of an error and its causes, in one line.
+/// Returns the text of an error and its causes, in one line.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

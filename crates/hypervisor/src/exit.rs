@@ -1,5 +1,5 @@
-//! Exits: why a vCPU left the guest, the value with which it enters again, and the devices that answer exits. Used on
-//! the thread of the vCPU, which has its own reader of each bus, and continues the work that devices have left.
+//! Exits: why a vCPU left the guest, the value with which it enters again, and the devices that answer exits. All of it
+//! is used on the vCPU's thread, which has its own reader of each bus and does the work that devices have deferred.
 
 use std::fmt;
 
@@ -62,14 +62,14 @@ pub enum VmExit {
     /// The guest halts its CPU. At the next entry it continues after that instruction. arm64 has no such exit: after
     /// `wfi` the vCPU sleeps in the kernel until an interrupt comes or it is kicked.
     Halt,
-    /// The guest asks the firmware to switch it off (PSCI `SYSTEM_OFF` on arm64); no vCPU of it can be entered again.
+    /// The guest asks the firmware to switch it off (PSCI `SYSTEM_OFF` on arm64); no vCPU can be entered again.
     Shutdown,
-    /// The guest asks the firmware to reset it (PSCI `SYSTEM_RESET` on arm64); no vCPU of it can be entered again.
+    /// The guest asks the firmware to reset it (PSCI `SYSTEM_RESET` on arm64); no vCPU can be entered again.
     Reset,
     /// A thread called [`Kick::kick`](super::Kick::kick).
     Kicked,
-    /// The guest did something from which the backend cannot continue; the vCPU must not be entered again. Boxed
-    /// because it is rare, and unboxed it would make every exit as large.
+    /// The guest did something after which the backend cannot continue; the vCPU must not be entered again. Boxed
+    /// because it is rare, and unboxed it would make every exit as large as a fault.
     Fault(Box<Fault>),
 }
 
@@ -100,7 +100,7 @@ impl fmt::Display for VmExit {
     }
 }
 
-/// The fault of a guest: its kind and its place.
+/// The fault of a guest: its kind and where it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The exception by the short name that the CPU's manual gives it; `exception` if it gives none.
@@ -116,11 +116,10 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// The cause of a fault if all that is known is that the CPU shut down, because it could not deliver an
-    /// exception.
+    /// The reason of a fault if all that is known is that the CPU shut down, because it could not deliver an exception.
     pub(crate) const SHUT_DOWN: &'static str = "the cpu shut down (triple fault)";
 
-    /// Whether it is a triple fault, after which a PC resets.
+    /// Returns whether the fault is a triple fault, after which a PC resets.
     pub fn is_triple(&self) -> bool {
         self.reason == Self::SHUT_DOWN
     }
@@ -157,7 +156,7 @@ pub enum VmEntry {
 }
 
 impl VmEntry {
-    /// The value that answers a read.
+    /// Returns the value that answers a read.
     #[inline]
     pub const fn data(self) -> u64 {
         match self {
@@ -167,21 +166,21 @@ impl VmEntry {
     }
 }
 
-/// The buses of a machine, as the thread of one vCPU reads them.
+/// The buses of a machine, as one vCPU's thread reads them.
 #[derive(Debug)]
 pub struct Buses {
     /// The devices on I/O ports.
     pub pio: BusReader,
     /// The devices on guest-physical addresses.
     pub mmio: BusReader,
-    /// The devices on hypercall numbers, which are written the call's argument.
+    /// The devices on hypercall numbers; each is written the argument of the call.
     pub hypercall: BusReader,
     /// Work that devices have left to the exit loops.
     pub backlog: Backlog,
 }
 
 impl Buses {
-    /// Answers an exit. `None` if no device does, or if it is not an access.
+    /// Answers an exit. Returns `None` if no device answers it, or if the exit is not an access.
     #[inline(always)]
     pub fn answer(&mut self, exit: &VmExit) -> Option<VmEntry> {
         match *exit {
@@ -204,7 +203,7 @@ impl Buses {
     }
 }
 
-/// The bytes of an access. No backend gives a length greater than that of the value; a greater one is cut.
+/// Returns the first `len` bytes of an access, or all bytes of `value` if `len` is greater, which no backend passes.
 #[inline]
 fn bytes(value: &[u8], len: u8) -> &[u8] {
     &value[..usize::from(len).min(value.len())]

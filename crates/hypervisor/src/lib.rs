@@ -1,7 +1,7 @@
 //! The traits that a backend implements, and the exits for which a guest leaves to the VMM.
 //!
 //! A [`Hypervisor`] makes a [`Vm`], and a [`Vm`] makes [`Vcpu`]s. Each vCPU runs on the thread that calls
-//! [`Vcpu::run`]. Where backends differ, the difference is a [`Capability`], which a caller asks for once.
+//! [`Vcpu::run`]. A property in which backends differ is a [`Capability`], which a caller queries once.
 //!
 //! ```no_run
 //! use vmbell_hypervisor::kvm::Kvm;

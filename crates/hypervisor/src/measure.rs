@@ -1,8 +1,7 @@
-//! What a bench and tests ask of a guest's backend, beyond running the guest: counts of exits and of events, and the
-//! processes whose CPU time is the guest's.
+//! What the bench and tests ask a guest's backend, apart from running the guest: counts of exits and of events, and the
+//! processes whose CPU time belongs to the guest.
 //!
-//! The code in which an event happens counts it: the kernel, or the usermode engine. All of this can be asked on any
-//! thread.
+//! The kernel or the usermode backend counts each event where it happens. All functions may be called on any thread.
 //!
 //! ```
 //! use vmbell_hypervisor::{Error, Vcpu, Vm, VmEntry};
@@ -22,23 +21,22 @@ use super::Error;
 
 /// Measures a guest and its backend; see [`Vm::measure`](super::Vm::measure).
 pub trait Measure {
-    /// The number of exits so far, over all vCPUs.
+    /// Returns the number of exits so far, over all vCPUs.
     fn exit_counts(&self) -> ExitCounts;
 
-    /// The counts of the guest's events so far, over all vCPUs, including those of events that never happened.
+    /// Returns the counts of the guest's events so far, over all vCPUs; an event that never happened has count 0.
     fn events(&self) -> io::Result<EventCounts>;
 
-    /// What [`events`](Self::events) counts.
+    /// Describes what [`events`](Self::events) counts.
     fn event_source(&self) -> EventSource;
 
-    /// The numbers of the processes, other than this one, that run guest code: their CPU time belongs to the
-    /// guest too.
+    /// Returns the ids of the processes, other than this one, that run guest code. Their CPU time also belongs to the
+    /// guest.
     fn processes(&self) -> Vec<u32>;
 
-    /// Coalesces the writes to `len` bytes from guest-physical `address`: they are kept back until the guest
-    /// leaves for another reason or too many are kept, and then come as
-    /// [`VmExit::MmioWrite`](super::VmExit::MmioWrite). Needs
-    /// [`Capability::CoalescedMmio`](super::Capability::CoalescedMmio).
+    /// Coalesces the writes to `len` bytes from guest-physical `address`. They are buffered until the guest exits for
+    /// another reason or the buffer is full, and are then returned as [`VmExit::MmioWrite`](super::VmExit::MmioWrite).
+    /// Needs [`Capability::CoalescedMmio`](super::Capability::CoalescedMmio).
     fn register_coalesced(&self, address: u64, len: u32) -> Result<(), Error>;
 }
 
@@ -55,7 +53,7 @@ pub struct ExitCounts {
 /// How often each event has happened, by its name, for example `kvm:kvm_exit`.
 pub type EventCounts = BTreeMap<String, u64>;
 
-/// What a backend's counts of events are.
+/// Describes the event counts of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventSource {
@@ -63,12 +61,12 @@ pub struct EventSource {
     pub name: &'static str,
     /// The name of the event that counts exits.
     pub exits: &'static str,
-    /// Whether the guest runs on threads of this process, where the kernel's tracepoints of KVM count it in more detail.
+    /// Whether the guest runs on threads of this process, so that KVM's tracepoints count its events in more detail.
     pub has_tracepoints: bool,
 }
 
 impl EventSource {
-    /// For a backend.
+    /// For backends: makes a description.
     pub const fn new(name: &'static str, exits: &'static str, has_tracepoints: bool) -> Self {
         Self {
             name,

@@ -1,9 +1,9 @@
-//! What a registration returns: the value that owns it, of a doorbell ([`Doorbell`]) or of an irqfd ([`Irqfd`]), which is
-//! one [`IrqTrigger`].
+//! What a registration returns: the value that owns a doorbell ([`Doorbell`]) or an irqfd ([`Irqfd`], which is an
+//! [`IrqTrigger`]).
 //!
-//! Dropping it removes the registration, on the thread that drops it. If that fails, because a sandbox is stopped, the
-//! registration stays until the guest ends; a caller that has to know calls `remove`, and may try again. The
-//! value does not keep the guest alive: the registration ends with its guest.
+//! Dropping the value removes the registration, on the thread that drops it. If the removal fails, because a sandbox is
+//! stopped, the registration stays until the guest ends; a caller that has to know calls `remove`, and may call it
+//! again. The value does not keep the guest alive: the registration ends with its guest.
 
 use std::sync::{Arc, Weak};
 use std::{fmt, mem};
@@ -20,7 +20,7 @@ use super::Error;
 #[must_use = "a doorbell that is dropped is removed"]
 pub struct Doorbell {
     event: Arc<EventFd>,
-    // No closure in a box, because an allocation makes a registration on KVM 0.5 % slower.
+    // Not a boxed closure: its allocation makes a registration on KVM 0.5 % slower.
     guest: Weak<dyn RemoveDoorbell>,
     address: IoEventAddress,
     datamatch: Datamatch,
@@ -29,16 +29,16 @@ pub struct Doorbell {
     state: RegistrationState,
 }
 
-/// Where a backend keeps the last value of a doorbell with a payload. The guest may store to it until the doorbell is
-/// removed, so the doorbell keeps it until then.
+/// Where a backend stores the last value of a doorbell with a payload. The guest may store to it until the doorbell is
+/// removed, so the doorbell keeps it alive until then.
 pub trait Payload: Send + Sync {
-    /// The last value, 0 before the first write; `None` if the guest is gone and its values with it.
+    /// Returns the last value, 0 before the first write; `None` if the guest is gone and its values with it.
     fn value(&self) -> Option<u64>;
 }
 
-/// What a backend implements for its guests, so that doorbells can remove themselves.
+/// Implemented by each backend's guests, so that doorbells can remove themselves.
 pub trait RemoveDoorbell: Send + Sync {
-    /// Removes a doorbell that has been registered with these values. It is called again after an error.
+    /// Removes the doorbell that was registered with these values. Called again after an error.
     fn remove_doorbell(
         &self,
         event: &EventFd,
@@ -49,7 +49,7 @@ pub trait RemoveDoorbell: Send + Sync {
 }
 
 impl Doorbell {
-    /// For a backend: a doorbell that has just been registered with these values, of this guest.
+    /// For backends: returns the doorbell that has just been registered with these values in this guest.
     pub fn new(
         event: &Arc<EventFd>,
         guest: Weak<dyn RemoveDoorbell>,
@@ -68,16 +68,16 @@ impl Doorbell {
         }
     }
 
-    /// For a backend: the same doorbell, whose values are stored in `payload`.
+    /// For backends: returns the same doorbell, whose values are stored in `payload`.
     pub fn with_payload(mut self, payload: Box<dyn Payload>) -> Self {
         self.payload = Some(payload);
         self
     }
 
-    /// The value of the guest's last write, 0 before the first one, zero-extended. After the eventfd was read, it is the value of
-    /// a write that signalled it or of a later one.
+    /// Returns the value of the guest's last write, zero-extended; 0 before the first write. After the eventfd was
+    /// read, it is the value of a write that signalled the eventfd or of a later write.
     ///
-    /// It stays when the doorbell is removed. `None` if the doorbell has no payload
+    /// The value stays after the doorbell is removed. `None` if the doorbell has no payload
     /// ([`register_payload`](IoEvents::register_payload)), or if the guest is gone and its values with it.
     pub fn payload(&self) -> Option<u64> {
         self.payload.as_ref()?.value()
@@ -88,11 +88,11 @@ impl Doorbell {
         &self.event
     }
 
-    /// Removes the doorbell: once this returns `Ok`, it signals the eventfd no more. A write at the same time is
+    /// Removes the doorbell: once this returns `Ok`, it no longer signals the eventfd. A concurrent guest write is
     /// delivered exactly once, as a signal or as an exit.
     ///
-    /// After [`Error::Unremoved`] the doorbell is still registered, and `remove` may be called again. Dropping it then does
-    /// not try again, because each attempt may wait.
+    /// After [`Error::Unremoved`] the doorbell is still registered, and `remove` may be called again. Dropping the
+    /// doorbell then does not try again, because each attempt may wait.
     pub fn remove(&mut self) -> Result<(), Error> {
         self.state.remove(|| match self.guest.upgrade() {
             Some(guest) => {
@@ -106,11 +106,11 @@ impl Doorbell {
 impl Drop for Doorbell {
     fn drop(&mut self) {
         if self.state == RegistrationState::Registered {
-            // The owner asks `remove` if it wants to know.
+            // An owner that needs the result calls `remove`.
             let _ = self.remove();
         }
         if self.state != RegistrationState::Removed {
-            // The guest can still store to it.
+            // The guest can still store to the payload.
             mem::forget(self.payload.take());
         }
     }
@@ -129,7 +129,7 @@ impl fmt::Debug for Doorbell {
     }
 }
 
-/// Raises an interrupt, from any thread of this process: an [`Irqfd`], or its line or eventfd.
+/// Raises an interrupt, from any thread of this process. Implemented by [`Irqfd`], by eventfds and by lines.
 pub trait IrqTrigger: Send + Sync + fmt::Debug {
     /// Signals once. Does nothing if the interrupt is no longer registered.
     fn signal(&self);
@@ -149,7 +149,7 @@ impl IrqTrigger for EventFd {
 pub struct Irqfd {
     event: Arc<EventFd>,
     gsi: Gsi,
-    /// What raises the interrupt on the calling thread; `None` if a write to the eventfd does.
+    /// Raises the interrupt on the calling thread; `None` if a write to the eventfd raises it.
     trigger: Option<Box<dyn IrqTrigger>>,
     remove: Box<Remove>,
     state: RegistrationState,
@@ -159,8 +159,8 @@ pub struct Irqfd {
 type Remove = dyn Fn(&EventFd) -> Result<(), Error> + Send + Sync;
 
 impl Irqfd {
-    /// For a backend: an irqfd of `event`, which `remove` gets to remove it. It calls `remove` again after an error.
-    /// `trigger` is a way to signal it that is shorter than a write to `event`.
+    /// For backends: returns an irqfd of `event`. It is removed by `remove`, which is called again after an error.
+    /// `trigger` raises its interrupt faster than a write to `event`.
     pub fn new(
         event: &Arc<EventFd>,
         gsi: Gsi,
@@ -176,20 +176,20 @@ impl Irqfd {
         }
     }
 
-    /// The eventfd, for another process or the kernel to signal.
+    /// The eventfd, which another process or the kernel may signal.
     pub const fn event(&self) -> &Arc<EventFd> {
         &self.event
     }
 
-    /// The interrupt that a signal raises.
+    /// The GSI that a signal raises.
     pub const fn gsi(&self) -> Gsi {
         self.gsi
     }
 
-    /// Removes the irqfd: once this returns `Ok`, signals of its eventfd raise the GSI no more.
+    /// Removes the irqfd: once this returns `Ok`, signals of its eventfd no longer raise the GSI.
     ///
-    /// After [`Error::Unremoved`] its resample eventfd may still be signalled, and `remove` may be called again. Dropping it
-    /// then does not try again, because each attempt may wait.
+    /// After [`Error::Unremoved`] its resample eventfd may still be signalled, and `remove` may be called again.
+    /// Dropping the irqfd then does not try again, because each attempt may wait.
     pub fn remove(&mut self) -> Result<(), Error> {
         self.state.remove(|| (self.remove)(&self.event))
     }
@@ -198,13 +198,13 @@ impl Irqfd {
 impl Drop for Irqfd {
     fn drop(&mut self) {
         if self.state == RegistrationState::Registered {
-            // The owner asks `remove` if it wants to know.
+            // An owner that needs the result calls `remove`.
             let _ = self.remove();
         }
     }
 }
 
-/// A device of this process signals the irqfd without a system call if the backend's interrupt controllers are in this
+/// A device in this process signals the irqfd without a system call if the backend's interrupt controllers are in this
 /// process.
 impl IrqTrigger for Irqfd {
     fn signal(&self) {
@@ -228,13 +228,13 @@ impl fmt::Debug for Irqfd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RegistrationState {
     Registered,
-    /// The last attempt to remove it failed.
+    /// The last attempt to remove the registration failed.
     Unremoved,
     Removed,
 }
 
 impl RegistrationState {
-    /// Removes the registration, unless that has been done.
+    /// Removes the registration, unless it is removed already.
     fn remove(&mut self, remove: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         if *self != Self::Removed {
             *self = Self::Unremoved;
@@ -257,9 +257,9 @@ pub trait IoEvents: Send + Sync {
         sharing: Sharing,
     ) -> Result<Doorbell, Error>;
 
-    /// Registers a doorbell whose writes are known by their values: once this returns, a guest write of `len` bytes (1, 2, 4 or
-    /// 8) stores its value ([`Doorbell::payload`]) and then signals `event`. Of several writes the last value stays. The doorbell
-    /// shares its address and length with no other.
+    /// Registers a doorbell that also stores the value written: once this returns, a guest write of `len` bytes (1, 2,
+    /// 4 or 8) stores its value ([`Doorbell::payload`]) and then signals `event`. After several writes the last value
+    /// remains. No other doorbell can have the same address and length.
     ///
     /// Fails with [`Error::Unsupported`] if the backend has no
     /// [`Capability::PayloadDoorbell`](super::Capability::PayloadDoorbell).

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 
-/// Counts removals, of which the first ones fail.
+/// Counts removals; the first `failures` of them fail.
 struct Guest {
     failures: u32,
     removals: AtomicU32,
@@ -34,7 +34,7 @@ impl RemoveDoorbell for Guest {
     }
 }
 
-/// A doorbell whose removal fails `failures` times, and its guest.
+/// Returns a doorbell whose removal fails `failures` times, and its guest.
 fn doorbell(failures: u32) -> (Doorbell, Arc<Guest>) {
     let guest = Arc::new(Guest {
         failures,
@@ -91,7 +91,7 @@ fn a_doorbell_is_removed_with_its_guest_and_does_not_keep_it() {
     doorbell.remove().unwrap();
 }
 
-/// A value that says when it is freed.
+/// A payload that shows when it is freed.
 struct Value(Arc<u64>);
 
 impl Payload for Value {

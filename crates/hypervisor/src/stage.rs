@@ -1,6 +1,6 @@
-//! The stages of a guest's vCPUs: which have been made, where each can be made once, and for each whether its entry
-//! point can still be set and whether it can be entered. The record of made vCPUs may be used on any thread; a stage is
-//! kept by the thread of the vCPU.
+//! The stages of a guest's vCPUs. [`CreatedVcpus`] records which have been created, each once, and may be used on any
+//! thread. A [`Stage`] tells whether a vCPU's entry point can still be set and whether the vCPU can be entered; it
+//! belongs to the vCPU's thread.
 
 use super::Error;
 
@@ -19,7 +19,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Fails with [`Error::Running`] once the vCPU has run: its entry point cannot change any more.
+    /// Fails with [`Error::Running`] once the vCPU has run: its entry point can no longer change.
     pub fn check_fresh(self) -> Result<(), Error> {
         match self {
             Self::Fresh => Ok(()),
@@ -84,12 +84,12 @@ mod tests {
 pub struct CreatedVcpus<T>(Mutex<Vec<Option<T>>>);
 
 impl<T: Clone> CreatedVcpus<T> {
-    /// A record of `vcpus` vCPUs that have not been made yet.
+    /// Makes a record of `vcpus` vCPUs, none of which has been created yet.
     pub fn new(vcpus: u32) -> Self {
         Self(Mutex::new(vec![None; vcpus as usize]))
     }
 
-    /// Makes the vCPU with this index by `make`. If that fails, the vCPU can be made later.
+    /// Creates the vCPU with this index by `make`. If `make` fails, the vCPU can be created later.
     pub fn create<C>(
         &self,
         index: u32,
@@ -107,7 +107,7 @@ impl<T: Clone> CreatedVcpus<T> {
         }
     }
 
-    /// The values of the vCPUs that have been made.
+    /// Returns the values of the vCPUs that have been created.
     pub fn all(&self) -> Vec<T> {
         self.0.lock().iter().flatten().cloned().collect()
     }

@@ -1,4 +1,4 @@
-//! A virtual CPU of a backend, where and how it starts, and the kick with which any thread makes it leave the guest.
+//! A virtual CPU of a backend, its entry points, and the kick with which any thread makes it leave the guest.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -8,17 +8,17 @@ use super::{Buses, Error, VmEntry, VmExit};
 
 /// A virtual CPU, owned by the one thread that runs it.
 pub trait Vcpu: fmt::Debug + Send {
-    /// Sets where the first [`run`](Self::run) starts. Fails with [`Error::Running`] once the vCPU has run, except for
-    /// [`EntryPoint::RealMode`] and [`EntryPoint::Secondary`], which reset a vCPU that did not begin as
+    /// Sets where the first [`run`](Self::run) starts. Fails with [`Error::Running`] once the vCPU has run. The
+    /// exceptions are [`EntryPoint::RealMode`] and [`EntryPoint::Secondary`], which reset a vCPU unless it began as
     /// [`EntryPoint::Program`].
     fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Error>;
 
     /// Sets the address at which this vCPU handles all external interrupts. Fails with [`Error::Running`] once
     /// the vCPU has run.
     ///
-    /// What the handler finds and how it returns depends on the architecture; see the module of its name here. On x86-64 a guest
-    /// without a handler that enables interrupts gets none on the usermode backend, and on KVM its first interrupt is a
-    /// [`VmExit::Fault`].
+    /// What the handler finds and how it returns depends on the architecture: see the module of that name in this
+    /// crate. If an x86-64 guest enables interrupts without a handler, it gets no interrupt on the usermode backend,
+    /// and its first interrupt on KVM is a [`VmExit::Fault`].
     fn set_interrupt_handler(&mut self, pc: u64) -> Result<(), Error>;
 
     /// Enters the guest and returns when the guest leaves it.
@@ -26,12 +26,12 @@ pub trait Vcpu: fmt::Debug + Send {
 
     /// Enters the guest, answers its exits from `buses`, and returns the first exit that no device answers.
     ///
-    /// Before each entry it does the work that devices have left in the backlog, piece by piece, and looks for a kick
+    /// Before each entry it does the work that devices have left in the backlog, piece by piece, and checks for a kick
     /// between the pieces. So a guest that always makes more work only keeps its own vCPU out of the guest, and a kick
-    /// waits for one piece at most. The rest of the backlog waits for the next entry.
+    /// waits for at most one piece. The rest of the backlog waits for the next entry.
     ///
-    /// A backend does not implement this method. It is compiled for each backend, so `run` is called directly
-    /// here, not through the object, and an exit costs what it would cost with a type parameter.
+    /// A backend does not implement this method. It is compiled for each backend, so it calls `run` directly, not
+    /// through the trait object, and an exit costs no more than with a type parameter.
     fn serve(&mut self, mut entry: VmEntry, buses: &mut Buses) -> Result<VmExit, Error> {
         loop {
             while !buses.backlog.is_empty() && !self.is_kicked() {
@@ -45,15 +45,15 @@ pub trait Vcpu: fmt::Debug + Send {
         }
     }
 
-    /// Whether a kick waits for the next [`run`](Self::run), which then leaves the guest at once. A thread with
-    /// other work to do before it enters the guest can ask this.
+    /// Returns whether a kick waits for the next [`run`](Self::run), which then leaves the guest at once. A thread
+    /// calls this if it has other work to do before it enters the guest.
     fn is_kicked(&self) -> bool;
 
-    /// A handle with which any thread can kick this vCPU.
+    /// Returns a handle with which any thread can kick this vCPU.
     fn kick_handle(&self) -> Arc<dyn Kick>;
 
-    /// The descriptor of KVM's vCPU, for calls that this crate does not have, such as the bare loop of a bench; `None` of a
-    /// backend that has no such descriptor ([`Capability::BareLoop`](super::Capability::BareLoop)).
+    /// Returns the descriptor of KVM's vCPU, for calls that this crate does not have, such as the bare loop of the
+    /// bench. `None` on a backend without such a descriptor ([`Capability::BareLoop`](super::Capability::BareLoop)).
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -69,7 +69,7 @@ pub trait Kick: Send + Sync + fmt::Debug {
 /// Where and how a vCPU starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryPoint {
-    /// 64-bit code with the low 4 GiB identity-mapped: the state in which our guest programs start.
+    /// 64-bit code with the low 4 GiB identity-mapped: the state in which vmbell's guest programs start.
     Program {
         /// First instruction.
         pc: u64,
@@ -85,16 +85,17 @@ pub enum EntryPoint {
         pc: u32,
         /// Multiboot's magic number (Multiboot 0.6.96, 3.2).
         eax: u32,
-        /// Guest-physical address of the information of Multiboot, or of PVH.
+        /// Guest-physical address of the boot information, in the format of Multiboot or of PVH.
         ebx: u32,
         /// Guest-physical address of Linux's boot parameters (Linux `Documentation/arch/x86/boot.rst`).
         esi: u32,
     },
-    /// Real mode at `segment:offset`, in the state of a processor after its reset. Needs [`Capability::Kernels`](super::Capability::Kernels).
+    /// Real mode at `segment:offset`, in the state of a processor after its reset. Needs
+    /// [`Capability::Kernels`](super::Capability::Kernels).
     RealMode {
-        /// The code segment, a sixteenth of its address.
+        /// The code segment: its base address divided by 16.
         segment: u16,
-        /// First instruction.
+        /// Offset of the first instruction in the segment.
         offset: u16,
     },
     /// The state in which loaders leave the processor of an arm64 machine: EL1 with the MMU off (Linux
@@ -105,8 +106,9 @@ pub enum EntryPoint {
         /// Guest-physical address of the device tree, in `x0`.
         tree: u64,
     },
-    /// Waits until another vCPU starts it: by a SIPI, which needs [`Capability::Kernels`](super::Capability::Kernels) and an [`Irqchip`](super::Irqchip); on arm64 by
-    /// CPU_ON of PSCI, after which it begins with the MMU off.
+    /// Waits until another vCPU starts it: on x86-64 by a SIPI, which needs
+    /// [`Capability::Kernels`](super::Capability::Kernels) and an [`Irqchip`](super::Irqchip); on arm64 by CPU_ON of
+    /// PSCI, after which it begins with the MMU off.
     Secondary,
 }
 

@@ -5,7 +5,7 @@ use vmbell::bus::{Backlog, Bus, BusDevice, BusRange, Work};
 
 use super::*;
 
-/// A vCPU that leaves for the exits of a script and records the answers.
+/// A vCPU that returns the exits of a script and records the answers.
 #[derive(Debug, Default)]
 struct Scripted {
     exits: VecDeque<VmExit>,
@@ -39,7 +39,7 @@ impl Vcpu for Scripted {
     }
 }
 
-/// A register that holds the last write.
+/// A register that holds the value of the last write.
 #[derive(Debug, Default)]
 struct Register(AtomicU64);
 
@@ -56,7 +56,7 @@ impl BusDevice for Register {
     }
 }
 
-/// Buses with a register at address 0x10, of 8 bytes, on each.
+/// Makes buses, each with an 8-byte register at address 0x10.
 fn buses() -> Buses {
     let bus = || {
         let bus = Bus::default();
@@ -152,7 +152,7 @@ fn the_first_exit_that_no_device_answers_is_returned() {
     }
 }
 
-/// Work that never ends, and kicks the vCPU in its third piece.
+/// Work that never ends. Its third piece kicks the vCPU.
 struct Endless {
     pieces: AtomicU64,
     kicked: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! A backend, and the guests that it makes. Any thread may use both.
+//! A backend, and the guests that it creates. Any thread may use both.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ pub const IRQ_ARCH: IrqArch = if cfg!(target_arch = "aarch64") {
     IrqArch::X86_64
 };
 
-/// A backend, which makes guests.
+/// A backend, which creates guests.
 pub trait Hypervisor: fmt::Debug + Send + Sync {
     /// The backend's name as users type it: `kvm`, `usermode`.
     fn name(&self) -> &'static str;
 
-    /// Whether this host lets the backend do `capability`, and if not, why.
+    /// Returns whether the backend has `capability` on this host, and if not, why.
     fn support(&self, capability: Capability) -> Support;
 
-    /// Fails, with the reason, unless this host lets the backend do `capability`.
+    /// Fails, with the reason, unless the backend has `capability` on this host.
     fn require(&self, capability: Capability) -> Result<(), Error> {
         match self.support(capability) {
             Support::Yes => Ok(()),
@@ -36,23 +36,23 @@ pub trait Hypervisor: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Makes a guest with RAM and without code. Fails with [`Error::Config`] if the backend cannot hold such a
-    /// guest.
+    /// Creates a guest with RAM and without code. Fails with [`Error::Config`] if the backend does not support these
+    /// settings.
     ///
-    /// The guest is shared, because devices that register doorbells or interrupts themselves keep it.
+    /// The guest is shared, because devices that register doorbells or interrupts themselves keep a reference to it.
     fn create_vm(&self, config: &VmConfig) -> Result<Arc<dyn Vm>, Error>;
 }
 
-/// A guest: its memory and its vCPUs, its doorbells, its interrupts and the devices that it gets.
+/// A guest: its memory, vCPUs, doorbells, interrupts and assigned devices.
 pub trait Vm: IoEvents + Irqs + AssignedDevices + fmt::Debug {
-    /// Guest RAM, at its guest-physical addresses: the caller's memory if [`VmConfig::memory`] has it.
+    /// Guest RAM, at its guest-physical addresses: the caller's memory if [`VmConfig::memory`] is set.
     fn memory(&self) -> &GuestMemoryMmap;
 
-    /// Makes the vCPU with this index. Fails with [`Error::Vcpu`] if it was made before or the guest has fewer
-    /// vCPUs.
+    /// Creates the vCPU with this index. Fails with [`Error::Vcpu`] if it exists already or the guest has fewer vCPUs.
     fn create_vcpu(&self, index: u32) -> Result<Box<dyn Vcpu>, Error>;
 
-    /// The version of an arm64 guest's interrupt controllers; `None` if it has none, and on other architectures.
+    /// The version of an arm64 guest's interrupt controllers; `None` if it has no controllers, and on other
+    /// architectures.
     fn gic(&self) -> Option<Gic> {
         None
     }

@@ -1,15 +1,16 @@
-//! What the traits leave to the architecture, for arm64: the backend and the guest programs follow it.
+//! What the traits leave to the arm64 architecture. The backend and the guest programs follow it.
 //!
 //! A guest program runs at EL1 with SP_EL1, with the MMU and the caches on. The low 4 GiB are mapped at their own
-//! addresses: RAM and everything below it as Normal memory, the rest as Device-nGnRnE. Its two arguments are in `x0`
-//! and `x1`. It may use the registers of FP and SIMD. All maskable exceptions are initially masked.
+//! addresses: RAM and everything below it as Normal memory, the rest as Device-nGnRnE. The program's two arguments are
+//! in `x0` and `x1`. It may use the FP and SIMD registers. All maskable exceptions are initially masked.
 //!
-//! An interrupt handler finds `x16` and `x17` pushed on the stack in force (`ldp x16, x17, [sp], #16` takes them
-//! back) and ends with `eret`. It acknowledges the interrupt itself, at the guest's interrupt controller. GSI `n`
-//! is the shared peripheral interrupt with INTID `32 + n`.
+//! An interrupt handler finds `x16` and `x17` pushed on the current stack (`ldp x16, x17, [sp], #16` pops them) and
+//! ends with `eret`. It acknowledges the interrupt itself, at the guest's interrupt controller. GSI `n` is the shared
+//! peripheral interrupt with INTID `32 + n`.
 //!
-//! The hypercall page is called with the number in `x0` and the argument in `x1`; the result is
-//! in `x0`, and `x1` to `x3`, `x16` and `x17` are lost. There are no ports. `wfi` does not leave to the VMM: the kernel puts the vCPU to sleep until an interrupt comes.
+//! The hypercall page is called with the number in `x0` and the argument in `x1`; the result is in `x0`, and `x1` to
+//! `x3`, `x16` and `x17` are lost. There are no ports. `wfi` does not exit to the VMM: the kernel puts the vCPU to
+//! sleep until an interrupt comes.
 //!
 //! ```
 //! use vmbell_hypervisor::aarch64::cpu_affinity;
@@ -23,10 +24,10 @@ use std::ops::Range;
 /// The address to which a guest program stores four bytes when it is done; there are no ports.
 pub const DONE_ADDRESS: u64 = 0xfff0_0000;
 
-/// Where the RAM of an image is that uses all of it. It begins where that of QEMU's machine `virt` does
+/// The RAM of an image that uses all of RAM. It begins at the same address as in QEMU's machine `virt`
 /// (`hw/arm/virt.c`): some images expect devices below it.
 pub const IMAGE_RAM: Range<u64> = 0x4000_0000..GICD;
-/// The distributor of either version.
+/// The distributor of GICv2 and of GICv3.
 pub const GICD: u64 = 0xfc00_0000;
 /// The CPU interface of GICv2.
 pub const GICC: u64 = 0xfc01_0000;
@@ -34,22 +35,24 @@ pub const GICC: u64 = 0xfc01_0000;
 pub const GICR: u64 = 0xfc10_0000;
 /// Size of one vCPU's redistributor, in bytes.
 pub const GICR_SIZE: u64 = 0x2_0000;
-/// The interrupt translation service of GICv3; its GITS_TRANSLATER, to which messages are stored, is 0x1_0040 bytes
-/// above.
+/// The interrupt translation service (ITS) of GICv3. Its register GITS_TRANSLATER, to which messages are stored, is at
+/// offset 0x1_0040.
 pub const ITS: u64 = 0xfca0_0000;
 /// INTID of the first private peripheral interrupt.
 pub const FIRST_PPI: u32 = 16;
-/// The private peripheral interrupt by which the controller asks a guest with EL2 for its guests' next interrupts.
+/// The private peripheral interrupt with which the controller asks a guest hypervisor at EL2 for its guests' next
+/// interrupts.
 pub const MAINTENANCE: u32 = 9;
-/// INTID of the first shared peripheral interrupt, that of GSI 0.
+/// INTID of the first shared peripheral interrupt, which is GSI 0.
 pub const FIRST_SPI: u32 = 32;
 
-/// The affinity of the vCPU with this index, as MPIDR_EL1 has it and PSCI takes it (Linux `arch/arm64/kvm/sys_regs.c`).
+/// Returns the affinity of the vCPU with this index, in the format of MPIDR_EL1 and PSCI (Linux
+/// `arch/arm64/kvm/sys_regs.c`).
 pub const fn cpu_affinity(index: u32) -> u32 {
     (index & 0xf) | (index >> 4 & 0xff) << 8
 }
 
-/// The name of an exception's class, and what it means (Arm DDI 0487, ESR_EL1).
+/// Returns the name of an exception class, and its meaning (Arm DDI 0487, ESR_EL1).
 pub const fn exception(class: u8) -> (&'static str, &'static str) {
     match class {
         0x00 => ("Unknown", "invalid instruction"),
@@ -83,7 +86,7 @@ pub const fn exception(class: u8) -> (&'static str, &'static str) {
     }
 }
 
-/// Whether FAR_EL1 has an address for this class of exceptions.
+/// Returns whether FAR_EL1 holds an address after an exception of this class.
 pub const fn has_address(class: u8) -> bool {
     matches!(
         class,
@@ -91,7 +94,7 @@ pub const fn has_address(class: u8) -> bool {
     )
 }
 
-/// Classes of exceptions, taken from EL1.
+/// Classes of exceptions taken from EL1.
 const INSTRUCTION_ABORT: u8 = 0x21;
 const PC_ALIGNMENT: u8 = 0x22;
 const DATA_ABORT: u8 = 0x25;

@@ -1,8 +1,7 @@
-//! Coalesced writes: the kernel keeps them in a ring, and the guest leaves only when the ring is full (Linux
+//! Coalesced writes: the kernel stores them in a ring, and the guest leaves only when the ring is full (Linux
 //! Documentation/virt/kvm/coalesced-mmio.rst).
 //!
-//! All vCPUs of a guest share the ring. At every exit the thread of the vCPU first reports the writes that are
-//! in the ring.
+//! All vCPUs of a guest share the ring. At every exit the vCPU's thread first reports the writes that are in the ring.
 
 use std::mem::offset_of;
 use std::sync::atomic::AtomicBool;
@@ -24,7 +23,7 @@ const ENTRY: u64 = size_of::<kvm_coalesced_mmio>() as u64;
 /// `KVM_COALESCED_MMIO_MAX` of Linux `uapi/linux/kvm.h`.
 const LIMIT: u64 = (RING + PAGE - ENTRIES) / ENTRY;
 
-/// A write that the kernel kept in the ring.
+/// A write that the kernel stored in the ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Write {
     pub address: u64,
@@ -36,17 +35,17 @@ pub struct Write {
 #[derive(Debug, Default)]
 pub struct Coalesced {
     in_use: AtomicBool,
-    /// Held by the one thread that takes writes out of the ring.
+    /// Held by the thread that takes a write out of the ring.
     turn: Mutex<()>,
 }
 
 impl Coalesced {
-    /// Called when the first range is registered: from now on the ring may hold writes.
+    /// Called when the first range is registered: from then on the ring may hold writes.
     pub fn begin(&self) {
         self.in_use.store(true, Relaxed);
     }
 
-    /// Whether the ring may hold writes.
+    /// Returns whether the ring may hold writes.
     #[inline]
     pub fn is_used(&self) -> bool {
         self.in_use.load(Relaxed)

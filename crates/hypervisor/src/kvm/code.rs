@@ -1,10 +1,10 @@
-//! Code of guests, assembled into this program, which never runs it itself: it is copied into a guest's memory.
+//! Guest code, assembled into this program, which never runs it: it is copied into the guest's memory.
 //!
-//! Each piece is a read-only object of this program between two labels, and is position-independent: it names only its
-//! own labels, relative to the instruction.
+//! Each piece is a read-only object of this program between two labels. It is position-independent: it refers only to
+//! its own labels, relative to the instruction.
 #![allow(unsafe_code)]
 
-/// Defines the function `$name`, which returns the bytes of the code. `$begin` and `$end` are its labels, which are
+/// Defines the function `$name`, which returns the bytes of the code. `$begin` and `$end` are its labels, which must be
 /// unique in the program. The code begins at a multiple of 128 bytes.
 macro_rules! guest_code {
     (
@@ -16,7 +16,7 @@ macro_rules! guest_code {
     ) => {
         std::arch::global_asm!(
             ".pushsection .rodata.guest, \"a\"",
-            // Another unit of the build may have the code that names them.
+            // The functions that use the labels may be in another codegen unit.
             concat!(".globl ", stringify!($begin), ", ", stringify!($end)),
             ".balign 128",
             concat!(stringify!($begin), ":"),
@@ -40,7 +40,7 @@ macro_rules! guest_code {
 
 pub(super) use guest_code;
 
-/// The bytes between the labels of a piece of code.
+/// Returns the bytes between the labels of a piece of code.
 pub(super) fn between(begin: *const u8, end: *const u8) -> &'static [u8] {
     // SAFETY: both are labels of one piece (see the macro) in one read-only section of this program, with nothing else
     // between them, for as long as the program is loaded.

@@ -1,5 +1,5 @@
-//! Registers and removes one ioeventfd, on the caller's thread, and translates the errno of a refusal into an
-//! error of [`doorbell`](vmbell::doorbell).
+//! Registers and removes one ioeventfd on the caller's thread, and translates the errno of a refusal into an error of
+//! [`doorbell`](vmbell::doorbell).
 
 use std::io;
 use std::ops::Range;
@@ -21,21 +21,21 @@ use super::system::System;
 use vmbell::doorbell::{DoorbellError, IoEventAddress, Pattern};
 use vmbell::eventfd::EventFdError;
 
-/// Why there is no doorbell on a hypercall number.
+/// Why KVM has no doorbells on hypercall numbers.
 pub const NO_HYPERCALL_DOORBELLS: &str = "kvm has ioeventfds on ports and memory only";
 
-/// The flag of the module `kvm_ioeventfd` for ioeventfds that share their address and length; a write signals all that
+/// A flag of the module `kvm_ioeventfd`, for ioeventfds that share their address and length: a write signals all that
 /// match (kernel/kvm-ioeventfd/kvm_ioeventfd.h).
 const MIXED: u32 = 1 << 31;
 
-/// The flag of the same module with which the value that rings is stored at an address of the VMM.
+/// Another flag of the module: the kernel stores the value that rings the doorbell at an address in the VMM.
 const PAYLOAD: u32 = 1 << 30;
-/// Where this address is in `pad` of the request.
+/// Where `pad` of the request holds this address.
 const PAYLOAD_IN_PAD: Range<usize> = 4..12;
 
 const NO_PAYLOAD: &str = "kvm stores no value of a doorbell without the module kvm_ioeventfd";
 
-/// Whether the kernel can signal several eventfds for one write.
+/// Returns whether the kernel can signal several eventfds for one write.
 pub fn mixed_groups(system: &System) -> Support {
     of_module(
         system,
@@ -43,7 +43,7 @@ pub fn mixed_groups(system: &System) -> Support {
     )
 }
 
-/// Whether the kernel can store the value that rings a doorbell.
+/// Returns whether the kernel can store the value that rings a doorbell.
 pub fn payloads(system: &System) -> Support {
     of_module(system, NO_PAYLOAD)
 }
@@ -56,8 +56,8 @@ fn of_module(system: &System, otherwise: &str) -> Support {
     }
 }
 
-/// Whether the module serves this VM. The module knows the flag, so it looks at the descriptor, which is bad (EBADF). A kernel
-/// without it refuses the flag (EINVAL).
+/// Returns whether the module serves this VM. The module knows the flag and goes on to check the descriptor, which is
+/// invalid (EBADF). A kernel without the module refuses the flag (EINVAL).
 pub fn has_module(vm: &VmFd) -> bool {
     let request = kvm_ioeventfd {
         len: 4,
@@ -69,7 +69,7 @@ pub fn has_module(vm: &VmFd) -> bool {
     refused.and_then(|error| error.raw_os_error()) == Some(libc::EBADF)
 }
 
-/// As [`assign`], if [`has_module`]: the kernel signals `event` and all others with this flag that match.
+/// Like [`assign`], but needs [`has_module`]: the kernel signals `event` and all other matches that have this flag.
 pub fn assign_mixed(
     vm: &VmFd,
     event: &EventFd,
@@ -79,7 +79,7 @@ pub fn assign_mixed(
     call(vm, event, address, pattern, MIXED, None)
 }
 
-/// Registers an ioeventfd: once this returns, the kernel signals `event` for writes that match.
+/// Registers an ioeventfd: once this returns, the kernel signals `event` for matching writes.
 pub fn assign(
     vm: &VmFd,
     event: &EventFd,
@@ -99,8 +99,8 @@ impl Payload for StoredValue {
     }
 }
 
-/// Registers an ioeventfd with a payload: the kernel stores the value of each write of this pattern's length and then signals
-/// `event`. What is returned has to live until the ioeventfd is removed or the VM is gone.
+/// Registers an ioeventfd with a payload: the kernel stores the value of each write of this pattern's length and then
+/// signals `event`. The returned value has to live until the ioeventfd is removed or the VM is gone.
 pub fn assign_payload(
     vm: &VmFd,
     event: &EventFd,
@@ -183,7 +183,7 @@ fn call(
     ioctl::ioeventfd(vm, &request).map_err(|error| refusal(error, event, address, pattern))
 }
 
-/// The rule that the kernel's errno reports (Linux `virt/kvm/eventfd.c`); any other failure is returned as it is.
+/// Returns the rule that the kernel's errno reports (Linux `virt/kvm/eventfd.c`), or any other error unchanged.
 fn refusal(error: io::Error, event: &EventFd, address: IoEventAddress, pattern: Pattern) -> Error {
     let len = pattern.len;
     let rule = match error.raw_os_error() {

@@ -26,7 +26,7 @@ pub enum KvmError {
         /// The error of `open`.
         source: io::Error,
     },
-    /// `/dev/kvm` does not open for another reason.
+    /// `/dev/kvm` cannot be opened, for another reason.
     #[error("cannot open /dev/kvm")]
     Open {
         /// The error of `open`.
@@ -46,7 +46,7 @@ pub enum KvmError {
         /// The first Linux version that has it.
         since: &'static str,
     },
-    /// The process has its own handler for the signal that is to kick vCPUs.
+    /// The process has its own handler for the signal that should kick vCPUs.
     #[error(
         "signal {signal} cannot kick vcpus, because this process has another handler for it: choose a signal without one \
          (Kvm::with_kick_signal)"
@@ -73,8 +73,8 @@ pub enum KvmError {
         /// `exit_reason` of the kernel's `struct kvm_run`.
         reason: u32,
     },
-    /// The item would join a value and a wildcard in one group. KVM signals one eventfd for each write, so it
-    /// cannot signal both; its module `kvm_ioeventfd` can.
+    /// The item would put a value and a wildcard into one group. KVM signals one eventfd for each write, so it cannot
+    /// signal both; its module `kvm_ioeventfd` can.
     #[error(
         "{address}, {pattern}: kvm signals one eventfd a write, so one address and length cannot have a wildcard and \
          a value; give the wildcard its own address, load the module kvm_ioeventfd, or use the usermode backend"
@@ -82,17 +82,17 @@ pub enum KvmError {
     MixedGroup {
         /// The address of the group.
         address: IoEventAddress,
-        /// The match of the item that was refused.
+        /// The match of the refused item.
         pattern: Pattern,
     },
-    /// An interrupt of a device cannot be forwarded.
+    /// A device interrupt cannot be forwarded.
     #[error("cannot forward interrupt {index} of the device to {gsi}")]
     Forward {
         /// The device's interrupt index.
         index: u32,
-        /// The line.
+        /// The line that the interrupt should be forwarded to.
         gsi: Gsi,
-        /// Why.
+        /// Why it cannot be forwarded.
         source: ForwardError,
     },
 }

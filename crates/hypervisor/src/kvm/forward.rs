@@ -1,6 +1,6 @@
-//! Interrupts of assigned devices that the guest ends by itself: the ioctls of `/dev/vfio-forward`. Its module is in
-//! this repository (`kernel/vfio-forward`, interface in `vfio_forward.h`); no release of Linux has one. The thread that
-//! calls a function makes the ioctl.
+//! Forwarded interrupts of assigned devices, which the guest's EOI completes: the ioctls of `/dev/vfio-forward`. Its
+//! module is in this repository (`kernel/vfio-forward`, interface in `vfio_forward.h`); no Linux release has it. The
+//! calling thread makes the ioctl.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -52,8 +52,8 @@ const IRQ_SIZE: u32 = 24;
 const STATE_SIZE: u32 = 40;
 const _: () = assert!(size_of::<Irq>() == 24 && size_of::<ForwardState>() == 40);
 
-/// How often to retry forwarding while the guest has not ended an interrupt of the line, and the time in between: it may
-/// be about to.
+/// How often to retry forwarding while the guest has not ended an interrupt of the line, and the pause between
+/// attempts: the guest may be about to end it.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -69,7 +69,7 @@ ioctl_iowr_nr!(GET_STATE, TYPE, 3, ForwardState);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForwardError {
-    /// There is no such module on this host.
+    /// The module is not loaded on this host.
     #[error(
         "the module vfio_forward is not loaded (kernel/vfio-forward); without it, a resample eventfd unmasks the line"
     )]
@@ -77,12 +77,12 @@ pub enum ForwardError {
         /// The error of `open`.
         source: io::Error,
     },
-    /// The module has another interface.
+    /// The module has a different version of the interface.
     #[error(
         "the module vfio_forward has version {found} of its interface, and only {VERSION} is known"
     )]
     Version {
-        /// The version.
+        /// The module's version.
         found: i32,
     },
     /// The file is not a device of vfio-platform or vfio-amba.
@@ -91,7 +91,7 @@ pub enum ForwardError {
     /// The device has no such interrupt.
     #[error("the device has no such interrupt")]
     Index,
-    /// The interrupt is an edge.
+    /// The interrupt is edge-triggered.
     #[error(
         "it is triggered by edges, which have no state that the guest's end of interrupt could complete"
     )]
@@ -99,19 +99,19 @@ pub enum ForwardError {
     /// The VM belongs to another process.
     #[error("the vm is of another process")]
     OtherProcess,
-    /// The guest has no GIC, or one that is not initialised.
+    /// The guest has no initialised GIC.
     #[error("the guest's gic is not initialised: make its vcpus first")]
     Gic,
     /// The guest's GIC has no such line.
     #[error("the guest's gic has no such line")]
     Range,
-    /// The line belongs to another interrupt.
+    /// The line belongs to another interrupt or device.
     #[error("the line belongs to another interrupt or device")]
     Taken,
-    /// The guest has an interrupt of that line, which it has not ended.
+    /// The guest has not ended an interrupt of the line.
     #[error("the guest has an interrupt of that line which it has not ended")]
     InProgress,
-    /// The host's interrupt controller ends and completes an interrupt in one step.
+    /// The host's interrupt controller does priority drop and deactivation in one step.
     #[error("the host's interrupt controller does not separate priority drop and deactivation")]
     HostController,
     /// The interrupt is forwarded already.
@@ -143,7 +143,7 @@ impl From<io::Error> for ForwardError {
     }
 }
 
-/// Whether this host has the module.
+/// Returns whether this host has the module.
 pub fn support() -> Support {
     if cfg!(not(target_arch = "aarch64")) {
         return Support::No(
@@ -238,7 +238,7 @@ impl ForwardedInterrupt for Forwarded {
 impl Drop for Forwarded {
     fn drop(&mut self) {
         let request = irq(self.device.as_raw_fd(), self.index);
-        // No caller can receive an error, and the end of the file does the same.
+        // No caller can receive an error, and closing the file also ends the forwarding.
         // SAFETY: `module` is open as long as `self`, `request` the structure that the call reads.
         let _ = unsafe { ioctl_with_ref(&self.module, UNFORWARD(), &request) };
     }

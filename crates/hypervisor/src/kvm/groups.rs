@@ -1,9 +1,9 @@
-//! Groups of doorbells: several items on one address and length, as far as KVM can express them.
+//! Groups of doorbells: several items on one address and length, as far as KVM supports them.
 //!
-//! With the module `kvm_ioeventfd` each item is an ioeventfd, and the kernel signals all that match. Without it, an item
-//! whose match no other item has is a separate ioeventfd; items that share a match get a [relay](super::relay). When
-//! a second item joins a match, the kernel's registration moves from the eventfd of the first item to that of the
-//! relay. A write in between leaves the guest; the thread of the vCPU hands it to [`Groups::deliver`], so that no
+//! With the module `kvm_ioeventfd` each item is an ioeventfd, and the kernel signals all that match. Without it, an
+//! item with a unique match is its own ioeventfd, and items with the same match get a [relay](super::relay). When a
+//! second item joins a match, the kernel's registration moves from the eventfd of the first item to the relay's
+//! eventfd. A write during the move leaves the guest; the vCPU's thread hands it to [`Groups::deliver`], so that no
 //! write is lost and the VMM sees no exit.
 
 use std::collections::BTreeMap;
@@ -27,15 +27,15 @@ pub struct Groups {
     matches: Mutex<Matches>,
     relays: RelayThread,
     max_items: usize,
-    /// Counts the starts and ends of moves, so it is odd while a registration moves.
+    /// Counts the starts and ends of moves, so it is odd during a move.
     moves: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Matches {
     by_address: BTreeMap<IoEventAddress, Vec<Match>>,
-    /// Whether the kernel signals all items that match. Queried while there are no items: loading or unloading the module later
-    /// does not change it.
+    /// Whether the kernel signals all items that match. Queried while there are no items: loading or unloading the
+    /// module later does not change it.
     by_kernel: bool,
 }
 
@@ -50,7 +50,7 @@ struct Match {
 enum Target {
     One(Item),
     Many(Relay),
-    /// The kernel signals each item itself.
+    /// The kernel signals the item itself.
     Kernel(EventId),
 }
 
@@ -70,7 +70,7 @@ impl Target {
         }
     }
 
-    /// What the kernel signals, if it is not known by its identity only.
+    /// Returns the eventfd that the kernel signals; `None` if only its identity is known.
     fn bell(&self) -> Option<&EventFd> {
         match self {
             Self::One(item) => Some(&item.event),
@@ -90,8 +90,8 @@ impl Groups {
         }
     }
 
-    /// Adds `event` to the group on this address and length. Refuses an item that is already in it, more than `max_items` items,
-    /// and a wildcard together with a value if the kernel signals one eventfd per write.
+    /// Adds `event` to the group on this address and length. Refuses an item that is already in the group, more than
+    /// `max_items` items, and a wildcard together with a value if the kernel signals one eventfd per write.
     pub fn join(
         &self,
         vm: &VmFd,
@@ -144,7 +144,7 @@ impl Groups {
                     relay.add(item()?);
                     return Ok(());
                 }
-                // The kernel has each item by itself.
+                // The kernel has a registration for each item.
                 Target::Kernel(_) => {}
             }
         }
@@ -161,7 +161,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Moves the registration of the first item to a relay to both.
+    /// Moves the registration of the first item to a relay that serves both items.
     fn share(
         &self,
         vm: &VmFd,
@@ -179,7 +179,7 @@ impl Groups {
         Ok(relay)
     }
 
-    /// Removes `event` from its group. Refuses an item that no group has.
+    /// Removes `event` from its group. Refuses an item that is in no group.
     pub fn leave(
         &self,
         vm: &VmFd,
@@ -212,13 +212,13 @@ impl Groups {
         Ok(())
     }
 
-    /// The count of moves, to be read before the guest is entered and passed to [`has_moved`](Self::has_moved).
+    /// Returns the count of moves. Read it before entering the guest, and pass it to [`has_moved`](Self::has_moved).
     #[inline]
     pub fn moves(&self) -> u64 {
         self.moves.load(Acquire)
     }
 
-    /// Whether a registration moved since [`moves`](Self::moves) returned `since`, so that a write which left
+    /// Returns whether a registration has moved since [`moves`](Self::moves) returned `since`. If so, a write that left
     /// the guest may belong to a group.
     #[inline]
     pub fn has_moved(&self, since: u64) -> bool {
@@ -226,7 +226,7 @@ impl Groups {
         now != since || now % 2 == 1
     }
 
-    /// Rings for a write that left the guest, if it matches an item of a group. Returns whether it did.
+    /// Rings for a write that left the guest if it matches an item of a group. Returns whether it matched.
     #[cold]
     pub fn deliver(&self, address: IoEventAddress, len: u32, value: u64) -> bool {
         let matches = self.matches.lock();

@@ -1,5 +1,5 @@
-//! Interrupts to the guest: irqfds, routes, lines and messages, all of them handled by the kernel on the
-//! caller's thread. An errno of a refusal is translated into an error of [`irq`](vmbell::irq).
+//! Interrupts to the guest: irqfds, routes, lines and messages, all handled by the kernel on the caller's thread. The
+//! errno of a refusal is translated into an error of [`irq`](vmbell::irq).
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -29,7 +29,7 @@ pub const NO_FORWARDED_LINES: &str = "kvm reports the end of a level interrupt b
     allow(dead_code, reason = "the kernel follows the routes there")
 )]
 pub enum Drive {
-    /// The line with this number of `KVM_IRQ_LINE`.
+    /// The line with this number in `KVM_IRQ_LINE`.
     Line(u32),
     /// This message, when the level is high.
     Message(Msi),
@@ -62,7 +62,7 @@ impl Irqs for KvmVm {
     }
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
-        // A guest program cannot mask the PIC; any other guest has one, as in a PC.
+        // A guest program cannot mask the PIC; any other guest has a PIC, as a PC has.
         let pic = self.guest.boot_area.is_none() && self.guest.irqchip == Irqchip::Full;
         // For a guest without an ITS, the kernel accepts a message and never sends it.
         let is_message = |route: &Route| matches!(route.target, Target::Msi(_));
@@ -110,7 +110,7 @@ impl Irqs for KvmVm {
             Ok(taken) => Ok(taken > 0),
             // The kernel returns -1 if no local APIC has this address, which looks like EPERM here.
             Err(error) if error.errno() == libc::EPERM => Ok(false),
-            // The guest has not switched its ITS on yet.
+            // The guest has not enabled its ITS yet.
             Err(error) if error.errno() == libc::EBUSY => Ok(false),
             Err(error) if error.errno() == libc::ENODEV => Err(IrqError::NoIts.into()),
             Err(error) => Err(Error::system("send a message (KVM_SIGNAL_MSI)")(error)),
@@ -125,7 +125,7 @@ fn require(irqchip: Irqchip) -> Result<(), IrqError> {
     }
 }
 
-/// The rule that the kernel's errno reports (Linux `virt/kvm/eventfd.c`); any other failure is returned as it is.
+/// Returns the rule that the kernel's errno reports (Linux `virt/kvm/eventfd.c`), or any other error unchanged.
 fn refusal(error: kvm_ioctls::Error, irqchip: Irqchip, event: &EventFd, resample: bool) -> Error {
     let fd = event.as_raw_fd();
     let rule = match (error.errno(), irqchip) {
@@ -139,8 +139,8 @@ fn refusal(error: kvm_ioctls::Error, irqchip: Irqchip, event: &EventFd, resample
     rule.into()
 }
 
-/// Replaces the kernel's table of routes and returns the new one. Refuses a wrong table, and routes to pins with a split irqchip. With `pic`,
-/// the routes to the first pins lead to the PIC as well, as in the kernel's first table.
+/// Replaces the kernel's table of routes and returns the new table. Refuses an invalid table, and routes to pins with a
+/// split irqchip. With `pic`, the routes to the first pins also lead to the PIC, as in the kernel's initial table.
 pub fn route(vm: &VmFd, irqchip: Irqchip, table: &[Route], pic: bool) -> Result<Routing, Error> {
     let routing = Routing::new(table, IRQ_ARCH)?;
     require(irqchip)?;

@@ -1,5 +1,4 @@
-//! The ioctls of KVM that kvm-ioctls has no suitable function for. The thread that calls a function makes the
-//! ioctl.
+//! The KVM ioctls for which kvm-ioctls has no suitable function. The calling thread makes the ioctl.
 //!
 //! `KVM_RUN`: `run` of kvm-ioctls returns the data of string port accesses without their width.
 //! `KVM_IOEVENTFD`: its `register_ioevent` cannot express "any value of this width". `KVM_GET_STATS_FD`: missing.
@@ -18,8 +17,8 @@ ioctl_io_nr!(KVM_RUN, KVMIO, 0x80);
 ioctl_iow_nr!(KVM_IOEVENTFD, KVMIO, 0x79, kvm_ioeventfd);
 ioctl_io_nr!(KVM_GET_STATS_FD, KVMIO, 0xce);
 
-/// Enters the guest and returns at its next exit, which the run page describes. The error EINTR means that a
-/// signal came.
+/// Enters the guest and returns at its next exit, which the run page describes. Fails with EINTR if a signal
+/// interrupted it.
 #[inline]
 pub fn run(vcpu: &VcpuFd) -> io::Result<()> {
     // SAFETY: `vcpu` is an open vCPU; the call takes no pointer, and writes to the run page only,
@@ -32,16 +31,16 @@ pub fn run(vcpu: &VcpuFd) -> io::Result<()> {
 
 /// Registers or removes an ioeventfd, depending on the flags of `request`.
 pub fn ioeventfd(vm: &VmFd, request: &kvm_ioeventfd) -> io::Result<()> {
-    // SAFETY: `vm` is an open VM, `request` the structure that the call reads. If it has the address of a payload, that is a
-    // `StoredValue`, an atomic on the heap: the `Doorbell` owns it until the ioeventfd is removed, and never frees it
-    // if that fails. Without the VM no vCPU is left that could store there.
+    // SAFETY: `vm` is an open VM, `request` the structure that the call reads. If it has the address of a payload, the
+    // payload is a `StoredValue`, an atomic on the heap: the `Doorbell` owns it until the ioeventfd is removed, and
+    // never frees it if the removal fails. Once the VM is gone, no vCPU can store to it.
     if unsafe { ioctl_with_ref(vm, KVM_IOEVENTFD(), request) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
 }
 
-/// Opens the file with the vCPU's statistics.
+/// Opens the file of the vCPU's statistics.
 pub fn statistics(vcpu: &VcpuFd) -> io::Result<File> {
     // SAFETY: `vcpu` is an open vCPU; the call takes no pointer.
     let fd = unsafe { ioctl(&vcpu.as_raw_fd(), KVM_GET_STATS_FD()) };

@@ -1,9 +1,9 @@
 //! Makes a vCPU leave the guest, from any thread.
 //!
-//! If the thread is inside `KVM_RUN`, a signal makes it return. If it is about to call `KVM_RUN`,
+//! If the vCPU's thread is inside `KVM_RUN`, a signal makes the call return. If it is about to call `KVM_RUN`,
 //! `immediate_exit` makes the call return at once; the kernel reads that field after the call has begun. A kick
-//! therefore does both, in an order in which none is lost (see [`Kicks::answer`]). The signal and its handler belong to
-//! the whole process, so the handler is installed only where the process has no other.
+//! therefore does both, in an order that loses no kick (see [`Kicks::answer`]). The signal and its handler belong to
+//! the whole process, so the handler is installed only if the process has no other.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -28,8 +28,8 @@ pub struct Kicks {
 }
 
 impl Kicks {
-    /// Kicks by `signal`, for which a handler is installed if the process has none. Fails with
-    /// [`KvmError::KickSignal`] if it has another one.
+    /// Makes kicks by `signal`, and installs a handler for it if the process has none. Fails with
+    /// [`KvmError::KickSignal`] if the process has a different handler.
     pub fn new(page: Arc<RunMapping>, signal: libc::c_int) -> Result<Self, Error> {
         install_handler(signal)?;
         Ok(Self {
@@ -40,7 +40,7 @@ impl Kicks {
         })
     }
 
-    /// Notes the calling thread as the one that kicks send their signal to.
+    /// Records the calling thread as the target of the kick signal.
     #[inline]
     pub fn enter(&self) {
         let this = thread_id();
@@ -51,14 +51,14 @@ impl Kicks {
 
     /// Called when `KVM_RUN` was interrupted; returns whether it was interrupted by a kick.
     ///
-    /// A kick first sets the request and then `immediate_exit`; this clears `immediate_exit` first and then
-    /// looks for a request. So a kick at the same time leaves at least one of the two set.
+    /// A kick first sets the request and then `immediate_exit`; this function clears `immediate_exit` first and then
+    /// checks for a request. So a concurrent kick leaves at least one of the two set.
     pub fn answer(&self) -> bool {
         self.page.immediate_exit().store(0, SeqCst);
         self.requested.swap(false, SeqCst)
     }
 
-    /// Whether a kick waits to be answered.
+    /// Returns whether a kick waits to be answered.
     pub fn are_requested(&self) -> bool {
         self.requested.load(SeqCst)
     }
@@ -71,23 +71,25 @@ impl Kick for Kicks {
         let thread = self.thread.load(SeqCst);
         if thread != 0 {
             let process = std::process::id();
-            // SAFETY: no pointers. The kernel checks that the thread belongs to this process. If the thread has
-            // ended and another one got its number, that one gets a signal whose handler does nothing.
+            // SAFETY: no pointers. The kernel checks that the thread belongs to this process. If the thread has ended
+            // and another thread has its number, that thread gets a signal whose handler does nothing.
             unsafe { libc::syscall(libc::SYS_tgkill, process, thread, self.signal) };
         }
     }
 }
 
-/// The signal of kicks unless the VMM chooses one: the first real-time signal that the C library leaves to programs.
+/// The kick signal unless the VMM chooses one: the first real-time signal that the C library leaves to programs.
 pub fn default_signal() -> libc::c_int {
     libc::SIGRTMIN()
 }
 
 extern "C" fn nothing(_: libc::c_int) {}
 
-/// Installs a handler that does nothing, unless it is there already: the signal only has to interrupt a system call.
+/// Installs a handler that does nothing, unless it is installed already: the signal only has to interrupt a system
+/// call.
 fn install_handler(signal: libc::c_int) -> Result<(), Error> {
-    // From the look at the old handler to the new one, so that two vCPUs that are made at once do not both install it.
+    // Held from reading the old handler until the new one is set, so that two vCPUs made at once do not both install
+    // it.
     static TURN: LazyLock<Mutex<()>> = LazyLock::new(Mutex::default);
     let failed = || Error::last("install the handler of the signal that kicks vcpus");
     let ours = nothing as *const () as usize;
@@ -113,7 +115,7 @@ fn install_handler(signal: libc::c_int) -> Result<(), Error> {
     Ok(())
 }
 
-/// The kernel's number of the calling thread, cached for each thread.
+/// Returns the kernel's id of the calling thread, cached for each thread.
 #[inline]
 fn thread_id() -> i32 {
     thread_local! {

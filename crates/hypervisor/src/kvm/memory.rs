@@ -1,5 +1,5 @@
-//! Memory slots: which memory of the VMM is guest memory at which address (KVM_SET_USER_MEMORY_REGION). RAM is set
-//! by the thread that creates the guest, device memory by any thread.
+//! Memory slots: they map the VMM's memory to guest-physical addresses (KVM_SET_USER_MEMORY_REGION). RAM is set by the
+//! thread that creates the guest, device memory by any thread.
 #![allow(unsafe_code)]
 
 use kvm_bindings::{KVM_MEM_READONLY, kvm_userspace_memory_region};
@@ -10,7 +10,7 @@ use super::super::{DeviceMemory, Error};
 
 use vmbell::sync::Mutex;
 
-/// Maps new memory of `size` bytes for guest-physical addresses from `base`.
+/// Maps `size` bytes of new memory for guest-physical addresses from `base`.
 pub fn map(base: u64, size: u64) -> Result<GuestMemoryMmap, Error> {
     let bytes = usize::try_from(size).unwrap_or(usize::MAX);
     GuestMemoryMmap::from_ranges(&[(GuestAddress(base), bytes)])
@@ -43,7 +43,7 @@ struct DeviceSlot {
 }
 
 impl Slots {
-    /// A VM without memory.
+    /// Makes the slots of a VM that has no memory yet.
     pub fn new(vm: VmFd) -> Self {
         Self {
             vm,
@@ -58,7 +58,7 @@ impl Slots {
         &self.vm
     }
 
-    /// Adds `memory` as memory slots at its guest-physical addresses. If one fails, the VM keeps those before
+    /// Adds `memory` as memory slots at its guest-physical addresses. If a slot fails, the VM keeps the slots before
     /// it.
     pub fn add(&mut self, memory: &GuestMemoryMmap) -> Result<(), Error> {
         self.memory.push(memory.clone());
@@ -70,8 +70,8 @@ impl Slots {
                 memory_size: region.len(),
                 userspace_addr: region.as_ptr() as u64,
             };
-            // SAFETY: `region` is a mapping of this address and length. `self.memory` has got a handle
-            // to it above, and lives until after `vm` is closed. KVM refuses overlapping slots.
+            // SAFETY: `region` is a mapping of this address and length. `self.memory` got a handle to it above, and
+            // lives until after `vm` is closed. KVM refuses overlapping slots.
             unsafe { self.vm.set_user_memory_region(slot) }
                 .map_err(Error::system("give the guest memory"))?;
             self.next += 1;
@@ -79,7 +79,7 @@ impl Slots {
         Ok(())
     }
 
-    /// Gives the guest device memory at `address`.
+    /// Maps device memory into the guest at `address`.
     pub fn map_device(&self, address: u64, memory: &DeviceMemory) -> Result<(), Error> {
         let mut devices = self.devices.lock();
         let ram = self.memory.iter().flat_map(|memory| memory.iter());
@@ -113,7 +113,7 @@ impl Slots {
         Ok(())
     }
 
-    /// Takes the device memory at `address` from the guest.
+    /// Unmaps the device memory at `address` from the guest.
     pub fn unmap_device(&self, address: u64) -> Result<(), Error> {
         let mut devices = self.devices.lock();
         let found = devices.mapped.iter();
@@ -129,7 +129,7 @@ impl Slots {
             guest_phys_addr: address,
             ..kvm_userspace_memory_region::default()
         };
-        // SAFETY: a size of 0 removes the slot; the kernel has left the mapping alone when this returns.
+        // SAFETY: a size of 0 removes the slot; the kernel no longer uses the mapping when this returns.
         unsafe { self.vm.set_user_memory_region(request) }
             .map_err(Error::system("take device memory from the guest"))?;
         devices.mapped.swap_remove(index);

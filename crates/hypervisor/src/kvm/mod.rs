@@ -1,19 +1,18 @@
 //! The KVM backend: `/dev/kvm` of Linux 5.16 or newer on x86-64 and arm64.
 //!
-//! The kernel itself handles doorbells and interrupts: a write that an ioeventfd takes never reaches this
-//! module, and the kernel raises the interrupts of irqfds. This module sets guests up (memory slots, interrupt
-//! controllers, initial registers), keeps groups of doorbells, and translates exits (Linux
-//! Documentation/virt/kvm/api.rst).
+//! The kernel handles doorbells and interrupts itself: a write that matches an ioeventfd never reaches this module, and
+//! the kernel raises the interrupts of irqfds. This module sets up guests (memory slots, interrupt controllers, initial
+//! registers), manages groups of doorbells, and translates exits (Linux Documentation/virt/kvm/api.rst).
 //!
-//! A vCPU runs on the thread that calls [`KvmVcpu::run`](super::Vcpu::run). The module starts threads only for
-//! relays (`relay.rs`), one for each set of group items that share one match, and one for each trial of a
-//! capability, to end it.
+//! A vCPU runs on the thread that calls [`KvmVcpu::run`](super::Vcpu::run). The module itself starts threads for only
+//! two purposes: one thread per guest for its relays (`relay.rs`), and one for each trial of a capability, to end the
+//! trial.
 //!
-//! A vCPU is kicked by a signal of the process, `SIGRTMIN` unless [`Kvm::with_kick_signal`] names another. The first
-//! vCPU installs a handler for it that does nothing, and fails with [`KvmError::KickSignal`] where the process has a
-//! handler already. A thread that runs a vCPU must not block the signal.
+//! A signal of the process kicks vCPUs: `SIGRTMIN`, unless [`Kvm::with_kick_signal`] names another. Creating the first
+//! vCPU installs a handler that does nothing, and fails with [`KvmError::KickSignal`] if the process already has its
+//! own handler. A thread that runs a vCPU must not block the signal.
 //!
-//! Code for one architecture is in a folder of its name, which is the module `arch`: `x86_64/`, `aarch64/`.
+//! Code for one architecture is in the folder with its name, which is the module `arch`: `x86_64/`, `aarch64/`.
 //!
 //! ```no_run
 //! use vmbell_hypervisor::kvm::{Kvm, KvmError};
@@ -66,23 +65,23 @@ pub struct Kvm {
 }
 
 impl Kvm {
-    /// Opens `/dev/kvm` and checks that it has the extensions that the backend needs. The error is
-    /// [`Error::Backend`] with a [`KvmError`], or [`Error::System`] if a later call to KVM fails.
+    /// Opens `/dev/kvm` and checks that KVM has the extensions that the backend needs. The error is [`Error::Backend`]
+    /// with a [`KvmError`], or [`Error::System`] if a later call to KVM fails.
     ///
     /// The first vCPU installs a handler for `SIGRTMIN`: see the [module](self).
     pub fn open() -> Result<Self, Error> {
         Self::with_kick_signal(kick::default_signal())
     }
 
-    /// As [`open`](Self::open), for a program that handles `SIGRTMIN` itself: vCPUs are kicked by `signal`, a real-time
-    /// signal (`SIGRTMIN` to `SIGRTMAX`) for which the program has no handler and installs none later.
+    /// Like [`open`](Self::open), for a program that handles `SIGRTMIN` itself: vCPUs are kicked by `signal`, a
+    /// real-time signal (`SIGRTMIN` to `SIGRTMAX`) for which the program never installs a handler.
     pub fn with_kick_signal(signal: i32) -> Result<Self, Error> {
         let system = Arc::new(System::open(signal)?);
         Ok(Self { system })
     }
 
-    /// The reason of an [`open`](Self::open) error in a few words, if it is a common one: no device file, or no
-    /// permission.
+    /// Returns the reason of an [`open`](Self::open) error in a few words, if it is a common reason: no device file, or
+    /// no permission.
     pub fn everyday_reason(error: &Error) -> Option<&'static str> {
         match error.of_backend()? {
             KvmError::Missing { .. } => Some("there is no /dev/kvm"),

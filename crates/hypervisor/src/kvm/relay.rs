@@ -1,8 +1,8 @@
-//! A relay passes the signals of one eventfd on to several, on the thread of all relays of its guest (`vmbell-relay`).
+//! A relay passes the signals of one eventfd on to several, on its guest's thread for all relays (`vmbell-relay`).
 //!
-//! KVM signals one eventfd for each write. For group items that share one match the kernel therefore gets the
-//! eventfd of a relay, and the relay signals the eventfds of the items. A ring reaches an item one wake-up
-//! later than with its own doorbell. No ring is lost, doubled, or passed on to an item that has left.
+//! KVM signals one eventfd for each write. For group items that share one match, it therefore signals the eventfd of a
+//! relay, and the relay signals the items' eventfds. A ring reaches an item one wake-up later than through its own
+//! doorbell. No ring is lost, duplicated, or passed on to an item that has left.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use vmbell::eventfd::EventId;
 use vmbell::sync::{Mutex, MutexGuard};
 use vmbell::thread::{EventLoop, EventSet, ThreadKind, Token};
 
-/// The thread of a guest's relays, which the first of them starts.
+/// The thread of a guest's relays. The first relay starts it.
 #[derive(Debug, Default)]
 pub struct RelayThread(Mutex<Option<Arc<EventLoop>>>);
 
-/// A group item: an eventfd of the user and its identity.
+/// A group item: the user's eventfd and its identity.
 #[derive(Debug)]
 pub struct Item {
     pub id: EventId,
@@ -43,8 +43,8 @@ impl RelayShared {
         self.items.lock()
     }
 
-    /// Passes all rings up to now on to `items`. The count is taken and passed on under one lock, so the next
-    /// holder of the lock never sees a signal that is half passed on.
+    /// Passes all rings up to now on to `items`. The count is read and passed on under one lock, so the next holder of
+    /// the lock never sees a signal that is half passed on.
     fn pass_on(&self, items: &[Item]) {
         // The read fails if there was no ring.
         let rings = self.bell.read().unwrap_or_default();
@@ -94,7 +94,7 @@ impl Relay {
         &self.shared.bell
     }
 
-    /// Adds an item, which gets every ring from now on.
+    /// Adds an item, which gets all later rings.
     pub fn add(&self, item: Item) {
         let mut items = self.shared.items();
         // Earlier rings go only to the other items.
@@ -102,8 +102,7 @@ impl Relay {
         items.push(item);
     }
 
-    /// Removes an item. It has got every ring up to now and gets none from now on. Returns whether there was
-    /// such an item.
+    /// Removes an item. It gets every ring up to now and no later ones. Returns whether the item existed.
     pub fn remove(&self, id: EventId) -> bool {
         let mut items = self.shared.items();
         self.shared.pass_on(&items);
@@ -112,12 +111,12 @@ impl Relay {
         items.len() < before
     }
 
-    /// The number of items.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.shared.items().len()
     }
 
-    /// Whether an eventfd is one of the items.
+    /// Returns whether an eventfd is one of the items.
     pub fn has(&self, id: EventId) -> bool {
         self.shared.items().iter().any(|item| item.id == id)
     }
@@ -125,7 +124,7 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // If a call is still running, it has its own list of items, and is the last one.
+        // If a call is still running, it has its own list of items, and is the last call.
         let _ = self.thread.remove(self.token);
     }
 }

@@ -1,9 +1,9 @@
 //! A vCPU's run page: `struct kvm_run` and the pages after it, which the kernel shares with this process.
 //!
-//! The kernel writes it only during `KVM_RUN`, and the thread of the vCPU reads it only outside (Linux
-//! Documentation/virt/kvm/api.rst, 5): that thread has the [`RunPage`]. Two parts differ: other threads write
-//! `immediate_exit` at any time, through a [`RunMapping`], and the ring of coalesced writes in the pages after it
-//! belongs to all vCPUs; both are used through atomics.
+//! The kernel writes it only during `KVM_RUN`, and the vCPU's thread, which owns the [`RunPage`], reads it only outside
+//! `KVM_RUN` (Linux Documentation/virt/kvm/api.rst, 5). There are two exceptions, both accessed as atomics: other
+//! threads write `immediate_exit` at any time, through a [`RunMapping`], and all vCPUs share the ring of coalesced
+//! writes, which is in the pages after `struct kvm_run`.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -32,7 +32,7 @@ const MEMBER: usize = offset_of!(kvm_run, __bindgen_anon_1);
 /// An exit, as the kernel wrote it.
 #[derive(Clone, Copy, Debug)]
 pub enum Exit {
-    /// `in`, `out`, or a string of them.
+    /// `in`, `out`, or a string instruction that repeats them.
     Io(Io),
     /// An access to an address that no memory backs.
     Mmio {
@@ -41,18 +41,18 @@ pub enum Exit {
         len: u32,
         data: u64,
     },
-    /// A hypercall that KVM forwards.
+    /// A hypercall that KVM forwards to the VMM.
     Hypercall(Call),
     /// `hlt` in a guest without a local APIC.
     Hlt,
     /// A triple fault.
     Shutdown,
-    /// The guest asked arm64's firmware interface to switch it off or to reset it.
+    /// The guest asked arm64's firmware interface to switch it off or reset it.
     SystemEvent {
         #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "for arm64"))]
         kind: u32,
     },
-    /// An access to this address without memory, by an instruction that arm64's KVM cannot decode.
+    /// An access to this address, which has no memory, by an instruction that arm64's KVM cannot decode.
     NotEmulated {
         #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "for arm64"))]
         address: u64,
@@ -70,7 +70,7 @@ pub enum Exit {
     },
 }
 
-/// A hypercall: the number that the kernel looked at, and on x86-64 its arguments.
+/// A hypercall: the number that the kernel checked, and on x86-64 its arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "for arm64"))]
@@ -88,18 +88,18 @@ pub struct Io {
     pub width: u8,
     /// How many accesses there are: a string instruction makes several in one exit.
     pub count: u32,
-    /// Offset of their data in the mapping, in bytes.
+    /// Offset of the data of the accesses in the mapping, in bytes.
     pub offset: u64,
 }
 
-/// The mapping of a vCPU's run page, and the one field of it that any thread may use.
+/// The mapping of a vCPU's run page, and the one field that any thread may use.
 #[derive(Debug)]
 pub struct RunMapping {
     address: NonNull<kvm_run>,
     size: usize,
 }
 
-/// A vCPU's run page, for the one thread that runs the vCPU: it moves between threads, and is never shared.
+/// A vCPU's run page, owned by the thread that runs the vCPU: it moves between threads, and is never shared.
 #[derive(Debug)]
 pub struct RunPage {
     mapping: Arc<RunMapping>,
@@ -135,8 +135,8 @@ impl RunMapping {
     pub fn immediate_exit(&self) -> &AtomicU8 {
         let offset = offset_of!(kvm_run, immediate_exit);
         let field = self.address.as_ptr().cast::<u8>().wrapping_add(offset);
-        // SAFETY: the field is in our mapping, which lives as long as the result; this process uses it only by this
-        // function, and the kernel reads it.
+        // SAFETY: the field is in our mapping, which lives as long as the result; this process accesses it only through
+        // this function, and the kernel only reads it.
         unsafe { AtomicU8::from_ptr(field) }
     }
 }
@@ -150,7 +150,7 @@ impl RunPage {
         })
     }
 
-    /// The part that other threads use.
+    /// Returns the part that other threads use.
     pub const fn mapping(&self) -> &Arc<RunMapping> {
         &self.mapping
     }
@@ -220,7 +220,7 @@ impl RunPage {
         self.store((MEMBER + DATA) as u64, &data);
     }
 
-    /// Stores the return value of the hypercall of the last exit, where it is in the run page.
+    /// Stores the return value of the last exit's hypercall in its place in the run page.
     #[cfg(target_arch = "x86_64")]
     #[inline]
     pub fn answer_hypercall(&self, result: u64) {
@@ -233,18 +233,18 @@ impl RunPage {
     fn read<T: Plain>(&self, offset: usize) -> T {
         debug_assert!(offset + size_of::<T>() <= size_of::<kvm_run>());
         let field = self.first().wrapping_add(offset);
-        // SAFETY: `offset` is one of this file's constants, so the field is in our mapping, which
-        // the kernel leaves alone outside of `KVM_RUN`; any bytes are a `T`.
+        // SAFETY: `offset` is one of this file's constants, so the field is in our mapping, which the kernel does not
+        // change outside `KVM_RUN`; any bytes are a valid `T`.
         unsafe { field.cast::<T>().read_unaligned() }
     }
 
-    /// Reads eight bytes at `offset` of the mapping, the first of which are the data of an access; 0 if they
-    /// are not all inside the mapping.
+    /// Reads eight bytes at `offset` of the mapping, of which the first ones are the data of an access; 0 if they are
+    /// not all inside the mapping.
     #[inline]
     pub fn load(&self, offset: u64) -> u64 {
         match self.inside(offset, size_of::<u64>()) {
-            // SAFETY: the bytes lie in our mapping, by `inside`. The kernel leaves those of the run page alone
-            // outside of `KVM_RUN`, and those of an entry of the ring until it is given back.
+            // SAFETY: `inside` checks that the bytes lie in our mapping. The kernel does not change bytes of the run
+            // page outside `KVM_RUN`, nor bytes of a ring entry until the entry is given back.
             Some(from) => unsafe { from.cast::<u64>().read_unaligned() },
             None => 0,
         }
@@ -254,20 +254,20 @@ impl RunPage {
     #[inline]
     pub fn store(&self, offset: u64, data: &[u8]) {
         if let Some(to) = self.inside(offset, data.len()) {
-            // SAFETY: `to` has this number of bytes in our mapping, by `inside`.
+            // SAFETY: `inside` checks that `to` has this number of bytes in our mapping.
             unsafe { ptr::copy_nonoverlapping(data.as_ptr(), to, data.len()) };
         }
     }
 
-    /// A word of the mapping that other threads and the kernel also write; `None` if it is outside or
-    /// not aligned.
+    /// Returns a word of the mapping that other threads and the kernel also write; `None` if it is outside or not
+    /// aligned.
     pub fn word(&self, offset: u64) -> Option<&AtomicU32> {
         let word = self.inside(offset, size_of::<u32>())?.cast::<u32>();
         if !word.is_aligned() {
             return None;
         }
-        // SAFETY: the word is in our mapping, which lives as long as the result, and is aligned;
-        // everybody in this process uses it as an atomic.
+        // SAFETY: the word is in our mapping, which lives as long as the result, and is aligned; all code of this
+        // process accesses it as an atomic.
         Some(unsafe { AtomicU32::from_ptr(word) })
     }
 
@@ -313,8 +313,8 @@ impl Drop for RunMapping {
     }
 }
 
-// SAFETY: the mapping belongs to no thread, and other threads than the vCPU's reach `immediate_exit` only, an atomic:
-// everything else is reached through `RunPage`, which one thread has.
+// SAFETY: the mapping belongs to no thread, and threads other than the vCPU's access only `immediate_exit`, an atomic:
+// everything else is accessed through `RunPage`, which one thread owns.
 unsafe impl Send for RunMapping {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for RunMapping {}

@@ -1,4 +1,5 @@
-//! The statistics of a vCPU, which the kernel counts (Linux `Documentation/virt/kvm/api.rst`, 4.134). Any thread reads them.
+//! The statistics of a vCPU, counted by the kernel (Linux `Documentation/virt/kvm/api.rst`, 4.134). Any thread reads
+//! them.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +16,7 @@ const DESCRIPTOR: usize = 16;
 /// The bits of a descriptor's flags that hold type and unit; both are 0 for a count of events.
 const KIND: u32 = 0xff;
 
-/// A bound on the number of counters and on the length of their names: a file that exceeds it has an unknown
+/// An upper bound on the number of counters and on the length of their names: a file that exceeds it has an unknown
 /// format.
 const SANE: u32 = 4096;
 
@@ -42,15 +43,15 @@ impl Statistics {
         })
     }
 
-    /// How often the vCPU has left guest code for a reason of the guest: exits for interrupts of the host are
-    /// subtracted where the kernel counts them.
+    /// Returns how often the vCPU has left guest code because of the guest: exits for host interrupts are subtracted if
+    /// the kernel counts them.
     pub fn exits(&self) -> io::Result<u64> {
         let all = self.value(self.exits)?;
         let host_interrupts = self.host_interrupts.map(|offset| self.value(offset));
         Ok(all.saturating_sub(host_interrupts.transpose()?.unwrap_or_default()))
     }
 
-    /// All counts of events by the kernel's names.
+    /// Returns all counts of events by the kernel's names.
     pub fn all(&self) -> io::Result<Vec<(String, u64)>> {
         let read = |counter: Described| Ok((counter.name, self.value(counter.offset)?));
         list(&self.file)?.into_iter().map(read).collect()
@@ -63,7 +64,7 @@ impl Statistics {
     }
 }
 
-/// The offset in the file of the counter with this name.
+/// Returns the offset in the file of the counter with this name.
 fn find(all: &[Described], name: &str) -> io::Result<u64> {
     let found = all.iter().find(|counter| counter.name == name);
     let missing = || io::Error::other(format!("there is no counter {name}"));
@@ -76,7 +77,7 @@ struct Described {
     offset: u64,
 }
 
-/// Lists the counters that count events and are one number each.
+/// Lists the counters that count events and hold a single number.
 fn list(file: &File) -> io::Result<Vec<Described>> {
     let mut header = [0; HEADER];
     file.read_exact_at(&mut header, 0)?;
@@ -106,7 +107,7 @@ fn list(file: &File) -> io::Result<Vec<Described>> {
     Ok(descriptors.map(describe).collect())
 }
 
-/// The 32-bit number at `offset`. All callers use constant offsets inside their buffers.
+/// Returns the 32-bit number at `offset`. All callers use constant offsets inside their buffers.
 fn u32_at(bytes: &[u8], offset: usize) -> u32 {
     bytes
         .get(offset..offset + 4)

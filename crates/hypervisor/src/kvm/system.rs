@@ -1,5 +1,5 @@
-//! `/dev/kvm`: opens it and asks once what it can do, and which [`Capability`] that gives this host. The thread that
-//! opens it does this; all guests share the answers.
+//! `/dev/kvm`: opens it, queries its features once, and derives from them which [`Capability`] this host has. The
+//! thread that opens it does this; all guests share the answers.
 
 use std::io;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::forward;
 use super::interrupts::NO_FORWARDED_LINES;
 use crate::{Capability, Support};
 
-/// The extensions that the backend needs on every architecture, and the Linux version that brought each.
+/// The extensions that the backend needs on every architecture, and the first Linux version that has each.
 const NEEDED: [(u32, &str, &str); 4] = [
     (KVM_CAP_IOEVENTFD, "KVM_CAP_IOEVENTFD", "2.6.32"),
     (
@@ -39,7 +39,7 @@ pub struct System {
     pub run_size: usize,
     /// The signal that kicks vCPUs.
     pub kick_signal: libc::c_int,
-    /// What it offers on this architecture.
+    /// What KVM offers on this architecture.
     pub host: Host,
 }
 
@@ -76,7 +76,7 @@ fn why(source: io::Error) -> KvmError {
     }
 }
 
-/// Whether the backend has `capability` here, and if not, why.
+/// Returns whether the backend has `capability` here, and if not, why.
 pub fn support(system: &Arc<System>, capability: Capability) -> Support {
     let no = |reason: &str| Support::No(reason.to_owned());
     match capability {

@@ -1,4 +1,4 @@
-//! A vCPU, on the thread that runs it: it enters the guest, translates the exit, and stores the answer for the
+//! A vCPU, on the thread that runs it: the thread enters the guest, translates the exit, and stores the answer for the
 //! next entry.
 
 use std::io;
@@ -45,7 +45,7 @@ enum Pending {
     /// One `in`, and the offset of its data in the run page's mapping.
     In(u64),
     Hypercall,
-    /// A string of port accesses, and how many of them are done.
+    /// A string of port accesses, and how many of them have been answered.
     String(Io, u32),
 }
 
@@ -102,8 +102,8 @@ impl KvmVcpu {
         }
     }
 
-    /// Whether the exit is not the next to be reported: it rang a group whose registration was moving, or coalesced
-    /// writes came before it, which may be in the ring.
+    /// Returns whether the exit must not be reported now: it rang a group whose registration was moving, or coalesced
+    /// writes in the ring may have come before it.
     #[cold]
     fn is_put_off(&mut self, moves: u64) -> bool {
         if self.guest.groups.has_moved(moves) && self.belongs_to_a_group() {
@@ -116,7 +116,7 @@ impl KvmVcpu {
         false
     }
 
-    /// What is to be reported before the guest is entered: a coalesced write, then the exit that came after it.
+    /// Returns what to report before entering the guest: a coalesced write, then the exit that came after it.
     #[cold]
     fn earlier(&mut self) -> Option<Result<VmExit, Error>> {
         if let Some(write) = self.guest.coalesced.pop(&self.page) {
@@ -179,7 +179,7 @@ impl KvmVcpu {
         Ok(VmExit::Hypercall { number, argument })
     }
 
-    /// Exits after which the vCPU cannot be entered again.
+    /// Reports an exit after which the vCPU cannot be entered again.
     #[cold]
     fn end(&mut self, exit: Exit) -> Result<VmExit, Error> {
         self.stage.fault();
@@ -194,7 +194,7 @@ impl KvmVcpu {
         }
     }
 
-    /// A single access.
+    /// Translates a single port access.
     #[inline(always)]
     fn access(&mut self, io: Io) -> VmExit {
         let (port, len) = (io.port, io.width);
@@ -207,7 +207,7 @@ impl KvmVcpu {
         VmExit::PioOut { port, len, data }
     }
 
-    /// The access number `done` of a string; a single access is a string of one.
+    /// Translates access `done` of a string of port accesses; a single access is a string of length 1.
     #[cold]
     fn string(&mut self, io: Io, done: u32) -> Result<VmExit, Error> {
         let Io {
@@ -238,7 +238,7 @@ impl KvmVcpu {
         match self.pending {
             Pending::Nothing => return None,
             Pending::Load => self.page.answer_load(data.to_le_bytes()),
-            // The kernel takes only the bytes of the access.
+            // The kernel uses only the bytes of the access.
             Pending::In(at) => self.page.store(at, &data.to_le_bytes()),
             Pending::Hypercall | Pending::String(..) => return self.answer_rare(data),
         }
@@ -263,8 +263,8 @@ impl KvmVcpu {
         }
     }
 
-    /// Whether the exit is a write that belongs to a group whose registration was moving; then it rings the
-    /// group. KVM emulates each element of a `rep outs` as a write by itself (`em_out()`, arch/x86/kvm/emulate.c).
+    /// Returns whether the exit is a write that belongs to a group whose registration was moving; if so, rings the
+    /// group. KVM emulates each element of a `rep outs` as a separate write (`em_out()`, arch/x86/kvm/emulate.c).
     #[cold]
     fn belongs_to_a_group(&self) -> bool {
         let groups = &self.guest.groups;
@@ -353,7 +353,7 @@ impl Vcpu for KvmVcpu {
 
 #[inline]
 fn masked(data: u64, len: u32) -> u64 {
-    // Masks by a shift: accesses have 1 to 8 bytes.
+    // Masks with a shift: accesses have 1 to 8 bytes.
     let excess = 64_u32.wrapping_sub(8 * len) & 63;
     data & u64::MAX >> excess
 }

@@ -1,5 +1,5 @@
-//! KVM's pseudo device of VFIO, which has to know each VFIO file whose device the guest gets (Linux
-//! `Documentation/virt/kvm/devices/vfio.rst`). A VM can have one, made for its first file, on any thread.
+//! KVM's VFIO pseudo device, which has to know each VFIO file whose device is assigned to the guest (Linux
+//! `Documentation/virt/kvm/devices/vfio.rst`). A VM has at most one, created for its first file, on any thread.
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
@@ -18,7 +18,7 @@ use vmbell::sync::Mutex;
 pub struct VfioFiles(Mutex<Option<DeviceFd>>);
 
 impl VfioFiles {
-    /// Tells `vm` of a file.
+    /// Adds a file to the VM's pseudo device.
     pub fn add(&self, vm: &VmFd, file: BorrowedFd<'_>) -> Result<(), Error> {
         let mut device = self.0.lock();
         let device = match &mut *device {
@@ -30,7 +30,7 @@ impl VfioFiles {
         ))
     }
 
-    /// Tells the VM that the guest no longer has a device of this file.
+    /// Removes a file: the guest no longer has one of its devices.
     pub fn remove(&self, file: BorrowedFd<'_>) -> Result<(), Error> {
         let device = self.0.lock();
         let Some(device) = &*device else {
@@ -57,7 +57,7 @@ fn set(device: &DeviceFd, attribute: u32, file: BorrowedFd<'_>) -> Result<(), kv
     let request = kvm_device_attr {
         group: KVM_DEV_VFIO_FILE,
         attr: attribute.into(),
-        // The kernel reads the number from here during the call.
+        // The kernel reads the number through this pointer during the call.
         addr: &raw const number as u64,
         ..kvm_device_attr::default()
     };

@@ -1,4 +1,4 @@
-//! A guest of KVM: its creation, and its registrations of doorbells. Its functions run on any thread.
+//! A KVM guest: its creation, and the registration of its doorbells. Its functions run on any thread.
 
 use std::fs::File;
 use std::io;
@@ -39,9 +39,9 @@ pub(super) struct KvmGuest {
     pub(super) slots: Slots,
     pub(super) system: Arc<System>,
     pub(super) ram: GuestMemoryMmap,
-    /// The memory that guest programs start from (`boot/` of the architecture); `None` in a guest whose RAM begins at 0.
+    /// The memory that guest programs start from (`boot/` of the architecture); `None` if the guest's RAM begins at 0.
     pub(super) boot_area: Option<GuestMemoryMmap>,
-    /// What this architecture has in addition.
+    /// The parts that only this architecture has.
     pub(super) parts: Parts,
     pub(super) lines: RoutedLines,
     pub(super) irqchip: Irqchip,
@@ -50,11 +50,11 @@ pub(super) struct KvmGuest {
     pub(super) coalesced: Coalesced,
 }
 
-/// A vCPU's counts. The guest keeps them after the vCPU was dropped.
+/// A vCPU's counts. The guest keeps them after the vCPU is dropped.
 #[derive(Debug)]
 pub(super) struct Counts {
     pub(super) statistics: Statistics,
-    /// Exits to the VMM. Only the thread of the vCPU writes it.
+    /// Exits to the VMM. Only the vCPU's thread writes this count.
     pub(super) heavy: AtomicU64,
 }
 
@@ -90,13 +90,12 @@ impl KvmVm {
         for (address, memory) in &config.device_memory {
             slots.map_device(*address, memory)?;
         }
-        // After the memory: since Linux 6.18 each of a board's interrupt controllers begins a grace period of `kvm->srcu`, and a
-        // change of memory that finds one waits until it ends, 7 ms.
+        // After the memory: since Linux 6.18 each of a board's interrupt controllers starts a grace period of
+        // `kvm->srcu`. A change of memory during a grace period waits for its end, 7 ms.
         let parts = Parts::new(&system, slots.vm(), config)?;
         let lines = RoutedLines::default();
         if config.ram_base == RAM_BASE && config.irqchip == Irqchip::Full {
-            // The kernel's default routes also lead to the PIC, which a guest program does not know how to
-            // mask.
+            // The kernel's default routes also lead to the PIC, which a guest program cannot mask.
             let routes: Vec<_> = Routing::identity(IRQ_ARCH).routes().collect();
             let routing = interrupts::route(slots.vm(), config.irqchip, &routes, false)?;
             lines.follow(routing);
@@ -137,13 +136,12 @@ impl KvmVm {
         Doorbell::new(event, guest, address, datamatch, sharing)
     }
 
-    /// The counts of light and heavy exits. KVM does not count all light exits; on some hosts it
-    /// counts none.
+    /// Returns the counts of light and heavy exits. KVM does not count all light exits; on some hosts it counts none.
     pub(super) fn exits(&self) -> [u64; 2] {
         let mut sums = [0, 0];
         for vcpu in self.created_vcpus.all() {
             let heavy = vcpu.heavy.load(Relaxed);
-            // The file was read once when the vCPU was made, and later reads cannot fail.
+            // The file was read once when the vCPU was created, and later reads cannot fail.
             let all = vcpu.statistics.exits().unwrap_or(heavy);
             sums[0] += all.saturating_sub(heavy);
             sums[1] += heavy;
@@ -152,7 +150,7 @@ impl KvmVm {
     }
 }
 
-/// The most vCPUs of such a guest.
+/// Returns the maximum number of vCPUs of such a guest.
 fn most_vcpus(system: &System, config: &VmConfig) -> u32 {
     let of_kvm = u32::try_from(system.fd.get_max_vcpus()).unwrap_or(u32::MAX);
     if config.ram_base == RAM_BASE {

@@ -1,7 +1,7 @@
-//! What the traits leave to the architecture, for x86-64: both backends and the guest programs follow it.
+//! What the traits leave to the x86-64 architecture. Both backends and the guest programs follow it.
 //!
-//! A guest program's two arguments are in `rdi` and `rsi`. A system register is a model-specific register, so
-//! `rdmsr` and `wrmsr` are the accesses that leave to the VMM.
+//! A guest program's two arguments are in `rdi` and `rsi`. A system register is a model-specific register, so `rdmsr`
+//! and `wrmsr` exit to the VMM.
 //!
 //! An interrupt handler finds the vector as one 64-bit word at `[rsp]`, above it the processor's ordinary 64-bit
 //! frame (`rip`, `cs`, `rflags`, `rsp`, `ss`), and IF clear. It drops the vector and returns by a jump to
@@ -16,13 +16,13 @@
 /// The address that an interrupt handler jumps to at its end: the code there does what `iretq` does.
 pub const INTERRUPT_RETURN: u64 = vmbell_core::addresses::INTERRUPT_RETURN;
 
-/// The port to which a guest program writes that it is done, where kvm-unit-tests have QEMU's `isa-debug-exit`.
+/// The port to which a guest program writes when it is done. In kvm-unit-tests it is QEMU's `isa-debug-exit`.
 pub const DONE_PORT: u16 = 0xf4;
 
 /// The vector of a page fault, the only exception for which the CPU reports an address.
 pub const PAGE_FAULT: u8 = 14;
 
-/// The mnemonic of an exception's vector (SDM volume 3, "Exception and Interrupt Reference").
+/// Returns the mnemonic of an exception vector (SDM volume 3, "Exception and Interrupt Reference").
 pub const fn exception(vector: u8) -> &'static str {
     match vector {
         0 => "#DE",

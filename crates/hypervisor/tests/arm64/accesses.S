@@ -1,5 +1,5 @@
-// Plays the list of records at ADDRESS and says that it is done; begins again when it is entered again. x0 =
-// parameters. A record has 32 bytes: kind, width (both 4 bytes), address, value, result.
+// Makes the accesses in the list of records at ADDRESS and reports that it is done; begins again when it is entered
+// again. x0 = parameters. A record has 32 bytes: kind, width (both 4 bytes), address, value, result.
     mov x19, x0
 10:
     ldr x20, [x19, {ADDRESS}]
@@ -82,7 +82,7 @@
 // Jump.
 60:
     br x23
-// The counter.
+// Read the counter.
 70:
     isb
     mrs x24, cntvct_el0
@@ -93,7 +93,7 @@
     add x24, x24, 1
     str x24, [x23]
     b 80b
-// CPU_ON of PSCI: the other vCPU in address, its first instruction in value, its argument in result.
+// CPU_ON of PSCI: the number of the other vCPU in address, its first instruction in value, its argument in result.
 85:
     mov x0, 3
     movk x0, 0xc400, lsl 16

@@ -1,4 +1,4 @@
-//! A guest that plays accesses which the test writes.
+//! A guest that makes the accesses that a test lists.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub enum Op {
     Hvc(u64),
     /// A jump.
     Jump(u64),
-    /// The counter.
+    /// Reads the counter.
     Counter,
     /// Counts at this address forever.
     Spin(u64),
@@ -49,7 +49,7 @@ impl Op {
     }
 }
 
-/// A guest that plays accesses.
+/// A guest that makes the listed accesses.
 #[derive(Debug)]
 pub struct Player<'v> {
     vm: &'v Arc<dyn Vm>,
@@ -66,7 +66,7 @@ impl<'v> Player<'v> {
         Self { vm, vcpu }
     }
 
-    /// Writes accesses without playing them.
+    /// Writes the list of accesses without making them.
     pub fn write(&self, ops: &[Op]) {
         let mut bytes: Vec<u8> = ops.iter().flat_map(|op| op.record()).collect();
         bytes.extend([0; RECORD as usize]);
@@ -74,18 +74,18 @@ impl<'v> Player<'v> {
         self.vm.memory().write_slice(&bytes, list).unwrap();
     }
 
-    /// Plays accesses; gives the exits.
+    /// Makes the accesses; returns the exits.
     pub fn play(&mut self, ops: &[Op]) -> Vec<VmExit> {
         self.play_with(ops, |_| VmEntry::Resume)
     }
 
-    /// The same, with answers.
+    /// Like [`play`](Self::play), with answers to the exits.
     pub fn play_with(&mut self, ops: &[Op], answer: impl FnMut(&VmExit) -> VmEntry) -> Vec<VmExit> {
         self.write(ops);
         run_to_done(&mut self.vcpu, answer)
     }
 
-    /// What an access read.
+    /// Returns what an access read.
     pub fn result(&self, index: u64) -> u64 {
         let place = AREA + RECORD * index + 24;
         self.vm.memory().read_obj(GuestAddress(place)).unwrap()

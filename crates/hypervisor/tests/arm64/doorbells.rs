@@ -1,4 +1,4 @@
-//! Doorbells on addresses, and none on ports.
+//! Doorbells on addresses. Ports have none.
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_hypervisor::{Capability, Error, Hypervisor, Support, VmExit};

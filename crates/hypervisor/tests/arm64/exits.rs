@@ -51,7 +51,7 @@ fn calls_of_the_hypercall_page_reach_the_vmm_where_they_can<H: Hypervisor>(h: &H
         assert_eq!(exits, calls.map(exit));
         assert_eq!(results, [100, 101, 102, 103]);
     } else {
-        // The kernel answers all of them: it does not know them.
+        // The kernel answers all calls: it does not know them.
         assert_eq!(exits, []);
         assert_eq!(results, [u64::MAX; 4]);
     }
@@ -72,7 +72,7 @@ fn guest_reads_the_hosts_counter<H: Hypervisor>(h: &H) {
     player.play(&[Op::Counter]);
     let after = counter();
     let guest = player.result(0);
-    // Kernels before 6.4 leave a difference of the time that a system call takes.
+    // Kernels before 6.4 leave a difference of about the time that a system call takes.
     let slack = frequency() / 1000;
     assert!(
         (before - slack..=after + slack).contains(&guest),
@@ -99,7 +99,7 @@ fn kick_makes_a_running_guest_leave<H: Hypervisor>(h: &H) {
         });
         assert_ne!(counted(), before);
     }
-    // A kick of a vCPU that is outside makes its next entry return.
+    // A kick of a vCPU that is outside the guest makes its next entry return.
     kick.kick();
     assert!(player.vcpu.is_kicked());
     assert_eq!(player.vcpu.run(VmEntry::Resume).unwrap(), VmExit::Kicked);

@@ -82,7 +82,7 @@ fn gsi_follows_its_route<H: Hypervisor>(h: &H) {
     let event = event();
     let _irqfd = vm.register_irqfd(&event, other, None).unwrap();
     let meanwhile = || {
-        // It has no route any more.
+        // The line no longer has a route.
         vm.set_line(gsi(), true).unwrap();
         vm.set_line(gsi(), false).unwrap();
         event.write(1).unwrap();

@@ -1,4 +1,4 @@
-//! The state in which a kernel begins (Linux `Documentation/arch/arm64/booting.rst`).
+//! The state in which a kernel starts (Linux `Documentation/arch/arm64/booting.rst`).
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_hypervisor::aarch64::IMAGE_RAM;
@@ -17,7 +17,7 @@ const CODE: [u32; 8] = [
     0xd538_4242, // mrs x2, CurrentEL
     0xb900_0022, // str w2, [x1]
 ];
-/// The bits of SCTLR_EL1 of the MMU and the data cache.
+/// The bits of SCTLR_EL1 that enable the MMU and the data cache.
 const MMU_AND_CACHE: u64 = 1 | 1 << 2;
 
 fn kernel_begins_in_el1_with_the_mmu_off_and_finds_its_tree_in_x0<H: Hypervisor>(h: &H) {

@@ -1,4 +1,4 @@
-//! arm64 on KVM: its exits, doorbells, interrupt controllers and ends, with its own guest programs.
+//! arm64 on KVM: its exits, doorbells, interrupt controllers and faults, with its own guest programs.
 
 mod accesses;
 mod doorbells;

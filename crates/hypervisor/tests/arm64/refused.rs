@@ -1,4 +1,4 @@
-//! What arm64 does not have is refused by name.
+//! Features that arm64 does not have are refused by name.
 
 use vmbell_hypervisor::{EntryPoint, Error, Hypervisor, Irqchip, VmConfig};
 

@@ -1,5 +1,5 @@
-// Takes the interrupt INTID and sleeps between: says that it is done once it has taken TARGET of them. x0 = parameters.
-// If ADDRESS is not 0, the handler stores the INTID there before it ends the interrupt.
+// Takes the interrupt INTID and sleeps in between: reports that it is done once it has taken TARGET interrupts. x0 =
+// parameters. If ADDRESS is not 0, the handler stores the INTID there before it ends the interrupt.
     b 10f
     .balign 16
     stp x0, x1, [sp, #-16]!
@@ -34,7 +34,7 @@
     ldp x0, x1, [sp], #16
     ldp x16, x17, [sp], #16
     eret
-// Another interrupt than the one that was asked for.
+// A different interrupt from INTID.
 29:
     brk 1
 
@@ -71,7 +71,7 @@
     str w9, [x27, 4]
     mov w9, 1
     str w9, [x27]
-// The SPI: its group (only GICv3's second), its priority, its trigger, its target, and on.
+// The SPI: its group (only GICv3 needs the second), its priority, its trigger, its target, and the enable bit.
 31:
     lsr x10, x20, 5
     lsl x10, x10, 2
@@ -113,7 +113,7 @@
     ldr x10, [x19, {TARGET}]
     cmp x9, x10
     b.hs 42f
-    // An interrupt between the comparison and here wakes the wait: it is taken with interrupts masked.
+    // An interrupt between the comparison and here ends the wait: it is taken with interrupts masked.
     msr daifset, 2
     ldr x9, [x19, {INTERRUPTS}]
     cmp x9, x10
@@ -133,7 +133,7 @@
 50:
     ldr x22, [x19, {TABLES}]
     mov x23, 0x10000
-    // LPI 8192 has the first byte: priority 0x80, enabled.
+    // The first byte belongs to LPI 8192: priority 0x80, enabled.
     sub x9, x20, 8192
     mov w10, 0x81
     strb w10, [x22, x9]

@@ -1,4 +1,4 @@
-//! A guest that takes one interrupt, and the thread that runs it.
+//! A guest that takes one interrupt repeatedly, and the thread that runs it.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub fn with_interrupts<H: Hypervisor>(h: &H) -> Arc<dyn Vm> {
     configured(h, config)
 }
 
-/// Takes `target` interrupts while `meanwhile` runs, which begins when the guest is ready; gives the guest's exits.
+/// Takes `target` interrupts while `meanwhile` runs, which begins when the guest is ready; returns the guest's exits.
 /// If `tell` is not 0, the handler stores the INTID there.
 pub fn take(
     vm: &Arc<dyn Vm>,
@@ -83,7 +83,7 @@ pub fn word(vm: &Arc<dyn Vm>, offset: usize) -> u64 {
     vm.memory().read_obj(place).unwrap()
 }
 
-/// How many interrupts the guest has taken.
+/// Returns how many interrupts the guest has taken.
 pub fn taken(vm: &Arc<dyn Vm>) -> u64 {
     word(vm, offset::INTERRUPTS)
 }

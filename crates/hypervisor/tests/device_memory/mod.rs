@@ -1,4 +1,4 @@
-//! Device memory: parts of files that a guest reaches without an exit.
+//! Device memory: parts of files that a guest accesses without an exit.
 
 mod moved;
 mod places;
@@ -10,11 +10,11 @@ use std::sync::Arc;
 use rustix::fs::{MemfdFlags, memfd_create};
 use vmbell_hypervisor::{DeviceMemory, VmConfig};
 
-/// Where the file begins that a guest does not get.
+/// The offset of the device memory in its file; the guest does not get the part before it.
 const OFFSET: u64 = 0x2000;
 const SIZE: u64 = 0x3000;
 
-/// Pages of a new file, after its first ones.
+/// Makes device memory from the pages of a new file after its first ones.
 fn memory(writable: bool) -> DeviceMemory {
     let file = File::from(memfd_create("device", MemfdFlags::CLOEXEC).unwrap());
     file.set_len(OFFSET + SIZE).unwrap();
@@ -26,7 +26,7 @@ fn memory(writable: bool) -> DeviceMemory {
     }
 }
 
-/// A guest that has this memory from its start.
+/// The settings of a guest that has this memory from its start.
 fn with_memory(places: &[(u64, &DeviceMemory)]) -> VmConfig {
     let places = places.iter();
     VmConfig {

@@ -1,4 +1,4 @@
-//! Device memory that comes and goes while the guest exists.
+//! Device memory that is mapped and unmapped while the guest exists.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -33,7 +33,7 @@ fn memory_is_there_from_its_mapping_to_its_unmapping<H: Hypervisor>(h: &H) {
     }
 }
 
-/// KVM has few slots where RAM and these do not use each other's again.
+/// KVM has a limited number of slots, so the slots of unmapped memory have to be used again.
 fn slots_are_used_again<H: Hypervisor>(h: &H) {
     let memory = memory(true);
     let vm = plain(h);
@@ -43,7 +43,7 @@ fn slots_are_used_again<H: Hypervisor>(h: &H) {
             vm.map_device_memory(HOLE + 0x10_0000 * place, &memory)
                 .unwrap();
         }
-        // In another order than they came.
+        // In a different order from that of mapping.
         for place in [3, 7, 0, 1, 6, 2, 5, 4] {
             vm.unmap_device_memory(HOLE + 0x10_0000 * place).unwrap();
         }
@@ -54,7 +54,7 @@ fn slots_are_used_again<H: Hypervisor>(h: &H) {
             vm.unmap_device_memory(HOLE).unwrap();
         }
     }
-    // It is not an error if nothing is there.
+    // It is not an error if nothing is mapped there.
     vm.unmap_device_memory(HOLE).unwrap();
 }
 
@@ -97,7 +97,7 @@ fn what_is_there_already_stays_there<H: Hypervisor>(h: &H) {
     let mut player = Player::new(&vm);
     assert_eq!(player.play(&[Op::Load(8, HOLE)]), []);
     assert_eq!(player.result(0), 1);
-    // What the guest was made with can be unmapped, too.
+    // Memory that the guest was created with can also be unmapped.
     vm.unmap_device_memory(HOLE).unwrap();
     vm.map_device_memory(HOLE, &other).unwrap();
     assert_eq!(player.play(&[Op::Load(8, HOLE)]), []);
@@ -148,7 +148,7 @@ fn backend_that_cannot_move_it_says_so<H: Hypervisor>(h: &H) {
         );
         assert_eq!(chain(&error), reason);
     }
-    // It continues without.
+    // The guest continues without the device memory.
     let mut player = Player::new(&vm);
     player.write(&[Op::Load(4, HOLE)]);
     assert!(step(&mut player.vcpu, VmEntry::Resume).is_ok());

@@ -8,7 +8,7 @@ use vmbell_hypervisor::{DeviceMemory, DeviceMemoryRule as Rule, Error, Hyperviso
 use crate::device_memory::{SIZE, memory, with_memory};
 use testbed::{HOLE, chain};
 
-/// The rule that a guest with these places breaks.
+/// Returns the rule that a guest with these places breaks.
 fn broken<H: Hypervisor>(h: &H, places: &[(u64, &DeviceMemory)]) -> Rule {
     match h.create_vm(&with_memory(places)).map(|_| ()) {
         Err(Error::DeviceMemory { rule, .. }) => rule,
@@ -66,7 +66,7 @@ fn what_the_file_does_not_have_is_refused<H: Hypervisor>(h: &H) {
 }
 
 fn a_file_that_cannot_be_mapped_is_refused<H: Hypervisor>(h: &H) {
-    // What has no pages, and what can only be read.
+    // A file that cannot be mapped, and a file that can only be read.
     for path in ["/dev/random", "/proc/self/exe"] {
         let file = File::open(path).unwrap();
         let memory = DeviceMemory {
@@ -81,7 +81,7 @@ fn a_file_that_cannot_be_mapped_is_refused<H: Hypervisor>(h: &H) {
 
 fn what_the_sandbox_has_no_room_for_is_refused<H: Hypervisor>(h: &H) {
     let memory = memory(true);
-    // Where the stub's own mappings and the interrupt controllers are, and after the low 4 GiB.
+    // The addresses of the stub's own mappings and of the interrupt controllers, and addresses above the low 4 GiB.
     for address in [0xfec0_0000, 0xfee0_0000, 1 << 32, 1 << 46] {
         let rule = broken(h, &[(address, &memory)]);
         assert!(matches!(rule, Rule::Place { .. }), "{address:#x}: {rule}");

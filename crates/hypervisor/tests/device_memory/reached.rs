@@ -1,4 +1,4 @@
-//! Guest and host see the same bytes, and a guest that may not write leaves.
+//! Guest and host see the same bytes, and a store to read-only memory exits.
 
 use std::os::unix::fs::FileExt;
 
@@ -9,7 +9,7 @@ use testbed::process::with_sandbox;
 use testbed::script::{Op, Player};
 use testbed::{HOLE, configured};
 
-/// Writes a word into the memory of a device, as its model or its hardware does.
+/// Writes a word into device memory, as a device model or the hardware does.
 pub fn put(memory: &DeviceMemory, at: u64, word: u64) {
     let place = memory.offset + at;
     memory
@@ -18,7 +18,7 @@ pub fn put(memory: &DeviceMemory, at: u64, word: u64) {
         .unwrap();
 }
 
-/// The word there.
+/// Reads a word of device memory.
 pub fn get(memory: &DeviceMemory, at: u64) -> u64 {
     let mut word = [0; 8];
     memory
@@ -44,11 +44,11 @@ fn guest_and_host_see_the_same_bytes_without_an_exit<H: Hypervisor>(h: &H) {
     assert_eq!(player.result(0), 0x1122_3344_5566_7788);
     assert_eq!(get(&memory, 0), 0xcafe_f00d_5566_7788);
     assert_eq!(get(&memory, SIZE - 8), u64::MAX - 1);
-    // While the guest runs, too.
+    // A write while the guest exists is seen as well.
     put(&memory, SIZE - 8, 7);
     assert_eq!(player.play(&[Op::Load(8, last)]), []);
     assert_eq!(player.result(0), 7);
-    // What is in the file before the device memory is not the guest's.
+    // The guest cannot access the part of the file before the device memory.
     let mut head = vec![0; usize::try_from(OFFSET).unwrap()];
     memory.file.read_exact_at(&mut head, 0).unwrap();
     assert!(head.iter().all(|byte| *byte == 0));
@@ -84,7 +84,7 @@ fn store_to_memory_that_may_only_be_read_is_an_exit<H: Hypervisor>(h: &H) {
 }
 
 fn several_places_show_their_own_files<H: Hypervisor>(h: &H) {
-    // As many as the backend with the fewest has.
+    // As many as fit on the backend with the lowest limit.
     let memories: Vec<_> = (0..12).map(|_| memory(true)).collect();
     let place = |index: u64| HOLE + 0x10_0000 * index;
     let places: Vec<_> = (0..).map(place).zip(&memories).collect();

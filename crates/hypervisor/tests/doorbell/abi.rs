@@ -1,4 +1,4 @@
-//! KVM's rules for registrations: the errno that each bad request gets. The same tests ask [`DoorbellSet`] and KVM itself.
+//! KVM's rules for registrations: the errno for each bad request. The same tests run on [`DoorbellSet`] and KVM itself.
 
 use std::os::fd::AsRawFd;
 
@@ -40,9 +40,9 @@ impl Request<'_> {
     }
 }
 
-/// What the tests ask.
+/// What the tests send their requests to.
 trait Target {
-    /// Runs a test on a new one.
+    /// Runs a test on a new target.
     fn with_new(test: impl FnOnce(&mut Vm<'_>));
 }
 
@@ -55,7 +55,7 @@ impl Vm<'_> {
     }
 }
 
-/// The library.
+/// The library's doorbell set.
 struct Library;
 
 impl Target for Library {
@@ -81,7 +81,7 @@ impl Target for Library {
     }
 }
 
-/// KVM.
+/// KVM itself.
 struct Kernel;
 
 impl Target for Kernel {
@@ -119,7 +119,7 @@ fn ioctl(vm: &VmFd, request: &Request<'_>) -> Result<(), i32> {
     }
 }
 
-/// A target and two eventfds.
+/// Runs a test with a target and two eventfds.
 fn bench<T: Target>(test: impl FnOnce(&mut Vm<'_>, &EventFd, &EventFd)) {
     let (one, two) = (EventFd::new(0).unwrap(), EventFd::new(0).unwrap());
     T::with_new(|vm| test(vm, &one, &two));
@@ -231,7 +231,7 @@ fn one_eventfd_serves_many_addresses<T: Target>() {
     });
 }
 
-/// Any list of requests, good and bad, is answered in the same way: the library refuses what KVM refuses, with the same errno.
+/// Both targets answer any list of requests alike: the library refuses what KVM refuses, with the same errno.
 fn any_list_of_requests_is_answered_alike() {
     let events: [EventFd; 3] = std::array::from_fn(|_| EventFd::new(0).unwrap());
     let request = (
@@ -275,7 +275,7 @@ fn any_list_of_requests_is_answered_alike() {
         .unwrap();
 }
 
-/// Row 0: the VM belongs to the process that made it.
+/// Row 0: the VM belongs to the process that created it.
 #[allow(unsafe_code)]
 fn another_process_is_eio() {
     Kernel::with_new(|vm| {

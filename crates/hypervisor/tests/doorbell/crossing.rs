@@ -1,4 +1,4 @@
-//! Accesses that cross a page: KVM takes them as one for each page, and so must everybody.
+//! Accesses that cross a page: KVM makes one access per page, and the usermode backend must do the same.
 
 use vmbell::doorbell::Datamatch;
 use vmbell_hypervisor::{Hypervisor, VmEntry, VmExit};
@@ -75,8 +75,8 @@ fn a_store_of_16_bytes_across_pages_is_a_clear_error<H: Hypervisor>(h: &H) {
     assert_eq!(count(&event), 0);
 }
 
-/// The same where the kernel decodes: two stores of eight bytes, of which the second begins at an
-/// address that a value of eight bytes is watched at, and is not the whole of one.
+/// The same store where the kernel decodes it: it is split at the page and into stores of at most eight bytes, of which
+/// the one at the 8-byte doorbell rings it.
 fn a_store_of_16_bytes_across_pages_rings_for_its_halves<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let (head, tail) = (event(), event());
@@ -104,7 +104,7 @@ testbed::on_both! {
     a_load_across_pages_is_two_reads;
 }
 
-/// The engine decodes one store at a time.
+/// The usermode backend decodes one store at a time.
 mod engine {
     use super::a_store_of_16_bytes_across_pages_is_a_clear_error;
 

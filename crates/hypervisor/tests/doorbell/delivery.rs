@@ -1,4 +1,4 @@
-//! Which writes of a guest ring, and which leave it.
+//! Which writes of a guest ring a doorbell, and which leave the guest.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ fn datamatch_of_a_hypercall_ignores_other_arguments<H: Hypervisor>(h: &H) {
     assert_eq!(count(&event), 1);
 }
 
-/// A [`Datamatch`] cannot have a value wider than its width. The value at the limit of a width is hit.
+/// A [`Datamatch`] cannot have a value wider than its width. The largest value of a width matches.
 fn the_largest_value_of_a_width_is_hit<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let event = event();
@@ -121,7 +121,7 @@ fn a_read_always_leaves_the_guest<H: Hypervisor>(h: &H) {
     assert_eq!(count(&event), 1);
 }
 
-/// These accesses are not aligned, which arm64 takes in memory only.
+/// These accesses are not aligned, which arm64 allows only in memory.
 #[cfg(target_arch = "x86_64")]
 fn the_byte_beside_a_doorbell_is_not_it<H: Hypervisor>(h: &H) {
     let vm = plain(h);
@@ -196,7 +196,7 @@ fn a_doorbell_that_comes_back_rings_again<H: Hypervisor>(h: &H) {
             .filter(|(place, ..)| has_doorbells_at(h, *place))
             .collect();
         let ops: Vec<Op> = rings.iter().map(|(.., op)| *op).collect();
-        // Often enough that the sites are patched on the way.
+        // Enough rounds that the instructions are patched on the way.
         for round in 0..30 {
             let mut doorbells: Vec<_> = rings
                 .iter()

@@ -20,7 +20,7 @@ fn join(
     vm.register_ioevent(event, place, datamatch, Sharing::Group)
 }
 
-/// Whether the backend mixes wildcards and values is known from its capability, on KVM from a module.
+/// Whether the backend mixes wildcards and values depends on its capability, which on KVM depends on a module.
 fn wildcards_and_values_share_an_address_or_are_refused_by_name<H: Hypervisor>(h: &H) {
     if h.support(Capability::MixedGroups).is_yes() {
         all_that_match_are_signalled_once(h);
@@ -96,20 +96,20 @@ fn a_group_takes_max_items_and_says_so<H: Hypervisor>(h: &H) {
     let error = join(&*vm, &events[3], place, Datamatch::U32(None)).expect_err("a fourth item");
     let text = error.to_string();
     assert!(text.contains("3 items already (max_items)"), "{text}");
-    // The limit is of the group, which is an address and a width.
+    // The limit applies to a group, which is an address and a width.
     let _other = join(&*vm, &events[3], place, Datamatch::U16(None)).unwrap();
     doorbells[0].remove().unwrap();
     doorbells.push(join(&*vm, &events[3], place, Datamatch::U32(None)).unwrap());
 }
 
-/// Signals may come by a thread of the backend's.
+/// A thread of the backend may deliver the signals.
 fn await_counts(events: &[Arc<EventFd>], expected: &[u64]) {
     let mut counts = vec![0; events.len()];
     await_that(&format!("the counts {expected:?}"), || {
         for (sum, event) in counts.iter_mut().zip(events) {
             *sum += count(event);
         }
-        // More than expected never goes away.
+        // A count that is too high never goes down again.
         assert!(
             counts.iter().zip(expected).all(|(sum, most)| sum <= most),
             "{counts:?} of {expected:?}"
@@ -158,7 +158,7 @@ fn items_with_one_match_all_hear_it<H: Hypervisor>(h: &H) {
     await_counts(&events, &[1, 1, 0, 1, 0]);
 }
 
-/// When the second of two joins, the kernel's registration may have to move.
+/// When a second doorbell joins, the kernel's registration may have to move.
 fn nothing_leaves_the_guest_while_a_group_grows<H: Hypervisor>(h: &H) {
     const RINGS: u64 = 2_000;
     let vm = plain(h);
@@ -182,7 +182,7 @@ fn nothing_leaves_the_guest_while_a_group_grows<H: Hypervisor>(h: &H) {
                 rounds.fetch_add(1, Relaxed);
             }
         });
-        // The first stays, others come and go.
+        // The first doorbell stays, others come and go.
         for _ in 0..100 {
             let mut second = join(&*vm, &event(), place, datamatch).unwrap();
             second.remove().unwrap();
@@ -205,7 +205,7 @@ fn a_wildcard_beside_a_value_is_refused<H: Hypervisor>(h: &H) {
         let error = join(&*vm, &second, place, Datamatch::U32(other)).expect_err("a mixed group");
         let text = error.to_string();
         assert!(text.contains("one eventfd a write"), "{text}");
-        // Another width is another group.
+        // A different width is a different group.
         let _second = join(&*vm, &second, place, Datamatch::U16(None)).unwrap();
     }
 }

@@ -6,7 +6,7 @@ use vmbell_hypervisor::Hypervisor;
 use testbed::script::{Op, Player};
 use testbed::{HOLE, count, event, plain};
 
-/// The kernel's limit for devices, which doorbells do not count for.
+/// More than the kernel's limit for devices on a bus, which does not count doorbells.
 const MANY: u64 = 1_200;
 
 fn more_than_a_thousand_doorbells_ring<H: Hypervisor>(h: &H) {

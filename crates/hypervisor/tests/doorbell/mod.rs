@@ -1,7 +1,7 @@
 //! Doorbells rung by a real guest: which writes ring, which leave the guest, and what removal means.
 
 mod abi;
-// No access to a device crosses a page on arm64: it has to be aligned.
+// On arm64 no device access crosses a page: it has to be aligned.
 #[cfg(target_arch = "x86_64")]
 mod crossing;
 mod delivery;

@@ -1,4 +1,4 @@
-//! A page of doorbells as NVMe has it, whose device reads the tails of its queues on its own thread.
+//! A page of doorbells, as NVMe has. The device reads the tails of its queues on its own thread.
 
 use std::thread;
 
@@ -13,8 +13,8 @@ use testbed::{HOLE, count, plain};
 const DOORBELLS: u32 = 8;
 const STRIDE: u32 = 4;
 
-/// The guest writes 1, 2, 3 ... to each doorbell in turn. A thread sleeps until a doorbell is rung and reads its value: no value
-/// comes twice with a signal, none goes back, and the last is the guest's last.
+/// The guest writes 1, 2, 3 ... to each doorbell in turn. A thread sleeps until a doorbell is rung and reads its value:
+/// no value comes twice with a signal, no value decreases, and the last is the last that the guest wrote.
 fn tails_of_all_queues_reach_the_device<H: Hypervisor>(h: &H) {
     const TAILS: u32 = 50;
     let vm = plain(h);

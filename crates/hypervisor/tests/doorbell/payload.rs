@@ -1,5 +1,5 @@
-//! Doorbells with a payload: the value that rings is known without an exit, on a backend that can store it, and refused by name
-//! on one that cannot.
+//! Doorbells with a payload: a backend that can store the written value provides it without an exit, and a backend that
+//! cannot refuses the doorbell by name.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -64,7 +64,7 @@ fn a_payload_doorbell_rings_by_every_way_that_a_doorbell_does<H: Hypervisor>(h: 
     }
 }
 
-/// A patched site calls the stub directly; after the first trap, each value comes that way.
+/// A patched instruction calls the stub directly; each value after the first trap comes that way.
 fn a_patched_port_write_stores_its_value<H: Hypervisor>(h: &H) {
     let config = VmConfig {
         patch: PatchMode::Jmp,
@@ -174,7 +174,7 @@ testbed::on_both! {
     a_reader_sees_values_that_were_written_and_none_after_the_removal;
 }
 
-/// A way that only the engine has.
+/// A path that only the usermode backend has.
 mod engine {
     use super::a_patched_port_write_stores_its_value;
 

@@ -1,4 +1,4 @@
-//! Exclusive doorbells at ports, or bells in their place, and at addresses, and the exits of writes there that did not ring.
+//! Exclusive doorbells at ports (or bells instead) and at addresses, and the exits of writes there that did not ring.
 
 use std::sync::Arc;
 

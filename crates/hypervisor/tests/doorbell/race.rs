@@ -40,10 +40,10 @@ fn ways() -> [Way; 3] {
     ]
 }
 
-/// How many removals race with rings.
+/// The number of removals that race with rings.
 const REMOVALS: u64 = 100;
 
-/// Rings round after round until `done`; gives the rounds, and adds to `exits` what left the guest.
+/// Rings round after round until `done`; returns the rounds, and adds the number of writes that exited to `exits`.
 fn ring(vcpu: &mut Box<dyn Vcpu>, done: &AtomicBool, exits: &AtomicU64) -> u64 {
     let mut rounds = 0;
     loop {
@@ -62,8 +62,8 @@ fn ring(vcpu: &mut Box<dyn Vcpu>, done: &AtomicBool, exits: &AtomicU64) -> u64 {
     }
 }
 
-/// Registers and removes or drops over and over, until rings have met the doorbell and missed it; gives the
-/// count of those that met it.
+/// Registers and removes or drops over and over, until some rings have hit the doorbell and some have missed it;
+/// returns the number of hits.
 fn change(vm: &dyn IoEvents, way: &Way, done: &AtomicBool, exits: &AtomicU64) -> u64 {
     let event = event();
     let mut counted = 0;
@@ -96,7 +96,7 @@ fn change(vm: &dyn IoEvents, way: &Way, done: &AtomicBool, exits: &AtomicU64) ->
     counted
 }
 
-/// Sets a flag when it is dropped, by a panic too.
+/// Sets a flag when it is dropped, even by a panic.
 struct SetAtEnd<'f>(&'f AtomicBool);
 
 impl Drop for SetAtEnd<'_> {
@@ -200,7 +200,7 @@ testbed::on_both! {
     no_ring_of_two_vcpus_is_lost_in_a_removal;
 }
 
-/// Ways that only the engine has.
+/// Paths that only the usermode backend has.
 mod engine {
     use super::{no_direct_ring_is_lost_in_a_removal, no_patched_ring_is_lost_in_a_removal};
 

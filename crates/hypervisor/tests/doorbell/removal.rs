@@ -1,4 +1,4 @@
-//! What the owner of a doorbell may do with it when its guest is gone, and from which thread it removes it.
+//! What the owner of a doorbell may do with it after its guest is gone, and which threads may remove it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ const SHARED: IoEventAddress = IoEventAddress::Mmio(HOLE + 0x1000);
 const ANY: Datamatch = Datamatch::U32(None);
 const RINGS: [Op; 2] = [Op::Store(4, HOLE, 1), Op::Store(4, HOLE + 0x1000, 1)];
 
-/// An exclusive doorbell and one of a group.
+/// Registers an exclusive doorbell and one of a group.
 fn both(vm: &Arc<dyn Vm>) -> [Doorbell; 2] {
     [(ALONE, Sharing::Exclusive), (SHARED, Sharing::Group)]
         .map(|(place, sharing)| vm.register_ioevent(&event(), place, ANY, sharing).unwrap())
@@ -30,7 +30,7 @@ fn a_doorbell_may_be_removed_and_dropped_after_its_guest<H: Hypervisor>(h: &H) {
         assert_eq!(count(doorbell.event()), 1);
         doorbell.remove().unwrap();
     }
-    // Those of the next guest are others.
+    // The doorbells of the next guest are different.
     let vm = plain(h);
     let next = both(&vm);
     drop(doorbells);

@@ -57,7 +57,7 @@ fn a_full_counter_that_does_not_block_lets_the_guest_go_on<H: Hypervisor>(h: &H)
             .unwrap();
         event.write(FULL).unwrap();
         assert_eq!(player.play(&[ring; 2]), []);
-        // KVM counts one more and reports EPOLLERR.
+        // KVM adds one more and reports EPOLLERR.
         let silent = h.support(Capability::SilentSaturation).is_yes();
         assert_eq!(reports_an_error(&event), silent);
         let expected = if silent { u64::MAX } else { FULL };
@@ -140,14 +140,14 @@ fn removal_does_not_wait_for_a_guest_that_a_full_counter_holds<H: Hypervisor>(h:
                 "both rings of what was removed leave the guest"
             );
         });
-        // The removal may have freed the guest before the kick came, which then waits for the next run.
+        // The removal may have freed the guest before the kick came. The kick then waits for the next run.
         kick.kick();
         assert_eq!(
             step(&mut player.vcpu, VmEntry::Resume).unwrap(),
             VmExit::Kicked
         );
         assert_eq!((held.read().unwrap(), count(&other)), (FULL, 0));
-        // Descriptors can be given and taken as before.
+        // Doorbells can still be registered and removed.
         let _again = vm
             .register_ioevent(&other, place, datamatch, Sharing::Exclusive)
             .unwrap();
@@ -160,7 +160,7 @@ testbed::on_both! {
     a_full_counter_that_does_not_block_lets_the_guest_go_on;
 }
 
-/// Only a ring that is a write can hold a guest.
+/// A ring can block a guest only if it is a write to the eventfd.
 mod engine {
     use super::{
         a_kick_frees_a_guest_that_a_full_counter_holds,

@@ -1,4 +1,4 @@
-//! The descriptor for loops with the least work around an exit.
+//! The descriptor for loops that do the least work around an exit.
 
 use vmbell_hypervisor::{Capability, Hypervisor};
 

@@ -1,4 +1,4 @@
-//! Everything that is neither a port nor memory: registers of the model, halt, hypercalls, kicks.
+//! Everything except ports and memory: model-specific registers, halt, hypercalls, kicks.
 
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ fn a_kick_ends_a_loop_and_the_loop_goes_on<H: Hypervisor>(h: &H) {
     let vm = plain(h);
     let mut vcpu = start(&vm, programs::spin(), Parameters::default(), 0);
     let (mut before, mut advances) = (0, 0);
-    // A kick of the round before can come before the guest has had its turn.
+    // A kick of the previous round can arrive before the guest has run.
     while advances < 10 {
         let memory = vm.memory().clone();
         let advances_now = move || Results::read(&memory, PARAMETERS).unwrap().rings > before;
@@ -151,7 +151,7 @@ fn a_kick_does_not_lose_the_exit_it_meets<H: Hypervisor>(h: &H) {
     let kick = player.vcpu.kick_handle();
     let (mut exits, mut kicked) = (Vec::new(), 0);
     for round in 0.. {
-        // A kick before every entry would let the guest execute nothing at all.
+        // A kick before every entry would keep the guest from executing anything.
         if round % 2 == 0 {
             kick.kick();
         }

@@ -1,4 +1,4 @@
-//! How many exits a guest is said to have made.
+//! The reported numbers of a guest's exits.
 
 use vmbell::doorbell::{Datamatch, Sharing};
 use vmbell_guest::Parameters;
@@ -24,7 +24,7 @@ fn light_exits_are_counted_or_not_known<H: Hypervisor>(h: &H) {
     assert_eq!(run(&mut vcpu), []);
     assert_eq!(count(&event), RINGS);
     let after = vm.measure().exit_counts();
-    // The exit with which the guest says that it is done.
+    // The exit with which the guest reports that it is done.
     assert_eq!(after.heavy - before.heavy, 1);
     let light = after.light.zip(before.light).map(|(now, then)| now - then);
     if h.support(Capability::CountsLightExits).is_yes() {
@@ -34,7 +34,7 @@ fn light_exits_are_counted_or_not_known<H: Hypervisor>(h: &H) {
     }
 }
 
-/// Ring 0 is either on the CPU or in an emulator, and each capability that shows which is tried in another way.
+/// Ring 0 runs either on the CPU or in an emulator, and each capability that depends on it has a separate trial.
 fn exits_are_counted_where_ring_0_is_on_the_cpu<H: Hypervisor>(h: &H) {
     let native = h.support(Capability::NativeKernelMode);
     let counted = h.support(Capability::CountsLightExits);

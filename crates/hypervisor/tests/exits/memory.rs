@@ -1,4 +1,4 @@
-//! Loads and stores that hit a hole.
+//! Loads and stores at addresses without memory.
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_guest::{PARAMETERS, Parameters, offset};
@@ -83,7 +83,7 @@ fn every_form_of_load_fills_its_register<H: Hypervisor>(h: &H) {
     };
     let mut vcpu = start(&vm, programs::loads(), parameters, 0);
     let exits = run_to_done(&mut vcpu, |_| VmEntry::Data(ANSWER));
-    // Width read, and what rax and r11 hold after it.
+    // The width of the read, and the values of rax and r11 after it.
     let expected = [
         (1, ONES << 8 | 0xf1, ONES),
         (1, ONES - 0xff00 + 0xf100, ONES),

@@ -1,5 +1,5 @@
-//! Why a guest leaves, with what, and that it continues as if it had not. Ports, the instructions' forms and the model's
-//! registers are those of x86-64.
+//! Why a guest leaves and with which values, and that it continues as if it had not left. Ports, instruction forms and
+//! model-specific registers exist only on x86-64.
 
 mod bare;
 mod control;

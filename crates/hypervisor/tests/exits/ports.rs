@@ -67,7 +67,7 @@ fn every_form_of_output_and_input_leaves_with_its_data<H: Hypervisor>(h: &H) {
     }
 }
 
-/// What `strings.S` left in rcx and its pointer, pass by pass.
+/// Returns the values of rcx and the pointer that `strings.S` left after a pass.
 fn pass(vm: &Arc<dyn Vm>, index: u64) -> (u64, u64) {
     let base = PARAMETERS.0 + offset::WORD as u64 + 16 * index;
     (word(vm, base), word(vm, base + 8))
@@ -152,7 +152,7 @@ fn string_instructions_move_their_buffer<H: Hypervisor>(h: &H) {
     for (index, expected) in passes.into_iter().enumerate() {
         assert_eq!(pass(&vm, index as u64), expected, "pass {index}");
     }
-    // The last to write each place: the backward pass from the middle down, its last `insw` on top.
+    // The last write to each place: from the middle down the backward pass, and its last `insw` on top.
     assert_eq!(word(&vm, middle) & 0xffff_ffff, 0x1111_1125);
     assert_eq!(word(&vm, middle - 16) & 0xffff_ffff, 0x1111_1124);
     assert_eq!(word(&vm, middle + 16) & 0xffff_ffff, 0x1111_111f);
@@ -184,7 +184,7 @@ fn string_output_rings_for_each_element<H: Hypervisor>(h: &H) {
         .iter()
         .filter(|exit| matches!(exit, VmExit::PioOut { len: 2, .. }))
         .count();
-    // Eight forwards, of which one is 3; eight backwards from 0 into other memory; one by itself.
+    // Eight forwards, one of which is 3; eight backwards from 0 into other memory; one single write.
     assert_eq!((bytes_out, words_out), (7 + 8 + 1, 0));
     assert_eq!(count(&event), 8 + 8 + 1);
 }
@@ -232,7 +232,7 @@ fn no_element_of_a_string_leaves_the_guest_while_a_group_grows<H: Hypervisor>(h:
         done.store(true, Relaxed);
         guest.join().unwrap();
     });
-    // Three widths in each direction, and one element by itself.
+    // Three widths in each direction, and one single element.
     let expected = (6 * COUNT + 1) * rounds.load(Relaxed);
     let mut rung = 0;
     await_that("a ring for each element", || {

@@ -1,4 +1,4 @@
-//! An exit leaves every register as it was, with any values in them.
+//! An exit preserves every register, whatever its value.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{__cpuid_count, _xgetbv};
@@ -25,7 +25,7 @@ const NESTED_TASK: u64 = 1 << 14;
 const ALIGNMENT_CHECK: u64 = 1 << 18;
 const IDENTIFICATION: u64 = 1 << 21;
 
-/// The ways of `state.S`.
+/// The ways in which `state.S` exits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     Out,
@@ -48,24 +48,24 @@ const WAYS: [Way; 6] = [
 /// The components of the extended state that the host has enabled: x87, SSE, AVX, AVX-512.
 #[target_feature(enable = "xsave")]
 fn components() -> u64 {
-    // SAFETY: the feature was asked for by the caller.
+    // SAFETY: the caller has checked that the CPU has the feature.
     unsafe { _xgetbv(0) & 0xe7 }
 }
 
-/// A state in the standard format of XSAVE with a value in each register.
+/// Makes a state in the standard format of XSAVE, with a different value in each register.
 fn extended_state(mask: u64) -> Vec<u8> {
     let mut state: Vec<u8> = (0..STATE_SIZE)
         .map(|place| u8::try_from(place * 37 % 251).unwrap() | 1)
         .collect();
-    // Round up and single precision, so that a reset would show; no exception unmasked.
+    // Round up and single precision, so that a reset would be noticed; no exception unmasked.
     state[0..2].copy_from_slice(&0x0a7f_u16.to_le_bytes());
     state[2..4].copy_from_slice(&0x2800_u16.to_le_bytes());
-    // All registers in use.
+    // All registers are in use.
     state[4] = 0xff;
     state[5..24].fill(0);
     state[24..28].copy_from_slice(&0x7fa0_u32.to_le_bytes());
     for register in 0..8 {
-        // The upper six bytes of an x87 register's place are reserved.
+        // The upper six bytes of the place of each x87 register are reserved.
         state[32 + 16 * register + 10..48 + 16 * register].fill(0);
     }
     state[416..576].fill(0);
@@ -73,9 +73,9 @@ fn extended_state(mask: u64) -> Vec<u8> {
     state
 }
 
-/// What XSAVE writes, as far as the components go.
+/// Returns the offsets and sizes of what XSAVE writes for these components.
 fn parts(mask: u64) -> Vec<(usize, usize)> {
-    // Without the mask of MXCSR at 28, which is the processor's.
+    // Without the mask of MXCSR at 28, which depends on the processor.
     let mut parts = vec![(0, 28), (32, 416)];
     for component in (2..64).filter(|component| mask >> component & 1 == 1) {
         let leaf = __cpuid_count(0xd, component);
@@ -124,7 +124,7 @@ fn check<H: Hypervisor>(h: &H, config: &VmConfig, way: Way, light: bool, flags: 
         ..Parameters::default()
     };
     let mut vcpu = start(&vm, programs::state(), parameters, 0);
-    // Rounds enough for the site to be patched.
+    // Enough rounds that the instruction is patched.
     let rounds = if config.patch == PatchMode::Off {
         3
     } else {
@@ -162,7 +162,7 @@ fn check<H: Hypervisor>(h: &H, config: &VmConfig, way: Way, light: bool, flags: 
             _ => {}
         }
         if way == Way::Call {
-            // As after any call.
+            // These registers are lost, as after any call.
             for lost in [1, 2, 6, 7, 8, 9, 10, 11] {
                 expected[lost] = saved[lost];
             }
@@ -199,7 +199,7 @@ fn check<H: Hypervisor>(h: &H, config: &VmConfig, way: Way, light: bool, flags: 
 }
 
 fn every_register_survives_every_exit<H: Hypervisor>(h: &H) {
-    // SAFETY: only asked for where the processor and the host have it.
+    // SAFETY: called only if the processor and the host have the feature.
     let mask = unsafe { components() };
     println!(
         "x87, SSE; AVX: {}; AVX-512: {}",
@@ -298,7 +298,7 @@ testbed::on_both! {
     every_register_survives_every_exit;
 }
 
-/// Ways that only the engine has.
+/// Ways that only the usermode backend has.
 mod engine {
     use super::{
         every_register_survives_a_patched_instruction, every_register_survives_every_spin_policy,

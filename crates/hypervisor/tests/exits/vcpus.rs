@@ -79,7 +79,7 @@ fn together<H: Hypervisor>(
     );
 }
 
-/// Both ways that every backend has.
+/// Tests the two ways that every backend has.
 fn together_by_port_and_memory<H: Hypervisor>(h: &H, config: &VmConfig, light: bool) {
     let ways = [
         (bells::program(), bells::place(0x500)),
@@ -122,7 +122,7 @@ fn vcpus_leave_together<H: Hypervisor>(h: &H) {
     }
 }
 
-/// All vCPUs run the same code, so all come to the site while one of them has it patched.
+/// All vCPUs run the same code, so all execute the instruction while one of them has it patched.
 fn a_site_is_patched_under_other_vcpus<H: Hypervisor>(h: &H) {
     for patch in [PatchMode::Int3, PatchMode::Jmp] {
         for _ in 0..25 {
@@ -136,7 +136,7 @@ fn a_site_is_patched_under_other_vcpus<H: Hypervisor>(h: &H) {
     }
 }
 
-/// Each branches into the jump that one of them has had written, until the jump is taken back under them.
+/// All vCPUs branch into the jump that one of them has caused to be written, until it is removed while they run.
 fn a_jump_is_branched_into_by_other_vcpus<H: Hypervisor>(h: &H) {
     for light in [true, false] {
         for _ in 0..10 {

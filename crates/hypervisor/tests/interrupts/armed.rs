@@ -1,7 +1,7 @@
-//! The bit of PV EOI while it is set: what takes it back, and which interrupt has it next.
+//! The PV EOI bit while it is set: what clears it, and which interrupt gets it next.
 //!
-//! The guest interrupts itself and looks at its word with loads. On the usermode backend nothing but
-//! what a script names makes it leave; on KVM the host's own interrupts do, and take the bit back.
+//! The guest interrupts itself and reads its word with loads. On the usermode backend only the accesses that a script
+//! lists make it leave; on KVM the host's own interrupts also do, and clear the bit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,10 +18,10 @@ const SWITCHED_ON: u64 = WORD | 1;
 const ELSEWHERE: u64 = AREA + 0x7000;
 const END: Op = Op::WriteMsr(0x80b, 0);
 
-/// A handler that does no EOI and leaves the bit as it finds it.
+/// A handler that does no EOI and leaves the bit unchanged.
 const NO_EOI: u64 = 0;
 
-/// What handlers do from here on; no exit.
+/// Sets what handlers do from here on; no exit.
 fn handler(options: u64) -> Op {
     Op::Store(8, WORD - 8, options)
 }
@@ -34,7 +34,7 @@ fn look(word: u64) -> Op {
     Op::Load(4, word)
 }
 
-/// A guest that takes interrupts and has PV EOI.
+/// Returns a guest that takes interrupts and has PV EOI switched on.
 fn switched_on(vm: &Arc<dyn Vm>) -> Logged<'_> {
     let mut guest = Logged::new(vm, NO_EOI);
     guest.play(&[Op::WriteMsr(MSR_PV_EOI, SWITCHED_ON), Op::Unmask]);
@@ -50,7 +50,7 @@ fn a_nested_interrupt_has_the_bit_and_the_outer_one_needs_the_register<H: Hyperv
         handler(PV_EOI),
         interrupt(0x80),
         look(WORD),
-        // 0x80 has been ended by the bit, so this is for 0x40, and 0x41 can come.
+        // The bit has ended 0x80, so this EOI is for 0x40, and 0x41 can come.
         END,
         interrupt(0x41),
     ]);
@@ -68,7 +68,7 @@ fn a_bit_cleared_twice_ends_one_interrupt<H: Hypervisor>(h: &H) {
         Op::Store(4, WORD, 0),
         interrupt(0x90),
         Op::Store(4, WORD, 0),
-        // 0x40 is in service still.
+        // 0x40 is still in service.
         interrupt(0x41),
     ]);
     assert_eq!(log, [0x40, 0x80, 0x90].map(whole).concat());
@@ -100,7 +100,7 @@ fn a_task_priority_that_changes_while_armed_loses_no_eoi<H: Hypervisor>(h: &H) {
         interrupt(0x60),
         look(WORD),
         Op::WriteMsr(TPR, 0x70),
-        // Held back by both; what is pending keeps the bit clear.
+        // Both interrupts hold 0x6f back; a pending interrupt keeps the bit clear.
         interrupt(0x6f),
         look(WORD),
         END,
@@ -114,14 +114,14 @@ fn a_task_priority_that_changes_while_armed_loses_no_eoi<H: Hypervisor>(h: &H) {
 fn a_halt_with_an_eoi_owed_is_ended_by_its_own_class<H: Hypervisor>(h: &H) {
     let vm = configured(h, with_interrupts(1));
     let mut guest = switched_on(&vm);
-    // Before the first interrupt, which can come before the guest's first instruction: without an EOI it would hold all
-    // later ones of its class back.
+    // Before the first interrupt, which can come before the guest's first instruction: without an EOI it would block
+    // all later interrupts of its class.
     guest.set(PV_EOI | EOI);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Until it wakes the guest: what comes before the halt is taken and does not. None must be held
-            // back by the one that is done.
+            // Until an interrupt wakes the guest: an interrupt before the halt is taken and does not wake it. The
+            // interrupt that is done must not hold back any of them.
             let begun = Instant::now();
             while !done.load(Relaxed) && begun.elapsed() < HANG {
                 std::thread::sleep(Duration::from_millis(20));

@@ -1,5 +1,5 @@
-//! The interrupt that comes between a program's decision to halt and its `hlt`: its handler returns to the instruction after the `hlt`, or
-//! the program would sleep with its work done.
+//! An interrupt between a program's decision to halt and its `hlt`: its handler has to return to the instruction after
+//! the `hlt`, or the program would sleep although its work is done.
 
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use vm_memory::{Bytes, GuestAddress};
@@ -11,12 +11,12 @@ use vmbell_hypervisor::{EntryPoint, Hypervisor, Irqchip, Vm, VmConfig, VmEntry, 
 
 use testbed::{configured, programs, step};
 
-/// After all of a program's code.
+/// An address after all of a program's code.
 const START: GuestAddress = GuestAddress(CODE.0 + 0x2000);
-/// Memory of zeros, in which a handler's device finds no reason to interrupt.
+/// Memory of zeros, where a handler's device finds no reason for an interrupt.
 const SCRATCH: u64 = CODE.0 + 0x3000;
 
-/// The offsets of `hlt` and of the instruction after it.
+/// Returns the offsets of `hlt` and of the instruction after it.
 fn halt(program: Program) -> (u64, u64) {
     let mut halts = Decoder::new(64, program.code, DecoderOptions::NONE)
         .into_iter()
@@ -30,7 +30,7 @@ fn halt(program: Program) -> (u64, u64) {
     (halt.ip(), halt.next_ip())
 }
 
-/// Code that says that the guest is done.
+/// Returns code that reports that the guest is done.
 pub fn done() -> Vec<u8> {
     // mov edx, DONE_PORT; out dx, eax; jmp to itself
     let mut code = vec![0xba];
@@ -39,8 +39,8 @@ pub fn done() -> Vec<u8> {
     code
 }
 
-/// Enters the handler of the program at [`CODE`] as if it had interrupted the instruction at `at`, with a device at `device`, on a
-/// vCPU that takes itself for number `index`. Returns its next exit.
+/// Enters the handler of the program at [`CODE`] as if it had interrupted the instruction at `at`, with a device at
+/// `device`, on a vCPU whose code takes its index to be `index`. Returns the vCPU's next exit.
 pub fn handle(
     vm: &dyn Vm,
     (at, device): (u64, u64),
@@ -73,7 +73,7 @@ pub fn handle(
     step(&mut vcpu, VmEntry::Resume)
 }
 
-/// Where the program continues after an interrupt that came before its `hlt`: `Ok` if after it.
+/// Checks where the program continues after an interrupt before its `hlt`: `Ok` if after the `hlt`.
 fn interrupted<H: Hypervisor>(h: &H, program: Program) -> Result<(), String> {
     let config = VmConfig {
         irqchip: Irqchip::Full,

@@ -1,4 +1,4 @@
-//! Irqfds whose eventfd their owner has closed, and irqfds that are dropped in mid interrupt or after their guest.
+//! Irqfds whose owner has closed the eventfd, and irqfds that are dropped during an interrupt or after their guest.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn an_irqfd_keeps_its_eventfd<H: Hypervisor>(h: &H) {
     let vm = configured(h, with_interrupts(1));
     let vcpu = take(&vm, 0, Doing::Halts, 0, PINS);
     while_running(&vm, vec![vcpu], || {
-        // Each is another eventfd, maybe with a number that was closed.
+        // Each round has a different eventfd, perhaps with a descriptor number that was closed.
         for round in 1..=100 {
             let event = event();
             let irqfd = vm.register_irqfd(&event, gsi(5), None).unwrap();
@@ -46,7 +46,7 @@ fn an_irqfd_may_be_removed_and_dropped_after_its_guest<H: Hypervisor>(h: &H) {
     }
     removed.remove().unwrap();
     drop(dropped);
-    // The next guest can have the eventfd.
+    // The next guest can use the eventfd.
     let vm = configured(h, with_interrupts(1));
     let _irqfd = vm
         .register_irqfd(removed.event(), gsi(4), Some(&resample))
@@ -63,8 +63,8 @@ fn a_level_whose_irqfd_is_dropped_comes_to_rest<H: Hypervisor>(h: &H) {
                 .register_irqfd(&event(), gsi(4), Some(&resample))
                 .unwrap();
             irqfd.signal();
-            // The removal takes the line down. The I/O APIC has kept the interrupt until then; for the GIC, a level that
-            // falls before the guest looks is not an interrupt.
+            // The removal lowers the line. The I/O APIC has kept the interrupt until then; for the GIC, a level that
+            // falls before the guest takes it is not an interrupt.
             drop(irqfd);
             if cfg!(target_arch = "x86_64") {
                 await_that("the interrupt", || taken(&vm, 0, LEVEL) > 0);

@@ -1,4 +1,4 @@
-//! Every interrupt arrives, once, wherever the vCPU is.
+//! Every interrupt arrives exactly once, wherever the vCPU is.
 
 use vmbell_hypervisor::Hypervisor;
 
@@ -25,7 +25,7 @@ fn arrive<H: Hypervisor>(h: &H, doing: Doing, address: u64, flags: u64) {
     });
     assert_eq!(taken(&vm, 0, VECTOR), 500, "{doing:?}");
     if flags & PV_EOI != 0 {
-        // One that finds the vCPU on its way out of the guest is not, and on a busy host many do.
+        // The EOI is not spared if the interrupt finds the vCPU leaving the guest, which is common on a busy host.
         let spared = spared(&vm, 0);
         assert!(spared > 50, "{doing:?}: {spared} EOIs spared of 500");
     }

@@ -1,4 +1,4 @@
-//! The end of an interrupt: registers, the page, and the bit that saves a trap.
+//! The end of an interrupt: by registers, by the page, and by the bit that saves a trap.
 
 use vmbell_hypervisor::{Hypervisor, VmConfig, VmEntry, VmExit};
 
@@ -23,7 +23,7 @@ fn without_an_eoi_the_next_of_its_class_waits<H: Hypervisor>(h: &H) {
     assert_eq!(guest.log(&[Op::Out(1, 1, 1)]), NOTHING);
     guest.raise(0x50);
     assert_eq!(guest.log(&[Op::Out(1, 1, 1)]), whole(0x50));
-    // Its EOIs come from outside the handler: the highest in service is done first.
+    // The EOIs come from outside the handler: each ends the highest interrupt in service.
     assert_eq!(guest.log(&[Op::WriteMsr(0x80b, 0)]), NOTHING);
     assert_eq!(guest.log(&[Op::WriteMsr(0x80b, 0)]), whole(0x41));
     assert_eq!(guest.log(&[Op::WriteMsr(0x80b, 0)]), whole(0x40));
@@ -42,7 +42,7 @@ fn an_eoi_too_many_does_nothing<H: Hypervisor>(h: &H) {
 fn the_page_is_the_same_apic<H: Hypervisor>(h: &H) {
     let vm = configured(h, with_interrupts(1));
     let mut guest = Logged::new(&vm, 0);
-    // Off, and on again as an xAPIC.
+    // Disable the APIC, and enable it again in xAPIC mode.
     let exits = guest.play(&[
         Op::WriteMsr(APIC_BASE, 0xfee0_0000),
         Op::WriteMsr(APIC_BASE, 0xfee0_0800),
@@ -58,7 +58,7 @@ fn the_page_is_the_same_apic<H: Hypervisor>(h: &H) {
         guest.log(&[Op::Store(4, PAGE + 0x300, own | 0x45)]),
         whole(0x45)
     );
-    // In service: the eighth word of sixteen bytes each has vectors 64 to 95.
+    // In service: of the eight words, 16 bytes apart, the third has vectors 64 to 95.
     guest.play(&[Op::Load(4, PAGE + 0x100 + 0x20)]);
     assert_eq!(guest.player.result(0), 1 << 5);
     assert_eq!(
@@ -92,7 +92,7 @@ fn the_bit_is_not_set_while_another_waits<H: Hypervisor>(h: &H) {
     guest.play(&[Op::WriteMsr(MSR_PV_EOI, SWITCHED_ON)]);
     guest.raise(0x40);
     guest.raise(0x90);
-    // The lower one comes right after the EOI of the higher, so that was a real one.
+    // The lower interrupt comes right after the EOI of the higher one, so that was a real EOI.
     assert_eq!(
         guest.log(&[Op::Unmask]),
         [whole(0x90), whole(0x40)].concat()
@@ -122,7 +122,7 @@ fn an_exit_before_the_eoi_takes_the_bit_back<H: Hypervisor>(h: &H) {
     });
     assert_eq!((exits.len(), seen), (2, vec![0]), "{exits:?}");
     assert_eq!(guest.take_log(), whole(0x40));
-    // The real EOI worked: another of its class comes.
+    // The real EOI worked: another interrupt of its class comes.
     guest.set(PV_EOI | EOI);
     guest.raise(0x40);
     assert_eq!(guest.log(&[Op::Out(1, 1, 1)]), whole(0x40));
@@ -133,7 +133,7 @@ fn a_guest_that_sets_the_bit_itself_loses_only_its_own<H: Hypervisor>(h: &H) {
     let mut guest = Logged::new(&vm, PV_EOI | EOI);
     guest.play(&[Op::WriteMsr(MSR_PV_EOI, SWITCHED_ON), Op::Unmask]);
     for vector in [0x40, 0x50] {
-        // Set with nothing in service, and cleared by the handler in place of an EOI.
+        // The bit is set with nothing in service, and cleared by the handler instead of an EOI.
         guest.play(&[Op::Store(4, WORD, 1)]);
         guest.raise(vector);
         assert_eq!(guest.log(&[Op::Out(1, 1, 1)]), whole(vector));
@@ -154,7 +154,7 @@ fn a_real_eoi_while_armed_ends_one_interrupt_not_two<H: Hypervisor>(h: &H) {
     guest.play(&[Op::Unmask]);
     guest.raise(0x40);
     assert_eq!(guest.log(&[Op::Out(1, 1, 1)]), whole(0x40));
-    // 0x40 stays in service; 0x80 comes on top, armed, and is ended by the register.
+    // 0x40 stays in service; 0x80 interrupts it with the bit set, and the register ends it.
     guest.play(&[Op::WriteMsr(MSR_PV_EOI, SWITCHED_ON)]);
     guest.set(EOI);
     guest.raise(0x80);
@@ -180,7 +180,7 @@ fn switched_off_while_armed_the_guest_writes_a_real_eoi<H: Hypervisor>(h: &H) {
     guest.raise(0x40);
     assert_eq!(guest.log(&[Op::Out(1, 1, 1)]), NOTHING);
     assert_eq!(guest.log(&[Op::WriteMsr(0x80b, 0)]), whole(0x40));
-    // To another word and back, with the interrupt in service.
+    // Move the bit to another word and back, with the interrupt in service.
     let other = AREA + 0x7000;
     guest.play(&[
         Op::WriteMsr(MSR_PV_EOI, SWITCHED_ON),
@@ -193,7 +193,7 @@ fn switched_off_while_armed_the_guest_writes_a_real_eoi<H: Hypervisor>(h: &H) {
     assert!(guest.player.result(1) <= 1);
 }
 
-/// A script of one access that the guest does not survive.
+/// Runs a script of one access that ends the guest with a fault.
 fn dies<H: Hypervisor>(h: &H, config: VmConfig, op: Op) {
     let vm = configured(h, config);
     let guest = &mut Logged::new(&vm, EOI).player;
@@ -231,7 +231,7 @@ fn a_register_that_refuses_is_a_fault<H: Hypervisor>(h: &H) {
     }
 }
 
-/// The manual's rule; KVM takes any value.
+/// The manual's rule; KVM accepts any value.
 fn an_eoi_that_is_not_0_is_a_fault<H: Hypervisor>(h: &H) {
     dies(h, with_interrupts(1), Op::WriteMsr(0x80b, 1));
 }
@@ -240,7 +240,7 @@ fn the_last_word_of_ram_is_good<H: Hypervisor>(h: &H) {
     let vm = configured(h, with_interrupts(1));
     let mut guest = Logged::new(&vm, 0);
     let last = AREA - 0x10_0000 + VmConfig::default().ram_size - 4;
-    // Switched off, any aligned address is as good as another, and reads back.
+    // While PV EOI is off, any aligned address is accepted and reads back.
     guest.play(&[
         Op::WriteMsr(MSR_PV_EOI, last | 1),
         Op::ReadMsr(MSR_PV_EOI),
@@ -266,7 +266,7 @@ testbed::on_both! {
     the_last_word_of_ram_is_good;
 }
 
-/// On KVM any exit inside the handler, a page that is touched first, takes the bit back.
+/// On KVM any exit inside the handler, for example the first access to a page, clears the bit.
 mod with_no_exits_of_the_hosts {
     use super::{an_eoi_that_is_not_0_is_a_fault, the_bit_saves_the_eoi};
 

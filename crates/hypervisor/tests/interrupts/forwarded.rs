@@ -1,4 +1,4 @@
-//! Forwarded lines: the guest ends each interrupt by its PV EOI bit, and the device looks.
+//! Forwarded lines: the guest ends each interrupt by its PV EOI bit, and the device polls for the end.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -40,7 +40,7 @@ fn none_of_many_is_lost_and_nearly_all_end_by_the_bit<H: Hypervisor>(h: &H) {
         let vcpu = take(&vm, 0, doing, 0x77, PINS | PV_EOI);
         while_running(&vm, vec![vcpu], || raise(&*line, many));
         assert_eq!(taken(&vm, 0, LEVEL), many, "{doing:?}");
-        // A preempted handler may be found in mid interrupt by another exit.
+        // Another exit may find a preempted handler in the middle of an interrupt.
         assert!(
             spared(&vm, 0) >= many - many / 10,
             "{doing:?}: {}",
@@ -57,7 +57,7 @@ fn a_guest_without_the_bit_ends_them_by_the_register<H: Hypervisor>(h: &H) {
     assert_eq!((taken(&vm, 0, LEVEL), spared(&vm, 0)), (100, 0));
 }
 
-/// Lets a guest take an interrupt, and calls `meanwhile` once while its handler runs. It may drop the line.
+/// Lets a guest take an interrupt, and calls `meanwhile` once while its handler runs. `meanwhile` may drop the line.
 fn in_mid_interrupt(
     vm: &Arc<dyn Vm>,
     line: Box<dyn ForwardedLine>,
@@ -190,7 +190,7 @@ fn nothing_is_under_way_once_the_guest_was_killed<H: Hypervisor>(h: &H) {
     assert!(line.has_ended());
 }
 
-/// A guest that plays scripts, with pin 4 level-triggered.
+/// Returns a guest that runs scripts, with pin 4 level-triggered.
 fn logged(vm: &Arc<dyn Vm>, options: u64) -> Logged<'_> {
     const IOAPIC: u64 = 0xfec0_0000;
     let mut guest = Logged::new(vm, options);
@@ -214,7 +214,7 @@ fn a_guest_that_never_ends_its_interrupt_takes_exactly_one<H: Hypervisor>(h: &H)
         assert_eq!(guest.log(&[Op::Out(1, 1, 1)]), [0_u64; 0]);
         assert!(!line.has_ended());
     }
-    // With the EOI the one that was latched comes.
+    // After the EOI the latched interrupt comes.
     guest.set(EOI);
     assert_eq!(guest.log(&[Op::WriteMsr(0x80b, 0)]), whole(LEVEL));
     assert!(line.has_ended());

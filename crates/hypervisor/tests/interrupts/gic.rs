@@ -1,5 +1,5 @@
-//! arm64's interrupt controllers as this library sets them up, seen from the guest: priorities, both modes of the end of
-//! an interrupt, SPIs and LPIs (Arm IHI 0069 and IHI 0048).
+//! arm64's interrupt controllers as this library sets them up, seen from the guest: priorities, both EOI modes, SPIs
+//! and LPIs (Arm IHI 0069 and IHI 0048).
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const PIN: u32 = 5;
 /// The message, and the LPI that it becomes.
 const EVENT: u32 = 3;
 const LPI: u32 = 8192 + EVENT;
-/// The bell that takes the line down.
+/// The bell that lowers the line.
 const LOWER: u16 = 0x10;
 
 /// The checks, by their numbers in the program.
@@ -99,7 +99,7 @@ fn the_end_drops_the_priority_of_one_interrupt<H: Hypervisor>(h: &H) {
 fn an_interrupt_stays_active_until_its_deactivation_in_eoi_mode_1<H: Hypervisor>(h: &H) {
     let mut guest = Checked::new(h, false, false);
     guest.passes(Check::EoiMode);
-    // And mode 0 is as before.
+    // Mode 0 works as before.
     guest.passes(Check::PriorityDrop);
 }
 
@@ -111,7 +111,7 @@ fn an_edge_is_one_interrupt<H: Hypervisor>(h: &H) {
         guest.set_line(true);
         guest.set_line(false);
     }
-    // With the one of the check itself there were four before the first acknowledgement: they are one.
+    // With the check's own edge there were four before the first acknowledgement: they are one interrupt.
     guest.passes(Check::Edge);
 }
 

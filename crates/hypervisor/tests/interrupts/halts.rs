@@ -1,5 +1,4 @@
-//! Halted vCPUs and what wakes them, after an irqfd has woken them once: nothing is lost, and nothing
-//! comes twice.
+//! Halted vCPUs and what wakes them, after an irqfd has woken them once: no interrupt is lost, and none comes twice.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -22,12 +21,12 @@ fn gsi(number: u32) -> Gsi {
     Gsi::new(number).unwrap()
 }
 
-/// Gives a vCPU time to fall asleep. One that has not slept yet takes its interrupt another way.
+/// Gives a vCPU time to fall asleep. A vCPU that is still awake takes its interrupt on a different path.
 fn let_it_sleep() {
     std::thread::sleep(Duration::from_micros(300));
 }
 
-/// Signals an irqfd again and again, each time after the vCPU has taken the one before.
+/// Signals an irqfd again and again, each time after the vCPU has taken the previous interrupt.
 fn wake(vm: &Arc<dyn Vm>, vcpu: u32, irqfd: &EventFd, vector: u8, times: u64) {
     let before = taken(vm, vcpu, vector);
     for round in 1..=times {
@@ -130,8 +129,8 @@ fn many_irqfds_wake_one_vcpu<H: Hypervisor>(h: &H) {
     }
 }
 
-/// Puts the program of the partners where the takers were. A taker that is done continues after its
-/// output, near the program's end, and comes from there to the beginning of the other program.
+/// Replaces the takers' program with the partners' program. A taker that is done continues after its output, near the
+/// program's end, and jumps from there to the start of the new program.
 fn go_on_as_partners(vm: &Arc<dyn Vm>) {
     let (takers, partners) = (programs::interrupts().code, programs::partners().code);
     assert!(partners.len() + 16 < takers.len(), "the output is after it");

@@ -27,7 +27,7 @@ fn an_edge_arrives_once_for_each_signal<H: Hypervisor>(h: &H) {
             await_that("the interrupt", || taken(&vm, 0, EDGE) == round);
             assert_eq!(count(&event), 0, "the count is consumed");
         }
-        // Many at once are one.
+        // Several signals at once are one interrupt.
         event.write(7).unwrap();
         await_that("the interrupt", || taken(&vm, 0, EDGE) == 301);
         std::thread::sleep(Duration::from_millis(20));
@@ -40,7 +40,7 @@ fn a_route_may_be_a_message<H: Hypervisor>(h: &H) {
         return;
     }
     let config = VmConfig {
-        // A split one is of x86-64.
+        // Only x86-64 has a split irqchip.
         irqchip: if cfg!(target_arch = "x86_64") {
             Irqchip::Split
         } else {
@@ -124,7 +124,7 @@ fn an_eventfd_that_blocks_does_not_hold_anybody<H: Hypervisor>(h: &H) {
             await_that("the interrupt", || taken(&vm, 0, EDGE) == round);
         }
     });
-    // The guest's end is not held up either.
+    // The end of the guest is not delayed either.
     drop(vm);
 }
 

@@ -17,10 +17,10 @@ use testbed::taker::{
 };
 use testbed::{bells, configured, count, event, rounds};
 
-/// Pieces of work, as `rounds` has them.
+/// Pieces of work, to be scaled by `rounds`.
 const WORKS: u64 = 250;
 
-/// A device with a resampling irqfd: it signals when it has work, and again at an EOI while it has.
+/// A device with a resampling irqfd: it signals when it has work, and again at an EOI while it still has work.
 struct Resampled<'v> {
     vm: &'v Arc<dyn Vm>,
     irqfd: Irqfd,
@@ -60,9 +60,9 @@ impl Resampled<'_> {
 /// How a device signals its irqfd.
 #[derive(Clone, Copy, Debug)]
 enum By {
-    /// By a write to the eventfd, as another process does.
+    /// With a write to the eventfd, as another process does.
     Write,
-    /// By the registered value, as a device of this process does.
+    /// Through the registered [`Irqfd`], as a device in this process does.
     Trigger,
 }
 
@@ -83,7 +83,7 @@ fn resampled<H: Hypervisor>(h: &H, by: By, doing: Doing, flags: u64) {
     while_running_and_seeing(&vm, vec![vcpu], &|_| {}, || {
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                // A thread that looked without a pause would take the guest's CPU.
+                // A thread that polled without a pause would use the guest's CPU time.
                 let epoll = Epoll::new().unwrap();
                 let readable = EpollEvent::new(EventSet::IN, 0);
                 let resample = device.resample.as_raw_fd();
@@ -108,14 +108,13 @@ fn resampled<H: Hypervisor>(h: &H, by: By, doing: Doing, flags: u64) {
             done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         });
     });
-    // One piece of work an interrupt: no more interrupts than that, and no fewer.
+    // One interrupt for each piece of work: no more and no fewer.
     assert_eq!(
         (taken(&vm, 0, LEVEL), spurious(&vm, 0)),
         (works, 0),
         "{by:?}, {doing:?}"
     );
-    // Its EOI has to reach the device, so the guest was never spared it; but for the last interrupt,
-    // which is not a level.
+    // The EOI has to reach the device, so it was never spared, except for the last interrupt, which is not a level.
     assert!(spared(&vm, 0) <= 1, "EOIs of a level line were put off");
 }
 
@@ -141,7 +140,7 @@ fn a_line_stays_up_until_the_device_is_served<H: Hypervisor>(h: &H) {
     let line = LevelLine::new(|up| vm.set_line(gsi, up));
     let device = Mutex::new(line.connect());
     let vcpu = take(&vm, 0, Doing::Spins, 0, WORK | PINS | SAY_SO);
-    // The device lowers its line when the last piece of work was taken.
+    // The device lowers its line when the last piece of work is taken.
     let see = |exit: &VmExit| {
         if bells::is_rung(exit, SAID) {
             let mut device = device.lock();

@@ -1,4 +1,4 @@
-//! Interrupts, from the thread that raises them to the guest's handler and back. Tests for x86-64 only need a local
+//! Interrupts, from the thread that raises them to the guest's handler and back. The x86-64-only tests need a local
 //! APIC's registers, PV EOI, or the usermode backend.
 
 #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! Which interrupt comes when: priorities, masks, nesting, the shadow of `sti`.
+//! The order of interrupts: priorities, masks, nesting, the shadow of `sti`.
 
 use vmbell_hypervisor::Hypervisor;
 
@@ -37,10 +37,10 @@ fn a_halt_behind_its_unmask_misses_nothing<H: Hypervisor>(h: &H) {
     let mut guest = Logged::new(&vm, EOI);
     for vector in 0x40..0x60 {
         guest.raise(vector);
-        // Taken before the halt, it would sleep forever.
+        // If the interrupt were taken before the halt, the guest would sleep forever.
         assert_eq!(guest.log(&[Op::UnmaskAndHalt, Op::Mask]), whole(vector));
     }
-    // By the vCPU itself, with all that happens on its way there.
+    // The vCPU interrupts itself, with all that happens on the way there.
     for _ in 0..32 {
         let ops = [Op::WriteMsr(SELF_IPI, 0x77), Op::UnmaskAndHalt, Op::Mask];
         assert_eq!(guest.log(&ops), whole(0x77));
@@ -65,13 +65,13 @@ fn a_handler_is_interrupted_by_higher_ones_only<H: Hypervisor>(h: &H) {
     let mut guest = Logged::new(&vm, EOI | NEST);
     guest.raise(0x40);
     assert_eq!(guest.log(&[Op::Unmask]), whole(0x40));
-    // Each handler unmasks: the highest is first, and no other interrupts it before its EOI.
+    // Each handler unmasks: the highest interrupt comes first, and no other interrupts it before its EOI.
     for vector in [0x51, 0x52, 0x63, 0x74] {
         guest.raise(vector);
     }
     let expected = [0x74, 0x63, 0x52, 0x51].map(whole).concat();
     assert_eq!(guest.log(&[Op::Out(1, 1, 1)]), expected);
-    // Higher ones that come inside do get in: the VMM raises them while the handler is there.
+    // Higher interrupts do nest: the VMM raises them while the handler runs.
     guest.set(EOI | NEST | LEAVE);
     guest.raise(0x30);
     guest.player.write(&[Op::Out(1, 1, 1)]);
@@ -86,7 +86,7 @@ fn a_handler_is_interrupted_by_higher_ones_only<H: Hypervisor>(h: &H) {
         vmbell_hypervisor::VmEntry::Resume
     });
     assert_eq!(exits.len(), 5, "{exits:?}");
-    // They come after the unmasking, so between two handlers, but before the lower one has ended.
+    // They come after the unmasking, so between two handlers, but before the lower interrupt has ended.
     let log = guest.take_log();
     assert_eq!(log.len(), 8, "{log:x?}");
     for vector in [0x30, 0x40, 0x50, 0x60] {
@@ -146,7 +146,7 @@ testbed::on_both! {
     a_vcpu_interrupts_itself;
 }
 
-/// On KVM it is the processor's promise, which an emulated one breaks when its own interrupt comes there.
+/// On KVM this is the processor's guarantee. An emulated processor breaks it if its own interrupt comes there.
 mod with_a_processor_that_keeps_the_shadow {
     use super::a_halt_behind_its_unmask_misses_nothing;
 

@@ -1,5 +1,4 @@
-//! Many resampling irqfds on one GSI, and their removal: each EOI notifies each of them once, and none that
-//! is removed.
+//! Many resampling irqfds on one GSI, and their removal: each EOI notifies each of them once, and no removed one.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,7 +14,7 @@ use testbed::{await_that, configured, count, event, rounds};
 
 /// More than the usermode backend's stub signals itself (`vmbell_core::ioapic::PIN_RESAMPLEFDS`).
 const MANY: usize = 12;
-/// Which of them stay, from both sides of what the stub knows.
+/// The ones that stay, some known to the stub and some not.
 const STAY: [usize; 3] = [2, 7, 11];
 
 fn gsi() -> Gsi {
@@ -45,8 +44,8 @@ impl Device {
         self.told
     }
 
-    /// Raises the line and waits for the EOI that takes it down, the last of `eois`. This device may be
-    /// notified of the one before only now.
+    /// Raises the line and waits for the EOI that lowers it, the last of `eois`. The notification of the previous EOI
+    /// may reach this device only now.
     fn raise(&mut self, eois: u64) {
         self.irqfd.event().write(1).unwrap();
         await_that("the resamplefd", || self.told() >= eois);
@@ -93,7 +92,7 @@ fn an_eoi_tells_each_of_many_once<H: Hypervisor>(h: &H) {
     each_of_many_resamplefds_is_told_once(h, Doing::Halts);
 }
 
-/// One device raises at each notification, while another comes and goes and `others` stay.
+/// One device raises the line at each notification, while another is added and removed and `others` stay.
 fn removed_beside<H: Hypervisor>(h: &H, others: usize, doing: Doing) {
     let removals = rounds(300);
     let what = format!("{doing:?} with {others} others");
@@ -136,7 +135,7 @@ fn a_removed_one_is_told_no_more_while_eois_come<H: Hypervisor>(h: &H) {
     }
 }
 
-/// More of them than the usermode backend's stub knows: with the one that comes and goes, or always.
+/// More irqfds than the usermode backend's stub knows: only together with the removed one, or always.
 fn a_removed_one_of_many_is_told_no_more_while_eois_come<H: Hypervisor>(h: &H) {
     for doing in [Doing::Spins, Doing::Halts] {
         removed_beside(h, 7, doing);

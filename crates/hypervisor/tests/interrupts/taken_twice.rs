@@ -1,5 +1,5 @@
-//! An interrupt that an emulated CPU delivers twice: the second time within the handler of the first one, before its EOI
-//! (docs/emulator-bugs.md). A vCPU that answers each interrupt answers such a one once.
+//! An interrupt that an emulated CPU delivers twice: the second time within the handler of the first, before its EOI
+//! (docs/emulator-bugs.md). A vCPU that answers each interrupt must answer this interrupt once.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,13 @@ use vmbell_hypervisor::{Hypervisor, Irqchip, VmConfig, VmExit};
 use super::before_halt::{done, handle};
 use testbed::{configured, programs};
 
-/// A second copy of the program, in which the handler continues once it was interrupted.
+/// A second copy of the program, in which the handler continues after it was interrupted.
 const COPY: u64 = CODE.0 + 0x3000;
-/// The code that enters it again.
+/// The code that enters the handler again.
 const AGAIN: u64 = CODE.0 + 0x4100;
 /// The code to which the first interrupt returns.
 const DONE: u64 = CODE.0 + 0x4200;
-/// Other vCPUs that have to answer: enough that none is the last, which would interrupt the first vCPU.
+/// Other vCPUs that have to answer: enough that none is the last, because the last would interrupt the first vCPU.
 const PENDING: u64 = 9;
 
 /// The length of a `jmp`.
@@ -27,8 +27,8 @@ fn word(name: usize) -> GuestAddress {
     GuestAddress(PARAMETERS.0 + name as u64)
 }
 
-/// Where the second interrupt can come: what the handler can run before its EOI, which is in the program's own part. Left out
-/// are instructions that a `jmp` cannot take the place of, because it would also take that of a branch's target.
+/// Returns where the second interrupt can come: every instruction that the handler can run before its EOI, which is in
+/// the program's own part. An instruction is left out if a `jmp` in its place would also overwrite a branch target.
 fn places(program: Program) -> Vec<u64> {
     let decoded = |at: u64| {
         let code = &program.code[usize::try_from(at).unwrap()..];
@@ -61,8 +61,8 @@ fn places(program: Program) -> Vec<u64> {
     found.into_iter().filter(|at| !holds_target(*at)).collect()
 }
 
-/// How often the vCPU has answered, and how many answers are still missing, if its interrupt came a second time right before
-/// the instruction at this offset; `None` if the handler did not come there.
+/// Returns how often the vCPU has answered, and how many answers are still missing, if its interrupt came a second time
+/// right before the instruction at this offset; `None` if the handler did not reach the instruction.
 fn answers<H: Hypervisor>(h: &H, program: Program, at: u64) -> Option<(u64, u64)> {
     let config = VmConfig {
         irqchip: Irqchip::Full,

@@ -1,4 +1,4 @@
-//! Several vCPUs: each takes its own, and they interrupt each other.
+//! Several vCPUs: each takes its own interrupts, and they interrupt each other.
 
 use testbed::done;
 use vm_memory::Bytes;
@@ -61,7 +61,7 @@ fn a_message_to_all_reaches_all<H: Hypervisor>(h: &H) {
     });
 }
 
-/// On arm64 the lines of the API are SPIs and never messages.
+/// On arm64 the API's lines are SPIs and never messages.
 #[cfg(target_arch = "x86_64")]
 fn a_gsi_leads_where_its_route_says<H: Hypervisor>(h: &H) {
     let config = VmConfig {
@@ -94,7 +94,7 @@ fn a_gsi_leads_where_its_route_says<H: Hypervisor>(h: &H) {
     assert_eq!((taken(&vm, 0, 0x61), taken(&vm, 1, 0x60)), (0, 0));
 }
 
-/// Two vCPUs that send each other interrupts, each waiting for the other's.
+/// Runs two vCPUs that send interrupts to each other, each waiting for the other's.
 #[cfg(target_arch = "x86_64")]
 fn send<H: Hypervisor>(h: &H, halts: [u64; 2]) {
     let count = rounds(2_000);

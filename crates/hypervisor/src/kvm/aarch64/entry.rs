@@ -1,7 +1,7 @@
 //! The initial registers of a vCPU, set by the thread that owns the vCPU before its first run: EL1 with the MMU and the
 //! caches on (Arm DDI 0487, D19.2).
 //!
-//! KVM itself resets a vCPU when another one switches it on (Linux `arch/arm64/kvm/psci.c`), so no state is kept for
+//! KVM itself resets a vCPU when another vCPU switches it on (Linux `arch/arm64/kvm/psci.c`), so no state is saved for
 //! resets.
 
 use kvm_bindings::{KVM_MP_STATE_STOPPED, kvm_mp_state};
@@ -14,12 +14,12 @@ use crate::{EntryPoint, Error};
 
 /// EL1 with SP_EL1, and D, A, I and F masked.
 const PSTATE: u64 = 0x3c5;
-/// Two kinds of memory: 0 is Device-nGnRnE, 1 is Normal, write-back, allocated on reads and writes.
+/// Two memory types: 0 is Device-nGnRnE, 1 is Normal, write-back, allocated on reads and writes.
 const MAIR: u64 = 0xff << 8;
-/// 32-bit addresses by TTBR0_EL1 and none by TTBR1_EL1, pages of 4 KiB; tables in memory that is write-back and inner
-/// shareable; 36-bit physical addresses.
+/// TTBR0_EL1 translates 32-bit addresses with 4 KiB pages, TTBR1_EL1 none; the tables are in write-back, inner
+/// shareable memory; physical addresses have 36 bits.
 const TCR: u64 = 32 | 1 << 8 | 1 << 10 | 3 << 12 | 1 << 23 | 1 << 32;
-/// The reserved bits that must be 1, and the MMU, the data cache and the instruction cache.
+/// The reserved bits that must be 1, and the enable bits of the MMU, the data cache and the instruction cache.
 const SCTLR: u64 = 0x30d0_0800 | 1 | 1 << 2 | 1 << 12;
 /// Neither EL1 nor EL0 traps on floating point and SIMD.
 const CPACR: u64 = 3 << 20;
@@ -63,14 +63,14 @@ pub fn set(vcpu: &VcpuFd, guest: &KvmGuest, index: u32, entry: EntryPoint) -> Re
     share_counter_once(vcpu, guest, index)
 }
 
-/// The vCPU was made with its MMU off and all exceptions masked.
+/// Sets `pc` and `x0`. The vCPU was created with its MMU off and all exceptions masked.
 fn mmu_off(vcpu: &VcpuFd, guest: &KvmGuest, index: u32, pc: u64, tree: u64) -> Result<(), Error> {
     register::set(vcpu, register::PC, pc)?;
     register::set(vcpu, register::general(0), tree)?;
     share_counter_once(vcpu, guest, index)
 }
 
-/// The counter of all vCPUs follows that of the first, unless the kernel has set it with the guest.
+/// Sets the counter once, on the first vCPU, for all vCPUs, unless the kernel set it when the guest was created.
 fn share_counter_once(vcpu: &VcpuFd, guest: &KvmGuest, index: u32) -> Result<(), Error> {
     if index == 0 && !guest.system.host.counter_offset {
         share_counter(vcpu)?;
@@ -78,21 +78,21 @@ fn share_counter_once(vcpu: &VcpuFd, guest: &KvmGuest, index: u32) -> Result<(),
     Ok(())
 }
 
-/// Lets the vCPU wait for CPU_ON, for which KVM resets it.
+/// Makes the vCPU wait for CPU_ON, at which KVM resets it.
 fn switch_off(vcpu: &VcpuFd) -> Result<(), Error> {
     let mp_state = KVM_MP_STATE_STOPPED;
     vcpu.set_mp_state(kvm_mp_state { mp_state })
         .map_err(Error::system("switch a vcpu off (KVM_SET_MP_STATE)"))
 }
 
-/// Sets the counter of all vCPUs as close to the host's as a kernel before 6.4 allows. It sets a value, and differs
-/// by the time until it does so, so the shortest of several attempts counts.
+/// Sets the counter of all vCPUs as close to the host's as a kernel before 6.4 allows. The call sets a value, which
+/// lags by the time until it takes effect, so the shortest of several attempts is kept.
 fn share_counter(vcpu: &VcpuFd) -> Result<(), Error> {
     const ATTEMPTS: usize = 8;
     let mut shortest = u64::MAX;
     for _ in 0..ATTEMPTS {
         let start = ioctl::counter();
-        // The kernel reads its counter in the middle of the call.
+        // Assumes that the kernel reads its counter in the middle of the call.
         let half = if shortest == u64::MAX {
             0
         } else {
@@ -108,7 +108,7 @@ fn share_counter(vcpu: &VcpuFd) -> Result<(), Error> {
     Ok(())
 }
 
-/// The state of a vCPU after its reset, which KVM knows.
+/// The state of a vCPU after its reset. It is empty: KVM resets the vCPU itself.
 #[derive(Debug)]
 pub struct ResetState;
 

@@ -1,6 +1,6 @@
-//! Exits of arm64: the calls of the hypercall page as KVM forwards them.
+//! arm64 exits: the calls of the hypercall page as KVM forwards them.
 //!
-//! A call's arguments and its result are in registers of the vCPU; the thread of the vCPU uses them.
+//! A call's arguments and its result are in registers of the vCPU, accessed by the vCPU's thread.
 
 use kvm_bindings::{
     KVM_ARM_VM_SMCCC_CTRL, KVM_ARM_VM_SMCCC_FILTER, kvm_device_attr, kvm_smccc_filter,
@@ -14,7 +14,7 @@ use crate::Error;
 
 /// The first function identifier: a fast 64-bit call in the vendor specific hypervisor range (Arm DEN 0028, 2.5).
 pub const FIRST: u32 = 0xc600_0000;
-/// The identifiers after the first whose low bits are the number of the call.
+/// The low bits of an identifier whose number is in x2; all lower values are the number itself.
 pub const ESCAPE: u16 = 0xffff;
 
 /// Makes KVM forward the calls to the VMM.
@@ -28,7 +28,7 @@ pub fn forward(vm: &VmFd) -> Result<(), Error> {
     let request = kvm_device_attr {
         group: KVM_ARM_VM_SMCCC_CTRL,
         attr: KVM_ARM_VM_SMCCC_FILTER.into(),
-        // The kernel reads the filter from here during the call.
+        // The kernel reads the filter through this pointer during the call.
         addr: &raw const filter as u64,
         ..kvm_device_attr::default()
     };
@@ -37,7 +37,7 @@ pub fn forward(vm: &VmFd) -> Result<(), Error> {
     ))
 }
 
-/// The number and the argument of the call.
+/// Returns the number and the argument of the call.
 pub fn decode(vcpu: &VcpuFd, call: &Call) -> Result<[u64; 2], Error> {
     let low = call.number & u64::from(ESCAPE);
     let number = if low == u64::from(ESCAPE) {
@@ -53,5 +53,5 @@ pub fn answer(vcpu: &VcpuFd, _: &RunPage, result: u64) -> Result<(), Error> {
     register::set(vcpu, register::general(0), result)
 }
 
-/// The kernel does not count the exits for interrupts of the host, so all exits contain them.
+/// The kernel does not count exits for host interrupts here, so they are included in all exits.
 pub const HOST_INTERRUPTS: Option<&str> = None;

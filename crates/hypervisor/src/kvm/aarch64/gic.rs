@@ -1,4 +1,4 @@
-//! Makes a guest's interrupt controllers, on the thread that creates the guest (Linux
+//! Creates a guest's interrupt controllers, on the thread that creates the guest (Linux
 //! Documentation/virt/kvm/devices/arm-vgic.rst, arm-vgic-v3.rst, arm-vgic-its.rst).
 
 use kvm_bindings::{
@@ -15,10 +15,10 @@ use crate::Error;
 use crate::aarch64::{FIRST_PPI, FIRST_SPI, GICC, GICD, GICR, ITS, MAINTENANCE};
 use vmbell::irq::{Gic, IrqArch};
 
-/// How many shared peripheral interrupts there are.
+/// The number of shared peripheral interrupts.
 const SPIS: u32 = IrqArch::Arm64.pins() as u32;
 
-/// The best version that this host can give a guest.
+/// Returns the latest version of the interrupt controllers that this host supports in a guest.
 pub fn best(vm: &VmFd) -> Option<Gic> {
     let can = |gic: &Gic| {
         let mut device = kvm_create_device {
@@ -26,7 +26,7 @@ pub fn best(vm: &VmFd) -> Option<Gic> {
             flags: KVM_CREATE_DEVICE_TEST,
             ..kvm_create_device::default()
         };
-        // A test makes no device; kvm-ioctls owns the descriptor 0 that it then takes for one.
+        // A test creates no device, but kvm-ioctls would take descriptor 0 for the device and close it.
         match vm.create_device(&mut device) {
             Ok(none) => {
                 std::mem::forget(none);
@@ -45,9 +45,9 @@ const fn kind(gic: Gic) -> u32 {
     }
 }
 
-/// Makes the interrupt controllers of a guest that has all its vCPUs, and an ITS where there can be one. The guest has them
-/// as long as the VM exists; the descriptors are for saving their state. A guest with EL2 gets a maintenance interrupt when
-/// its own guests need new interrupts.
+/// Creates the interrupt controllers of a guest that has all its vCPUs, and an ITS if the version supports one. They
+/// exist as long as the VM; the descriptors are for saving their state. With EL2, the guest gets a maintenance
+/// interrupt when its own guests need new interrupts.
 pub fn create(vm: &VmFd, gic: Gic, has_el2: bool) -> Result<Vec<DeviceFd>, Error> {
     let controller = device(vm, kind(gic))?;
     let irqs = FIRST_SPI + SPIS;

@@ -1,4 +1,4 @@
-//! What `/dev/kvm` offers on arm64, asked once by the thread that opens it, and which capabilities that gives a guest.
+//! What `/dev/kvm` offers on arm64, queried once by the thread that opens it, and the capabilities that follow from it.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::{Capability, Error, Support};
 /// What `/dev/kvm` requires in addition to support in the kernel.
 pub const MISSING: &str = "boot a kernel with KVM in EL2";
 
-/// Why there are no ports.
+/// Why the backend has no ports.
 pub const NO_PORTS: Option<&str> =
     Some("arm64 has no ports; its kvm would take the doorbell and never ring it");
 
-/// The extensions that the backend needs in addition to those of every architecture.
+/// The extensions that the backend needs in addition to those needed on every architecture.
 pub const NEEDED: [(u32, &str, &str); 3] = [
     (KVM_CAP_ONE_REG, "KVM_CAP_ONE_REG", "3.6"),
     (KVM_CAP_ARM_PSCI_0_2, "KVM_CAP_ARM_PSCI_0_2", "3.16"),
@@ -30,22 +30,22 @@ pub const NEEDED: [(u32, &str, &str); 3] = [
 /// `KVM_CAP_ARM_EL2` of Linux `uapi/linux/kvm.h`.
 const CAP_EL2: libc::c_ulong = 240;
 
-/// The answers.
+/// What `/dev/kvm` answered.
 #[derive(Debug)]
 pub struct Host {
-    /// The best version of the interrupt controllers that a guest can have; `None` if it can have none.
+    /// The latest version of the interrupt controllers that a guest can have; `None` if it can have none.
     pub gic: Option<Gic>,
     /// Whether a guest's vCPUs can have EL2.
     pub el2: bool,
     /// Whether KVM can forward a hypercall to the VMM.
     pub hypercall_exits: bool,
-    /// Whether a guest's counter can be exactly the host's.
+    /// Whether a guest's counter can exactly equal the host's.
     pub counter_offset: bool,
 }
 
 impl Host {
     pub fn ask(kvm: &Kvm) -> Result<Self, Error> {
-        // Only a VM says which devices and attributes exist.
+        // Only a VM can tell which devices and attributes exist.
         let vm = kvm.create_vm().map_err(Error::system("create a vm"))?;
         Ok(Self {
             gic: gic::best(&vm),
@@ -65,7 +65,7 @@ fn has_filter(vm: &VmFd) -> bool {
     vm.has_device_attr(&filter).is_ok()
 }
 
-/// Whether the backend has `capability`, which the architecture decides.
+/// Returns whether the backend has `capability`, for capabilities that depend on the architecture.
 pub fn support(system: &Arc<System>, capability: Capability) -> Support {
     let no = |reason: &str| Support::No(reason.to_owned());
     match capability {
@@ -84,7 +84,7 @@ pub fn support(system: &Arc<System>, capability: Capability) -> Support {
         Capability::Messages if system.host.gic == Some(Gic::V2) => {
             no("a GICv2 has no ITS, which turns messages into interrupts")
         }
-        // Guest code of EL1 runs on the CPU, which exits, hypercalls and interrupts show.
+        // Guest code in EL1 runs on the CPU, as shown by exits, hypercalls and interrupts.
         _ => Support::Yes,
     }
 }

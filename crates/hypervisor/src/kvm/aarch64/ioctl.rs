@@ -1,4 +1,4 @@
-//! The ioctls of arm64 that kvm-ioctls does not have. The thread that calls a function makes the ioctl.
+//! The arm64 ioctls that kvm-ioctls does not have. The calling thread makes the ioctl.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -25,7 +25,7 @@ pub fn share_counter(vm: &VmFd) -> io::Result<()> {
     Ok(())
 }
 
-/// The host's counter, which CNTVCT_EL0 shows.
+/// Reads the host's counter from CNTVCT_EL0.
 pub fn counter() -> u64 {
     let now: u64;
     // SAFETY: reads a register that Linux lets every process read; no memory is touched.

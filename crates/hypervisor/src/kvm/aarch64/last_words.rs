@@ -1,9 +1,9 @@
-//! Describes the end of a guest: a fault, from what its exception vectors have left in memory, or what it asked of the
+//! Describes why a guest ended: a fault, from what its exception vectors have left in memory, or a request to the
 //! firmware.
 //!
-//! A vector writes the CPU's syndrome to words of its vCPU and then makes an access that KVM cannot emulate (see
+//! A vector writes the CPU's syndrome to the words of its vCPU and then makes an access that KVM cannot emulate (see
 //! `boot/`). The guest can also write to these words, and so forge the description. It is only reported; nothing
-//! depends on it. Runs on the thread of the vCPU.
+//! depends on it. Runs on the vCPU's thread.
 
 use kvm_bindings::{KVM_SYSTEM_EVENT_RESET, KVM_SYSTEM_EVENT_SHUTDOWN};
 use kvm_ioctls::VcpuFd;
@@ -18,7 +18,7 @@ use crate::{Error, Fault, VmExit};
 /// The length of an instruction, in bytes.
 const INSTRUCTION: usize = 4;
 
-/// The exit of a guest that cannot continue; `None` if the reason is unknown.
+/// Returns the exit of a guest that cannot continue; `None` if the reason is unknown.
 pub fn end(guest: &KvmGuest, fd: &VcpuFd, index: u32, exit: Exit) -> Result<Option<VmExit>, Error> {
     let fault = match exit {
         Exit::SystemEvent { kind } => {
@@ -37,7 +37,7 @@ pub fn end(guest: &KvmGuest, fd: &VcpuFd, index: u32, exit: Exit) -> Result<Opti
     Ok(Some(VmExit::Fault(Box::new(fault))))
 }
 
-/// The fault that the vectors of a vCPU have recorded.
+/// Returns the fault that the vectors of a vCPU have recorded.
 fn recorded(guest: &KvmGuest, index: u32) -> Option<Fault> {
     /// Of the four kinds of exceptions in a group of vectors, the first is synchronous and the last is SError.
     const KINDS: u64 = 4;
@@ -64,7 +64,7 @@ fn recorded(guest: &KvmGuest, index: u32) -> Option<Fault> {
     })
 }
 
-/// The fault of a vCPU at an access that the kernel cannot emulate.
+/// Returns the fault of a vCPU that made an access which the kernel cannot emulate.
 fn not_emulated(ram: &GuestMemoryMmap, pc: u64, address: u64) -> Fault {
     let (exception, _) = exception(0x25);
     Fault {
@@ -76,7 +76,7 @@ fn not_emulated(ram: &GuestMemoryMmap, pc: u64, address: u64) -> Fault {
     }
 }
 
-/// The bytes of the instruction at `pc`, if it is in RAM.
+/// Returns the bytes of the instruction at `pc`, if it is in RAM.
 fn bytes_at(ram: &GuestMemoryMmap, pc: u64) -> Vec<u8> {
     let mut bytes = vec![0; INSTRUCTION];
     let read = ram.read(&mut bytes, GuestAddress(pc)).unwrap_or_default();

@@ -23,16 +23,16 @@ pub const SCTLR: u64 = system(3, 0, 1, 0, 0);
 pub const CPACR: u64 = system(3, 0, 1, 0, 2);
 /// TTBR0_EL1: the page tables.
 pub const TTBR0: u64 = system(3, 0, 2, 0, 0);
-/// TCR_EL1: the shape of the page tables.
+/// TCR_EL1: the page table format.
 pub const TCR: u64 = system(3, 0, 2, 0, 2);
-/// MAIR_EL1: the kinds of memory.
+/// MAIR_EL1: the memory types.
 pub const MAIR: u64 = system(3, 0, 10, 2, 0);
 /// VBAR_EL1: the exception vectors.
 pub const VBAR: u64 = system(3, 0, 12, 0, 0);
-/// CNTVCT_EL0 of all vCPUs (`KVM_REG_ARM_TIMER_CNT`, whose number is that of CNTV_CVAL_EL0 by an old mistake).
+/// CNTVCT_EL0 of all vCPUs (`KVM_REG_ARM_TIMER_CNT`; by an old mistake, its number is the encoding of CNTV_CVAL_EL0).
 pub const COUNTER: u64 = system(3, 3, 14, 3, 2);
 
-/// The general register `x<number>`.
+/// Returns the number of the general register `x<number>`.
 pub const fn general(number: usize) -> u64 {
     core(offset_of!(kvm_regs, regs) + offset_of!(user_pt_regs, regs) + 8 * number)
 }

@@ -1,8 +1,8 @@
-//! What an arm64 guest has in addition to memory: its vCPUs, after them its interrupt controllers, and its routes and
-//! lines. Its creator sets it up.
+//! The parts of an arm64 guest other than memory: its vCPUs, the interrupt controllers, which are created after them,
+//! and its routes and lines. Set up by the thread that creates the guest.
 //!
-//! Pins are shared peripheral interrupts. `KVM_IRQ_LINE` names such an interrupt and does not follow the routes, so the
-//! table of routes is also kept here.
+//! Pins are shared peripheral interrupts. `KVM_IRQ_LINE` names such an interrupt directly and ignores the routes, so
+//! the table of routes is also kept here.
 
 use std::ops::Range;
 
@@ -22,10 +22,10 @@ use super::{exits, gic, ioctl};
 use crate::aarch64::{FIRST_SPI, IMAGE_RAM};
 use crate::{Capability, Error, VmConfig};
 
-/// Where RAM may be: that of an image, and that of a guest program, which has devices above.
+/// The possible places of RAM: for an image, and for a guest program, which has devices above.
 pub const RAM: &[Range<u64>] = &[IMAGE_RAM, RAM_BASE..0xc000_0000];
 
-/// What the guest keeps of it.
+/// The parts that the guest keeps.
 #[derive(Debug)]
 pub struct Parts {
     /// The vCPUs that no thread has taken yet.
@@ -68,7 +68,7 @@ impl Parts {
     }
 }
 
-/// The interrupt controllers that the guest gets.
+/// Returns the version of the interrupt controllers that the guest gets.
 fn choose(system: &System, config: &VmConfig) -> Result<Option<Gic>, Error> {
     match (config.irqchip, system.host.gic) {
         (Irqchip::None, _) => Ok(None),
@@ -86,7 +86,8 @@ fn choose(system: &System, config: &VmConfig) -> Result<Option<Gic>, Error> {
     }
 }
 
-/// Makes a vCPU with the firmware interface PSCI. With EL2 it starts there, and has the Virtualization Host Extensions always on.
+/// Creates a vCPU with the firmware interface PSCI. With EL2 it starts there, with the Virtualization Host Extensions
+/// always on.
 fn make(vm: &VmFd, index: u32, has_el2: bool) -> Result<Option<VcpuFd>, Error> {
     let vcpu = vm
         .create_vcpu(index.into())
@@ -100,7 +101,7 @@ fn make(vm: &VmFd, index: u32, has_el2: bool) -> Result<Option<VcpuFd>, Error> {
     Ok(Some(vcpu))
 }
 
-/// Hands out a vCPU that was made with the guest, once.
+/// Hands out a vCPU that was created with the guest, once.
 pub fn vcpu(guest: &KvmGuest, index: u32) -> Result<VcpuFd, Error> {
     let mut vcpus = guest.parts.vcpus.lock();
     let place = usize::try_from(index)
@@ -117,12 +118,12 @@ pub fn vcpu(guest: &KvmGuest, index: u32) -> Result<VcpuFd, Error> {
 pub struct RoutedLines(Mutex<Routing>);
 
 impl RoutedLines {
-    /// Notes the routes that the kernel has from now on.
+    /// Records the routes that the kernel now has.
     pub fn follow(&self, routing: Routing) {
         *self.0.lock() = routing;
     }
 
-    /// What a GSI drives.
+    /// Returns what a GSI drives.
     pub fn drive(&self, gsi: Gsi) -> Drive {
         let routing = self.0.lock();
         match routing.target(gsi) {
@@ -136,7 +137,7 @@ impl RoutedLines {
     }
 }
 
-/// The shared peripheral interrupt with this number.
+/// Returns the shared peripheral interrupt with this number.
 pub fn pin(pin: u8) -> kvm_irq_routing_irqchip {
     kvm_irq_routing_irqchip {
         irqchip: 0,
@@ -144,7 +145,7 @@ pub fn pin(pin: u8) -> kvm_irq_routing_irqchip {
     }
 }
 
-/// No second controller has such a pin.
+/// Returns `None`: arm64 has no second controller.
 pub const fn pic_pin(_: u8) -> Option<kvm_irq_routing_irqchip> {
     None
 }

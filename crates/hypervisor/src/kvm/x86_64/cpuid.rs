@@ -1,5 +1,5 @@
-//! The guest's `cpuid`: all that KVM supports on this CPU, with the guest's own topology. Made by the thread that creates the
-//! vCPU.
+//! The guest's `cpuid`: all that KVM supports on this CPU, with the guest's own topology. Set by the thread that
+//! creates the vCPU.
 
 use std::io;
 
@@ -15,7 +15,7 @@ use crate::{CpuFeatures, CpuidRegister, Error};
 const LEAF_FEATURES: u32 = 1;
 /// `KVM_CPUID_FEATURES` of Linux `uapi/asm/kvm_para.h`.
 const LEAF_KVM_FEATURES: u32 = 0x4000_0001;
-/// CPUID.1:ECX, x2APIC mode, which the kernel's local APIC has on any CPU.
+/// CPUID.1:ECX, x2APIC mode, which the kernel's local APIC supports on any CPU.
 const X2APIC: u32 = 1 << 21;
 /// CPUID.1:ECX, TSC-deadline timer, which needs a local APIC in the kernel.
 const TSC_DEADLINE: u32 = 1 << 24;
@@ -31,7 +31,7 @@ pub const FSGSBASE: u32 = 1;
 pub struct Offer {
     pub topology: Topology,
     pub irqchip: Irqchip,
-    /// Whether paravirtual EOI is offered; if not, the guest cannot use it either.
+    /// Whether paravirtual EOI is offered; if not, the guest cannot use its MSR either.
     pub pv_eoi: bool,
     pub hidden: CpuFeatures,
 }
@@ -79,12 +79,12 @@ fn of_vcpu(supported: &CpuId, offer: Offer) -> Result<CpuId, Error> {
     Ok(cpuid)
 }
 
-/// Whether x2APIC mode is among the features to take away.
+/// Returns whether x2APIC mode is among the hidden features.
 pub fn hides_x2apic(hidden: CpuFeatures) -> bool {
     hidden.bits(LEAF_FEATURES, 0, CpuidRegister::Ecx) & X2APIC != 0
 }
 
-/// Takes features away.
+/// Removes the hidden features.
 fn hide(cpuid: &mut CpuId, hidden: CpuFeatures) {
     for entry in cpuid.as_mut_slice() {
         let bits = |register| hidden.bits(entry.function, entry.index, register);
@@ -102,8 +102,8 @@ fn hide(cpuid: &mut CpuId, hidden: CpuFeatures) {
     }
 }
 
-/// The register of a leaf (subleaf 0) that `read` picks from `[eax, ebx, ecx, edx]`; 0 if the leaf does
-/// not exist.
+/// Returns the register of a leaf (subleaf 0) that `read` picks from `[eax, ebx, ecx, edx]`; 0 if the leaf does not
+/// exist.
 pub fn register(cpuid: &CpuId, function: u32, read: impl Fn(&[u32; 4]) -> u32) -> u32 {
     let entry = cpuid
         .as_slice()
@@ -114,7 +114,7 @@ pub fn register(cpuid: &CpuId, function: u32, read: impl Fn(&[u32; 4]) -> u32) -
     })
 }
 
-/// Whether the hypercall instruction is `vmmcall`: on CPUs of AMD and Hygon.
+/// Returns whether the hypercall instruction is `vmmcall`, as on AMD and Hygon CPUs.
 pub fn has_vmmcall(cpuid: &CpuId) -> bool {
     let vendor = |name: &[u8; 12]| {
         let word =

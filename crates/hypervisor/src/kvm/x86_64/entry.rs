@@ -1,9 +1,10 @@
-//! The registers of a vCPU: its initial ones, set by the thread that owns the vCPU before its first run, and the reset,
-//! which puts back the state in which KVM has made the vCPU.
+//! The registers of a vCPU: the initial registers, set by the thread that owns the vCPU before its first run, and the
+//! reset, which restores the state in which KVM created the vCPU.
 //!
-//! KVM has no request for a reset. It runs on the thread that owns the vCPU, while the vCPU is outside the guest. The
-//! order of its requests is QEMU's (`kvm_arch_put_registers`): the local APIC needs its mode, which is in the system
-//! registers, and pending events come after the registers that say whether they are possible.
+//! KVM has no ioctl for a reset. It runs on the thread that owns the vCPU, while the vCPU is outside the guest. The
+//! order of its ioctls is QEMU's (`kvm_arch_put_registers`): the mode of the local APIC, which is in the system
+//! registers, comes before its state, and pending events come after the registers that decide whether they are
+//! possible.
 
 use kvm_bindings::{
     CpuId, KVM_MP_STATE_RUNNABLE, KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET, Msrs, kvm_debugregs,
@@ -88,7 +89,7 @@ pub fn set(vcpu: &VcpuFd, guest: &KvmGuest, index: u32, entry: EntryPoint) -> Re
             entry: "a SIPI",
             guest: "no interrupt controllers",
         }),
-        // All vCPUs but the first wait for a SIPI in KVM by default.
+        // By default all vCPUs except the first wait in KVM for a SIPI.
         EntryPoint::Secondary if index == 0 => Err(Error::Entry {
             entry: "a SIPI",
             guest: "this vcpu as its first",
@@ -165,8 +166,8 @@ fn long(sregs: &mut kvm_sregs, cpuid: &CpuId, index: u32) {
     sregs.cr0 = CR0_PE | CR0_MP | CR0_ET | CR0_NE | CR0_WP | CR0_PG;
 }
 
-/// The state that loaders leave (Multiboot 0.6.96, 3.2; Linux `Documentation/arch/x86/boot.rst`): flat segments, protected
-/// mode on, paging and interrupts off.
+/// Sets the state in which loaders leave the CPU (Multiboot 0.6.96, 3.2; Linux `Documentation/arch/x86/boot.rst`): flat
+/// segments, protected mode on, paging and interrupts off.
 fn protected(sregs: &mut kvm_sregs) {
     let code = kvm_segment {
         limit: u32::MAX,
@@ -234,7 +235,7 @@ fn set_extended(vcpu: &VcpuFd, cpuid: &CpuId) -> Result<(), Error> {
         .map_err(Error::system("set the vcpu's fpu"))
 }
 
-/// Makes the vCPU start at once: with local APICs, all vCPUs but the first otherwise wait for a SIPI.
+/// Makes the vCPU start at once: with local APICs, all vCPUs except the first otherwise wait for a SIPI.
 fn make_runnable(vcpu: &VcpuFd, irqchip: Irqchip) -> Result<(), Error> {
     if irqchip == Irqchip::None {
         return Ok(());
@@ -256,12 +257,12 @@ fn share_clock(vcpu: &VcpuFd) -> Result<(), Error> {
     )
 }
 
-/// The time stamp counter, which continues.
+/// The time stamp counter, which a reset does not change.
 const MSR_TSC: u32 = 0x10;
-/// How many registers are read or written at once; KVM takes 256.
+/// The number of registers that are read or written at once; KVM accepts 256.
 const BATCH: usize = 128;
 
-/// The state of a vCPU.
+/// The state of a vCPU after its reset.
 #[derive(Debug)]
 pub struct ResetState {
     sregs: kvm_sregs,
@@ -269,7 +270,7 @@ pub struct ResetState {
     debug: kvm_debugregs,
     fpu: kvm_fpu,
     msrs: Vec<kvm_msr_entry>,
-    /// The local APIC and whether it waits for a SIPI, if there is one.
+    /// The local APIC and whether it waits for a SIPI; `None` without a local APIC.
     lapic: Option<(kvm_lapic_state, kvm_mp_state)>,
     events: kvm_vcpu_events,
     regs: kvm_regs,
@@ -301,7 +302,7 @@ impl ResetState {
         })
     }
 
-    /// Puts the state back.
+    /// Restores the saved state.
     pub fn restore(&self, vcpu: &VcpuFd) -> Result<(), Error> {
         let failed = Error::system("reset the vcpu");
         vcpu.set_sregs(&self.sregs).map_err(failed)?;
@@ -323,8 +324,8 @@ impl ResetState {
     }
 }
 
-/// The rest after `done` registers of a batch. If KVM stopped before the end of the batch, the next register is one
-/// that it lists but does not have for this vCPU: it is left out.
+/// Returns the rest after `done` registers of a batch. If KVM stopped before the end of the batch, it lists the next
+/// register but does not have it for this vCPU: that register is left out.
 fn after<T>(rest: &[T], done: usize) -> &[T] {
     let whole = done >= rest.len().min(BATCH);
     rest.get(done + usize::from(!whole)..).unwrap_or_default()
@@ -337,7 +338,7 @@ fn list(entries: &[kvm_msr_entry]) -> Result<Msrs, Error> {
     })
 }
 
-/// The model-specific registers that KVM lists and the vCPU has.
+/// Returns the model-specific registers that KVM lists and the vCPU has.
 fn msrs(kvm: &Kvm, vcpu: &VcpuFd) -> Result<Vec<kvm_msr_entry>, Error> {
     let indices = kvm.get_msr_index_list().map_err(failed())?;
     let wanted: Vec<_> = indices

@@ -1,13 +1,13 @@
-//! Exits of x86-64: the calls of the hypercall page as KVM forwards them.
+//! x86-64 exits: the calls of the hypercall page as KVM forwards them.
 //!
-//! A call's arguments and its result are in the run page; the thread of the vCPU uses them.
+//! A call's arguments and its result are in the run page, accessed by the vCPU's thread.
 
 use kvm_ioctls::VcpuFd;
 
 use super::super::run_page::{Call, RunPage};
 use crate::Error;
 
-/// The number and the argument of the call, which `boot/` passes as an address and as attributes.
+/// Returns the number and the argument of the call, which `boot/` passes as an address and as attributes.
 #[allow(
     clippy::unnecessary_wraps,
     reason = "other architectures read registers"
@@ -28,5 +28,5 @@ pub fn answer(_: &VcpuFd, page: &RunPage, result: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// The statistic of the exits for interrupts of the host, which are part of all exits.
+/// The kernel's count of exits for host interrupts, which are included in all exits.
 pub const HOST_INTERRUPTS: Option<&str> = Some("irq_exits");

@@ -1,7 +1,7 @@
-//! What `/dev/kvm` offers on x86-64, asked once by the thread that opens it, and which capabilities that gives a guest.
+//! What `/dev/kvm` offers on x86-64, queried once by the thread that opens it, and the capabilities that follow from
+//! it.
 //!
-//! A capability that only a guest can show is found by running one once, on the thread that asks
-//! ([`trial`]).
+//! A capability that only a guest can show is found by running a guest once, on the calling thread ([`trial`]).
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,27 +19,27 @@ pub const HC_MAP_GPA_RANGE: u64 = 12;
 pub const MISSING: &str =
     "load the kvm_intel or kvm_amd module and turn virtualization on in the firmware";
 
-/// Why there are no ports: there are.
+/// x86-64 has ports, so there is no reason.
 pub const NO_PORTS: Option<&str> = None;
 
-/// The extensions that the backend needs in addition to those of every architecture.
+/// The extensions that the backend needs in addition to those needed on every architecture.
 pub const NEEDED: [(u32, &str, &str); 1] =
     [(KVM_CAP_SET_TSS_ADDR, "KVM_CAP_SET_TSS_ADDR", "2.6.24")];
 
-/// The answers.
+/// What `/dev/kvm` answered.
 #[derive(Debug)]
 pub struct Host {
     /// The CPUID that KVM supports on this CPU.
     pub cpuid: CpuId,
     /// Whether KVM can forward a hypercall to the VMM.
     pub hypercall_exits: bool,
-    /// Whether the hypercall instruction works, once a trial was made.
+    /// Whether the hypercall instruction works; empty before the trial.
     pub hypercalls: OnceLock<Support>,
-    /// Whether an interrupt stays in service until the guest's EOI, once a trial was made.
+    /// Whether an interrupt stays in service until the guest's EOI; empty before the trial.
     pub ends_of_interrupts: OnceLock<Support>,
-    /// Whether the kernel's statistics count light exits, once a trial was made.
+    /// Whether the kernel's statistics count light exits; empty before the trial.
     pub light_exits: OnceLock<Support>,
-    /// Whether ring 0 runs on the CPU, once a trial was made.
+    /// Whether ring 0 runs on the CPU; empty before the trial.
     pub native_kernel_mode: OnceLock<Support>,
 }
 
@@ -60,7 +60,7 @@ impl Host {
     }
 }
 
-/// Whether the backend has `capability`, which the architecture decides.
+/// Returns whether the backend has `capability`, for capabilities that depend on the architecture.
 pub fn support(system: &Arc<System>, capability: Capability) -> Support {
     match capability {
         Capability::CountsLightExits => trial::light_exits(system),
@@ -79,7 +79,7 @@ pub fn support(system: &Arc<System>, capability: Capability) -> Support {
     }
 }
 
-/// Whether a CPUID shows VMX (Intel SDM 2A, CPUID.1) or SVM (AMD APM 3, CPUID 8000_0001h).
+/// Returns whether a CPUID shows VMX (Intel SDM 2A, CPUID.1) or SVM (AMD APM 3, CPUID 8000_0001h).
 fn has_virtualization(cpuid: &CpuId) -> bool {
     let mut leaves = cpuid.as_slice().iter();
     leaves.any(|leaf| match leaf.function {

@@ -1,5 +1,5 @@
-//! The ioctls of an x86-64 vCPU that kvm-ioctls has only for other architectures or other descriptors. The thread that
-//! calls a function makes the ioctl.
+//! The ioctls of an x86-64 vCPU that kvm-ioctls has only for other architectures or other descriptors. The calling
+//! thread makes the ioctl.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -27,7 +27,7 @@ pub fn enforce_features(vcpu: &VcpuFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets how many banks for machine checks a vCPU has: at least one.
+/// Sets the number of a vCPU's machine check banks: at least one.
 pub fn set_mce_banks(vcpu: &VcpuFd, banks: u8) -> io::Result<()> {
     let capability = u64::from(banks);
     // SAFETY: `vcpu` is an open vCPU, `capability` the 64-bit value that the call reads.
@@ -45,8 +45,8 @@ pub fn set_vcpu_attribute(vcpu: &VcpuFd, group: u32, number: u32, value: u64) ->
         addr: &raw const value as u64,
         ..kvm_device_attr::default()
     };
-    // SAFETY: `vcpu` is an open vCPU, `attribute` the structure that the call reads, and its address
-    // that of `value`, which lives through the call.
+    // SAFETY: `vcpu` is an open vCPU, `attribute` the structure that the call reads, and `addr` in it the address of
+    // `value`, which lives through the call.
     if unsafe { ioctl_with_ref(vcpu, KVM_SET_DEVICE_ATTR(), &attribute) } < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -1,8 +1,8 @@
 //! Describes the fault of a guest program from what the guest's exception handler has left in memory.
 //!
-//! A fault in a guest program ends in a triple fault. Before that, the handler has pushed the CPU's exception
-//! frame on its own stack (see `boot/`). The guest can write to that stack too and so forge the
-//! description: it is only reported, and nothing depends on it. Runs on the thread of the vCPU.
+//! A fault in a guest program ends in a triple fault. Before that, the handler has pushed the CPU's exception frame on
+//! its own stack (see `boot/`). The guest can also write to that stack and so forge the description. It is only
+//! reported; nothing depends on it. Runs on the vCPU's thread.
 
 use kvm_bindings::{KVM_INTERNAL_ERROR_EMULATION, kvm_regs};
 use kvm_ioctls::VcpuFd;
@@ -14,7 +14,7 @@ use super::boot;
 use crate::x86_64::{PAGE_FAULT, exception};
 use crate::{Error, Fault, VmExit};
 
-/// The words of the handler's stack that are read.
+/// The words that are read from the handler's stack.
 #[derive(Clone, Copy, Debug)]
 struct LastWords {
     cr2: u64,
@@ -25,7 +25,7 @@ struct LastWords {
 /// The length of the longest x86 instruction, in bytes.
 const INSTRUCTION: usize = 15;
 
-/// The exit of a guest that cannot go on; `None` if it is not known why.
+/// Returns the exit of a guest that cannot continue; `None` if the reason is unknown.
 pub fn end(guest: &KvmGuest, fd: &VcpuFd, index: u32, exit: Exit) -> Result<Option<VmExit>, Error> {
     let fault = match exit {
         Exit::Shutdown => fault(guest.boot_area.as_ref(), &guest.ram, index),
@@ -41,7 +41,7 @@ pub fn end(guest: &KvmGuest, fd: &VcpuFd, index: u32, exit: Exit) -> Result<Opti
     Ok(Some(VmExit::Fault(Box::new(fault))))
 }
 
-/// The fault of a vCPU that has shut down.
+/// Returns the fault of a vCPU that has shut down.
 fn fault(area: Option<&GuestMemoryMmap>, ram: &GuestMemoryMmap, index: u32) -> Fault {
     let words = area.and_then(|area| read(area, index));
     let Some(words) = words else {
@@ -63,7 +63,7 @@ fn fault(area: Option<&GuestMemoryMmap>, ram: &GuestMemoryMmap, index: u32) -> F
     }
 }
 
-/// The fault of a vCPU at an instruction that the kernel cannot emulate.
+/// Returns the fault of a vCPU at an instruction that the kernel cannot emulate.
 fn not_emulated(ram: &GuestMemoryMmap, registers: &kvm_regs) -> Fault {
     Fault {
         exception: exception(6),
@@ -74,7 +74,7 @@ fn not_emulated(ram: &GuestMemoryMmap, registers: &kvm_regs) -> Fault {
     }
 }
 
-/// The bytes of the instruction at `rip` that are in RAM.
+/// Returns the bytes of the instruction at `rip` that are in RAM.
 fn bytes_at(ram: &GuestMemoryMmap, rip: u64) -> Vec<u8> {
     let mut bytes = vec![0; INSTRUCTION];
     let read = ram.read(&mut bytes, GuestAddress(rip)).unwrap_or_default();
@@ -92,8 +92,7 @@ fn read(area: &GuestMemoryMmap, index: u32) -> Option<LastWords> {
         vector: word(7)?,
         rip: word(5)?,
     };
-    // The area is zero until a handler pushes something, and an exception frame has a stack segment that is not
-    // 0.
+    // The area is zero until a handler pushes something, and the stack segment in an exception frame is never 0.
     (word(1)? != 0).then_some(words)
 }
 

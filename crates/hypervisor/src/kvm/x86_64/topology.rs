@@ -1,52 +1,52 @@
-//! The topology in a guest's `cpuid`: one package with a core for each vCPU, and one thread in each core (Intel SDM 2A, CPUID; AMD APM
-//! 3, appendix E). KVM reports none, or parts of the host's.
+//! The topology in a guest's `cpuid`: one package with a core for each vCPU, and one thread in each core (Intel SDM 2A,
+//! CPUID; AMD APM 3, appendix E). KVM reports no topology, or parts of the host's.
 
 use kvm_bindings::{CpuId, KVM_CPUID_FLAG_SIGNIFCANT_INDEX, kvm_cpuid_entry2};
 
-/// Number of IDs, the APIC ID, and in EDX whether there are several.
+/// The leaf with the number of IDs, the APIC ID, and in EDX whether there are several IDs.
 const FEATURES: u32 = 1;
 const SEVERAL: u32 = 1 << 28;
-/// Caches on Intel's CPUs, a subleaf each, and on AMD's. The last one has no type.
+/// The caches on Intel CPUs, one subleaf each, and on AMD CPUs. The last subleaf has type 0.
 const CACHES: u32 = 4;
 const AMD_CACHES: u32 = 0x8000_001d;
-/// Levels of the topology, a subleaf each. All say the same.
+/// The levels of the topology, one subleaf each. Both leaves describe the same topology.
 const LEVELS: [u32; 2] = [0xb, 0x1f];
-/// Number of cores on AMD's CPUs, and which core it is.
+/// The number of cores on AMD CPUs, and the number of this core.
 const AMD_FEATURES: u32 = 0x8000_0001;
 const AMD_SEVERAL: u32 = 1 << 1;
 const AMD_SIZES: u32 = 0x8000_0008;
 const AMD_CORE: u32 = 0x8000_001e;
-/// Levels on newer AMD CPUs. The guest does not get this leaf, because the others describe the whole topology.
+/// The levels on newer AMD CPUs. The guest does not get this leaf: the other leaves describe the whole topology.
 const AMD_LEVELS: u32 = 0x8000_0026;
 
-/// A level's number and type, as ECX has them.
+/// A level's number and type, in the format of ECX.
 const THREADS: u32 = 1 << 8;
 const CORES: u32 = 2 << 8 | 1;
 const END: u32 = 2;
 
-/// Caches of this level and above are those of all cores.
+/// All cores share the caches of this level and above.
 const SHARED_CACHE: u32 = 3;
 
 /// A vCPU's place in its guest.
 #[derive(Clone, Copy, Debug)]
 pub struct Topology {
-    /// The index of the vCPU, which is its APIC ID too.
+    /// The index of the vCPU, which is also its APIC ID.
     pub index: u32,
-    /// How many vCPUs the guest has.
+    /// The number of vCPUs of the guest.
     pub vcpus: u32,
 }
 
 impl Topology {
-    /// Bits of an APIC ID.
+    /// Returns the number of bits of an APIC ID.
     const fn bits(self) -> u32 {
         self.vcpus.next_power_of_two().trailing_zeros()
     }
 
-    /// Sets all leaves of the topology that there are. The levels are new ones.
+    /// Sets all existing leaves of the topology. The leaves of the levels are added anew.
     ///
     /// # Errors
     ///
-    /// If there is no room for them.
+    /// Fails if there is no room for the leaves.
     pub fn set(self, cpuid: &mut CpuId, is_amd: bool) -> Result<(), vmm_sys_util::fam::Error> {
         let last = cpuid.as_slice().iter().map(|entry| entry.function);
         let last = last.filter(|function| *function < 0x4000_0000).max();
@@ -89,7 +89,7 @@ impl Topology {
             }
             AMD_CORE if is_amd => {
                 entry.eax = index;
-                // One thread a core; one node, with the number 0.
+                // One thread per core; one node, with the number 0.
                 entry.ebx = index & 0xff;
                 entry.ecx = 0;
             }
@@ -97,7 +97,7 @@ impl Topology {
         }
     }
 
-    /// The subleaves of the levels.
+    /// Returns the subleaves of the levels.
     fn levels(self, function: u32) -> [kvm_cpuid_entry2; 3] {
         let Self { index, vcpus } = self;
         let level = |subleaf, shift, count, kind| kvm_cpuid_entry2 {

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-/// A leaf as a host with eight cores of two threads each has it: EAX to EDX.
+/// Makes a leaf with EAX to EDX as on a host with eight cores of two threads each.
 fn leaf(function: u32, index: u32, registers: [u32; 4]) -> kvm_cpuid_entry2 {
     let [eax, ebx, ecx, edx] = registers;
     kvm_cpuid_entry2 {
@@ -51,7 +51,7 @@ fn host(is_amd: bool) -> Vec<kvm_cpuid_entry2> {
     leaves
 }
 
-/// The guest's `cpuid` on its vCPU with this index.
+/// Returns the guest's `cpuid` on its vCPU with this index.
 fn guest(is_amd: bool, index: u32, vcpus: u32) -> CpuId {
     let mut cpuid = CpuId::from_entries(&host(is_amd)).unwrap();
     let topology = Topology { index, vcpus };
@@ -89,7 +89,7 @@ fn levels_say_one_package_with_a_core_for_each_vcpu() {
     }
 }
 
-/// As software does that knows no levels: the ID has bits for all cores and none for threads.
+/// For software that does not know the leaves of levels: the ID has bits for all cores and none for threads.
 #[test]
 fn older_leaves_say_the_same() {
     for (vcpus, is_amd) in SIZES

@@ -1,5 +1,5 @@
-//! Trials of capabilities that only a guest can show: the guest, its code, and the run. A trial runs on the thread that
-//! asks; a second thread ends it after a time limit. All guests of trials report to the same port.
+//! Trials of capabilities that only a guest can show: the guest, its code, and the run. A trial runs on the calling
+//! thread; a second thread ends it after a time limit. All trial guests report to the same port.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::boot::with_hypercall;
 use super::cpuid;
 use crate::{EntryPoint, Error, IoEvents, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit};
 
-/// Whether a guest that executes the hypercall instruction continues after it; tried once.
+/// Returns whether a guest that executes the hypercall instruction continues after it; tried once.
 pub fn hypercalls(system: &Arc<System>) -> Support {
     // The emulator patches the instruction and has the CPU execute it again, and emulates it again, forever.
     if !native_kernel_mode(system).is_yes() {
@@ -37,7 +37,7 @@ pub fn hypercalls(system: &Arc<System>) -> Support {
     answer.clone()
 }
 
-/// Whether an interrupt stays in service until the guest's EOI; tried once.
+/// Returns whether an interrupt stays in service until the guest's EOI; tried once.
 pub fn ends_of_interrupts(system: &Arc<System>) -> Support {
     let one = || Trial::new(system, Irqchip::Full, handler(), interrupt())?.run();
     let answer = system.host.ends_of_interrupts.get_or_init(|| match one() {
@@ -52,7 +52,7 @@ pub fn ends_of_interrupts(system: &Arc<System>) -> Support {
     answer.clone()
 }
 
-/// Whether the kernel's statistics count the exits of a guest that rings an ioeventfd; tried once.
+/// Returns whether the kernel's statistics count the exits of a guest that rings an ioeventfd; tried once.
 pub fn light_exits(system: &Arc<System>) -> Support {
     let answer = system.host.light_exits.get_or_init(|| match rings(system) {
         Ok((VmExit::PioOut { .. }, counted)) if counted >= RINGS.into() => Support::Yes,
@@ -66,7 +66,7 @@ pub fn light_exits(system: &Arc<System>) -> Support {
     answer.clone()
 }
 
-/// Whether guest code of ring 0 runs on the CPU; tried once.
+/// Returns whether guest code in ring 0 runs on the CPU; tried once.
 pub fn native_kernel_mode(system: &Arc<System>) -> Support {
     let one = || Trial::new(system, Irqchip::None, &[], unknown_to_emulators())?.run();
     let answer = system.host.native_kernel_mode.get_or_init(|| match one() {
@@ -80,8 +80,8 @@ pub fn native_kernel_mode(system: &Arc<System>) -> Support {
     answer.clone()
 }
 
-/// The first exit of a guest that rings an ioeventfd before it, and the exits that the kernel counted until then
-/// without the one to the VMM.
+/// Returns the first exit of a guest that has rung an ioeventfd, and the number of exits that the kernel counted until
+/// then, without this first exit to the VMM.
 fn rings(system: &Arc<System>) -> Result<(VmExit, u64), Error> {
     let mut trial = Trial::new(system, Irqchip::None, &[], rings_code())?;
     let event = EventFd::new(EFD_NONBLOCK).map_err(Error::system("make an eventfd"))?;
@@ -104,8 +104,8 @@ fn untried(error: &Error) -> Support {
     Support::No(format!("no guest could try it: {error}"))
 }
 
-/// The time limit of a trial. A guest on a KVM that has the capability needs microseconds, or a time slice on a
-/// busy host.
+/// The time limit of a trial. On a KVM that has the capability, a guest needs microseconds, or a time slice on a busy
+/// host.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A guest with one vCPU that has not run yet.
@@ -115,7 +115,7 @@ struct Trial {
 }
 
 impl Trial {
-    /// A guest with this code and, unless it is empty, this interrupt handler.
+    /// Makes a guest with this code and, unless it is empty, this interrupt handler.
     fn new(
         system: &Arc<System>,
         irqchip: Irqchip,
@@ -168,7 +168,7 @@ impl Trial {
 
 /// The port that the guest reports to.
 const PORT: u32 = 0x80;
-/// The port that the guest rings, and how often.
+/// The port of the doorbell, and how often the guest rings it.
 const BELL: u16 = 0xc050;
 const RINGS: u32 = 64;
 
@@ -177,7 +177,7 @@ const VECTOR: u32 = 0x51;
 const IN_SERVICE: u32 = 1 << (VECTOR % 32);
 
 guest_code! {
-    /// An unknown hypercall, then a byte to a port.
+    /// Makes an unknown hypercall, then writes a byte to a port.
     fn hypercall = vmbell_trial_hypercall..vmbell_trial_hypercall_end {
         "mov eax, -1",
         "vmcall",
@@ -188,15 +188,15 @@ guest_code! {
 }
 
 guest_code! {
-    /// The vCPU interrupts itself and waits. The numbers are those of the MSRs of the local APIC in x2APIC mode, which
-    /// it enables first (Intel SDM vol. 3, 13.12.1.2).
+    /// Interrupts its own vCPU and waits. The numbers are the local APIC's MSRs in x2APIC mode, which the code enables
+    /// first (Intel SDM vol. 3, 13.12.1.2).
     fn interrupt = vmbell_trial_interrupt..vmbell_trial_interrupt_end {
-        // Its base.
+        // The APIC base.
         "mov ecx, 0x1b",
         "rdmsr",
         "or eax, 0xc00",
         "wrmsr",
-        // The spurious interrupt: on.
+        // The spurious-interrupt vector register: enable the APIC.
         "mov edx, 0",
         "mov ecx, 0x80f",
         "mov eax, 0x1ff",
@@ -214,7 +214,7 @@ guest_code! {
 }
 
 guest_code! {
-    /// The handler, which writes its word of the in-service register to a port.
+    /// The handler: writes its word of the in-service register to a port.
     fn handler = vmbell_trial_handler..vmbell_trial_handler_end {
         "mov ecx, 0x810 + {vector} / 32",
         "rdmsr",
@@ -226,7 +226,7 @@ guest_code! {
 }
 
 guest_code! {
-    /// Writes to the doorbell's port, then a byte to a port.
+    /// Writes to the doorbell's port, then a byte to the report port.
     fn rings_code = vmbell_trial_rings..vmbell_trial_rings_end {
         "mov edx, {bell}",
         "mov ecx, {rings}",
@@ -243,8 +243,8 @@ guest_code! {
 }
 
 guest_code! {
-    /// An addition of MMX, which every x86-64 CPU has and Linux's `arch/x86/kvm/emulate.c` does not, then a byte to a
-    /// port.
+    /// Executes an MMX addition, which every x86-64 CPU has but Linux's `arch/x86/kvm/emulate.c` does not emulate, then
+    /// writes a byte to a port.
     fn unknown_to_emulators = vmbell_trial_unknown..vmbell_trial_unknown_end {
         "paddd mm0, mm0",
         "mov edx, {port}",

@@ -1,8 +1,8 @@
-//! What an x86-64 guest has in addition to memory: the pages that VMX needs, the interrupt controllers and timer of a
-//! PC, its vCPUs, and its routes and lines. Its creator sets it up.
+//! The parts of an x86-64 guest other than memory: the pages that VMX needs, the interrupt controllers and timer of a
+//! PC, its vCPUs, and its routes and lines. Set up by the thread that creates the guest.
 //!
-//! Routes lead to pins of the I/O APIC and of the PIC. The kernel keeps the table of routes and follows it when a line
-//! changes, on the thread that changes it.
+//! Routes lead to pins of the I/O APIC and of the PIC. The kernel keeps the table of routes and uses it when a line
+//! changes, on the thread that changes the line.
 
 use std::ops::Range;
 
@@ -22,20 +22,20 @@ use super::topology::Topology;
 use super::{cpuid, entry, ioctl};
 use crate::{CpuFeatures, Error, VmConfig};
 
-/// Where RAM may be: that of an image, and that of a guest program. Devices and interrupt controllers are above.
+/// The possible places of RAM: for an image, and for a guest program. Devices and interrupt controllers are above.
 pub const RAM: &[Range<u64>] = &[0..RAM_END, RAM_BASE..RAM_END];
 const RAM_END: u64 = 0xc000_0000;
 
-/// Guest-physical address of the three pages that Intel's VMX needs (KVM_SET_TSS_ADDR), below the place of
+/// Guest-physical address of the three pages that Intel's VMX needs (KVM_SET_TSS_ADDR), below the usual place of
 /// firmware.
 const TSS_PAGES: usize = 0xfffb_d000;
-/// The fewest banks that KVM accepts. Linux sets several registers of each bank up as it boots, and no error is ever reported
-/// there.
+/// The fewest banks that KVM accepts. Linux writes several registers of each bank at boot, and the banks never report
+/// an error.
 const MCE_BANKS: u8 = 1;
 /// Input pins of an I/O APIC.
 const IOAPIC_PINS: u64 = 24;
 
-/// What the guest keeps of it: what its vCPUs' CPUID will show, and the mode of their local APICs.
+/// The parts that the guest keeps: what its vCPUs' CPUID will show, and the mode of their local APICs.
 #[derive(Debug)]
 pub struct Parts {
     x2apic: bool,
@@ -78,7 +78,7 @@ impl Parts {
     }
 }
 
-/// Makes a vCPU, with its CPUID.
+/// Creates a vCPU, and sets its CPUID.
 pub fn vcpu(guest: &KvmGuest, index: u32) -> Result<VcpuFd, Error> {
     let fd = guest
         .slots
@@ -109,16 +109,16 @@ pub fn vcpu(guest: &KvmGuest, index: u32) -> Result<VcpuFd, Error> {
 pub struct RoutedLines(());
 
 impl RoutedLines {
-    /// Notes the routes that the kernel has from now on.
+    /// Records the routes that the kernel now has.
     pub fn follow(&self, _: Routing) {}
 
-    /// What a GSI drives.
+    /// Returns what a GSI drives.
     pub const fn drive(&self, gsi: Gsi) -> Drive {
         Drive::Line(gsi.number())
     }
 }
 
-/// The pin of the I/O APIC with this number.
+/// Returns the pin of the I/O APIC with this number.
 pub fn pin(pin: u8) -> kvm_irq_routing_irqchip {
     kvm_irq_routing_irqchip {
         irqchip: KVM_IRQCHIP_IOAPIC,
@@ -126,7 +126,7 @@ pub fn pin(pin: u8) -> kvm_irq_routing_irqchip {
     }
 }
 
-/// The pin of the PIC for this pin of the I/O APIC, if the PIC has that input.
+/// Returns the PIC input of this I/O APIC pin, if the PIC has one.
 pub fn pic_pin(pin: u8) -> Option<kvm_irq_routing_irqchip> {
     const INPUTS: u8 = 8;
     let irqchip = match pin / INPUTS {

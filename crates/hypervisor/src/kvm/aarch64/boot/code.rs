@@ -1,22 +1,22 @@
-//! The code that the backend gives guest programs: the hypercall page and the exception vectors. Read by the thread that
-//! creates the guest.
+//! The code that the backend provides to guest programs: the hypercall page and the exception vectors. Read by the
+//! thread that creates the guest.
 #![allow(unsafe_code)]
 
 use super::super::super::code::guest_code;
 use super::super::exits::{ESCAPE, FIRST};
 
-/// Offset in a page of vectors of the address of the interrupt handler; 0 if there is none.
+/// Offset in a page of vectors of the interrupt handler's address; 0 if there is no handler.
 pub const HANDLER: usize = 0x800;
-/// Offset in a page of vectors of the words that record a fault: the kind of the exception and 1, ESR_EL1, ELR_EL1 and
+/// Offset in a page of vectors of the words that record a fault: the kind of the exception plus 1, ESR_EL1, ELR_EL1 and
 /// FAR_EL1.
 pub const WORDS: usize = 0x840;
-/// The address to which a vector stores a pair of words at its end. KVM cannot emulate the instruction, so the
-/// guest leaves with an exit that has no other cause.
+/// The address to which a vector finally stores a pair of words. KVM cannot emulate the instruction, so the guest
+/// leaves with an exit that has no other cause.
 const NOWHERE: u64 = 0xfff1_0000;
 
 guest_code! {
     /// The hypercall page: a function that calls the VMM with number x0 and argument x1, and clobbers x2, x16 and x17.
-    /// The low bits of the function identifier are the number, or say that x2 has it.
+    /// The low bits of the function identifier are the number, or indicate that the number is in x2.
     pub fn hypercall_page = vmbell_boot_hypercall..vmbell_boot_hypercall_end {
         "mov x2, x0",
         "mov x16, {escape}",
@@ -32,8 +32,8 @@ guest_code! {
 }
 
 guest_code! {
-    /// A page of vectors. A vector records its exception and leaves. That of interrupts taken from EL1 with SP_EL1, the
-    /// sixth, goes to the handler if there is one. No register needs to be kept on the way out.
+    /// A page of vectors. A vector records its exception and leaves the guest. The sixth vector, for interrupts taken
+    /// from EL1 with SP_EL1, jumps to the handler if there is one. A vector that leaves need not preserve registers.
     pub fn vectors = vmbell_boot_vectors..vmbell_boot_vectors_end {
         ".set kind, 0",
         ".rept 16",

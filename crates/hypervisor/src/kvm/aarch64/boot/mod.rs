@@ -1,9 +1,8 @@
 //! The memory that a guest program starts from: the low 4 GiB identity-mapped, in EL1.
 //!
-//! All of it is in one memory slot below RAM, which is not part of
-//! [`Vm::memory`](crate::Vm::memory): the hypercall page, page tables, and for each vCPU a page of exception
-//! vectors, with the words that record a fault for [`last_words`](super::last_words). Filled by the thread that creates
-//! the guest.
+//! All of it is in one memory slot below RAM, which is not part of [`Vm::memory`](crate::Vm::memory): the hypercall
+//! page, page tables, and for each vCPU a page of exception vectors, with the words that record a fault for
+//! [`last_words`](super::last_words). Filled by the thread that creates the guest.
 
 mod code;
 
@@ -14,28 +13,28 @@ use super::super::memory;
 use super::super::system::System;
 use crate::{Error, VmConfig};
 
-/// The most vCPUs that the slot has room for.
+/// The maximum number of vCPUs that the slot has room for.
 pub const VCPUS: u32 = 64;
 
 /// The first address of the slot: the hypercall page.
 const START: u64 = HYPERCALL_PAGE;
 const END: u64 = 0xb_0000;
 
-/// The table of level 1, whose entries cover 1 GiB each.
+/// The level 1 table, whose entries cover 1 GiB each.
 pub const LEVEL_1: u64 = 0x2_0000;
-/// The tables of level 2, one for each GiB.
+/// The level 2 tables, one for each GiB.
 const LEVEL_2: u64 = 0x2_1000;
-/// A page for each vCPU: its vectors, and after them its words.
+/// A page for each vCPU: its vectors, and after them the words that record a fault.
 const VECTORS: u64 = 0x3_0000;
 const VECTORS_SIZE: u64 = 0x1000;
 const _: () = assert!(VECTORS + VECTORS_SIZE * VCPUS as u64 <= END);
 
-/// The address of the exception vectors of the vCPU with this index.
+/// Returns the address of the exception vectors of the vCPU with this index.
 pub const fn vectors(index: u32) -> u64 {
     VECTORS + VECTORS_SIZE * index as u64
 }
 
-/// The address of the words that the vectors of this vCPU write.
+/// Returns the address of the words that this vCPU's vectors write.
 pub const fn words(index: u32) -> u64 {
     vectors(index) + code::WORDS as u64
 }
@@ -73,18 +72,18 @@ const GIB_COVERED: u64 = 4;
 const ENTRIES: u64 = 512;
 const BLOCK: u64 = 2 << 20;
 
-/// An entry that leads to a table.
+/// A page table entry that points to a table.
 const TABLE: u64 = 3;
-/// An entry that maps a block: valid, accessed, for EL1.
+/// A page table entry that maps a block: valid, accessed, for EL1.
 const MAPPED: u64 = 1 | 1 << 10;
-/// The kind of memory: an index of MAIR_EL1, and the shareability of Normal memory.
+/// The memory type: an index of MAIR_EL1, and the shareability of Normal memory.
 const NORMAL: u64 = 1 << 2 | 3 << 8;
 const DEVICE: u64 = 0;
-/// EL1 fetches no code there.
+/// EL1 cannot execute code there.
 const NO_CODE: u64 = 1 << 53;
 
-/// The page tables from [`LEVEL_1`] on: blocks of 2 MiB at their own addresses. A block that has memory, so from 0 to
-/// `ram_end`, is Normal; the rest is Device.
+/// Returns the page tables from [`LEVEL_1`] on: identity-mapped blocks of 2 MiB. Blocks from 0 to `ram_end`, which have
+/// memory, are Normal; the rest is Device.
 pub fn page_tables(ram_end: u64) -> Vec<u8> {
     const _: () = assert!(LEVEL_2 == LEVEL_1 + 8 * ENTRIES);
     let first = (0..ENTRIES).map(|gib| {

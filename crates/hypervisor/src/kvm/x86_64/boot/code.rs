@@ -1,25 +1,25 @@
-//! The code that the backend gives guest programs: the hypercall page, the exception handlers and the entries of
-//! interrupts. Copied by the thread that creates the guest or sets an interrupt handler.
+//! The code that the backend provides to guest programs: the hypercall page, the exception handlers and the interrupt
+//! entries. Copied by the thread that creates the guest or sets an interrupt handler.
 #![allow(unsafe_code)]
 
 use super::super::super::code::guest_code;
 use super::super::host::HC_MAP_GPA_RANGE;
 use super::HANDLERS;
 
-/// The vectors below this number are exceptions.
+/// Vectors below this number are exceptions.
 pub const EXCEPTIONS: usize = 32;
-/// Distance between two handlers, in bytes.
+/// Distance between two handlers in bytes.
 const STRIDE: usize = 16;
-/// The exceptions that push an error code, a bit for each (Intel SDM vol. 3, table 6-1).
+/// The exceptions that push an error code, one bit each (Intel SDM vol. 3, table 6-1).
 const ERROR_CODES: u32 = 1 << 8 | 0b11111 << 10 | 1 << 17 | 1 << 21 | 1 << 29 | 1 << 30;
 
 guest_code! {
-    /// The hypercall page: a function that calls the VMM with number `rdi` and argument `rsi` and keeps all registers but
-    /// `rax`, and at offset 0x40 an `iretq` for interrupt handlers.
+    /// The hypercall page: a function that calls the VMM with number `rdi` and argument `rsi` and preserves all
+    /// registers except `rax`, and at offset 0x40 an `iretq` for interrupt handlers.
     ///
-    /// The only hypercall that KVM forwards (KVM_HC_MAP_GPA_RANGE) has an address, which must be page-aligned, a
-    /// number of pages, and attributes that KVM does not check. The number is passed in the address, the argument
-    /// in the attributes.
+    /// The only hypercall that KVM forwards (KVM_HC_MAP_GPA_RANGE) has an address, which must be page-aligned, a number
+    /// of pages, and attributes that KVM does not check. Our number is passed in the address, our argument in the
+    /// attributes.
     fn page = vmbell_boot_hypercall..vmbell_boot_hypercall_end {
         "push rbx",
         "push rcx",
@@ -40,12 +40,12 @@ guest_code! {
     }
 }
 
-/// The bytes of the hypercall page.
+/// Returns the bytes of the hypercall page.
 pub fn hypercall_page(vmmcall: bool) -> Vec<u8> {
     with_hypercall(page(), vmmcall)
 }
 
-/// Code with Intel's hypercall instruction for a CPU that has AMD's if `vmmcall`.
+/// Returns the code, with Intel's hypercall instruction replaced by AMD's if `vmmcall`.
 pub fn with_hypercall(code: &[u8], vmmcall: bool) -> Vec<u8> {
     const VMCALL: [u8; 3] = [0x0f, 0x01, 0xc1];
     const VMMCALL: [u8; 3] = [0x0f, 0x01, 0xd9];
@@ -57,14 +57,14 @@ pub fn with_hypercall(code: &[u8], vmmcall: bool) -> Vec<u8> {
     code
 }
 
-/// The address of the handler of an exception.
+/// Returns the address of the handler of an exception.
 pub const fn handler(vector: u64) -> u64 {
     HANDLERS + vector * STRIDE as u64
 }
 
 guest_code! {
     /// The exception handlers. They leave `[cr2, rax, vector, error code, rip, cs, rflags, rsp, ss]` on the stack and
-    /// then cause a triple fault, by an exception without gates. That exit has a distinct reason, so other exits do
+    /// then cause a triple fault, by an exception with an empty IDT. That exit has a distinct reason, so other exits do
     /// not have to check for it.
     pub fn handlers = vmbell_boot_handlers..vmbell_boot_handlers_end {
         ".set vmbell_boot_vector, 0",
@@ -72,7 +72,7 @@ guest_code! {
         ".if ({error_codes} >> vmbell_boot_vector) & 1 == 0",
         "push 0",
         ".endif",
-        // `push` of the vector, in a byte: a name would be a place in memory.
+        // `push` of the vector, in a byte: the assembler would take the name for a memory operand.
         ".byte 0x6a, vmbell_boot_vector",
         "jmp 2f",
         ".set vmbell_boot_vector, vmbell_boot_vector + 1",
@@ -85,7 +85,7 @@ guest_code! {
         "lidt [rip + 3f]",
         "ud2",
         ".balign 16, 0xcc",
-        // An IDT without gates.
+        // An empty IDT.
         "3:",
         ".zero 16",
         ; exceptions = const EXCEPTIONS,
@@ -93,14 +93,14 @@ guest_code! {
     }
 }
 
-/// Offset of the entry of an interrupt vector from the first one.
+/// Returns the offset of a vector's interrupt entry from the first entry.
 pub const fn thunk(vector: u64) -> u64 {
     (vector - EXCEPTIONS as u64) * STRIDE as u64
 }
 
 guest_code! {
-    /// The entries of all vectors that are not exceptions: each pushes its vector and jumps to where the last eight bytes
-    /// point. A direct jump might not reach it.
+    /// The entries of all vectors that are not exceptions: each pushes its vector and jumps to the address in the last
+    /// eight bytes. A direct jump might not reach it.
     fn thunks = vmbell_boot_thunks..vmbell_boot_thunks_end {
         ".set vmbell_boot_vector, {exceptions}",
         ".rept 256 - {exceptions}",
@@ -116,7 +116,7 @@ guest_code! {
     }
 }
 
-/// The entries of interrupts, which jump to `handler`.
+/// Returns the interrupt entries, which jump to `handler`.
 pub fn interrupt_thunks(handler: u64) -> Vec<u8> {
     [thunks(), &handler.to_le_bytes()].concat()
 }

@@ -17,7 +17,7 @@ use super::super::system::System;
 use super::cpuid;
 use crate::{Error, VmConfig};
 
-/// The most vCPUs that the slot has room for.
+/// The maximum number of vCPUs that the slot has room for.
 pub const VCPUS: u32 = 64;
 
 /// The first address of the slot: the hypercall page.
@@ -47,16 +47,16 @@ const _: () = assert!(TSS + TSS_SIZE as u64 * VCPUS as u64 <= STACKS);
 const _: () = assert!(STACKS + STACK_SIZE * VCPUS as u64 <= VECTORS);
 const _: () = assert!(VECTORS + VECTORS_SIZE * VCPUS as u64 <= END);
 
-/// Bytes of the GDT.
+/// Size of the GDT in bytes.
 pub const GDT_SIZE: u16 = 3 * 8;
-/// Bytes of the IDT.
+/// Size of the IDT in bytes.
 pub const IDT_SIZE: u16 = 256 * 16;
 /// The selector of the code segment.
 pub const CODE_SELECTOR: u16 = 8;
 /// The selector of the data segment.
 pub const DATA_SELECTOR: u16 = 16;
 
-/// The top of the exception handlers' stack of the vCPU with this index.
+/// Returns the top of the exception handlers' stack for the vCPU with this index.
 pub const fn stack_top(index: u32) -> u64 {
     STACKS + STACK_SIZE * (index as u64 + 1)
 }
@@ -82,7 +82,7 @@ pub fn area(system: &System, config: &VmConfig) -> Result<GuestMemoryMmap, Error
     Ok(area)
 }
 
-/// The address of the IDT of the vCPU with this index.
+/// Returns the address of the IDT of the vCPU with this index.
 pub const fn gates(index: u32) -> u64 {
     VECTORS + VECTORS_SIZE * index as u64
 }
@@ -103,13 +103,13 @@ fn write(area: &GuestMemoryMmap, address: u64, bytes: &[u8]) -> Result<(), Error
     })
 }
 
-/// Flags of an entry: present, writable, accessed and dirty, so that the CPU has no flag to write back.
+/// Flags of a page table entry: present, writable, accessed and dirty, so that the CPU has no flag to write back.
 const ENTRY: u64 = 0x63;
-/// Flag of an entry that maps a page of 2 MiB instead of pointing to a table.
+/// Flag of a page table entry that maps a 2 MiB page instead of pointing to a table.
 const LARGE: u64 = 0x80;
 const GIB_COVERED: u64 = 4;
 
-/// The page tables from [`PML4`] on: one table of each upper level, then a page directory for each GiB.
+/// Returns the page tables from [`PML4`] on: one table of each upper level, then a page directory for each GiB.
 pub fn page_tables() -> Vec<u8> {
     const ENTRIES: u64 = 512;
     let mut bytes = Vec::new();
@@ -132,7 +132,7 @@ pub fn page_tables() -> Vec<u8> {
     bytes
 }
 
-/// The GDT: a null, a 64-bit code and a data segment.
+/// Returns the GDT: a null, a 64-bit code and a data segment.
 pub fn segments() -> Vec<u8> {
     const CODE: u64 = 0x00af_9b00_0000_ffff;
     const DATA: u64 = 0x00cf_9300_0000_ffff;
@@ -142,14 +142,14 @@ pub fn segments() -> Vec<u8> {
         .collect()
 }
 
-/// An interrupt gate for each exception, which switches to the exception handlers' stack.
+/// Returns an interrupt gate for each exception, which switches to the exception handlers' stack.
 pub fn exception_gates() -> Vec<u8> {
     const STACK: u64 = 1;
     let gate = |vector| gate(code::handler(vector), STACK);
     (0..code::EXCEPTIONS as u64).flat_map(gate).collect()
 }
 
-/// An interrupt gate for each other vector, which keeps the current stack.
+/// Returns an interrupt gate for each other vector, which keeps the current stack.
 pub fn interrupt_gates(thunks: u64) -> Vec<u8> {
     let gate = |vector| gate(thunks + code::thunk(vector), 0);
     (code::EXCEPTIONS as u64..256).flat_map(gate).collect()
@@ -165,7 +165,7 @@ fn gate(handler: u64, stack: u64) -> [u8; 16] {
     (high | u128::from(low)).to_le_bytes()
 }
 
-/// A task state segment for each vCPU. Of it only the first entry of the interrupt stack table is used.
+/// Returns a task state segment for each vCPU. Only its first entry of the interrupt stack table is used.
 pub fn task_states() -> Vec<u8> {
     const INTERRUPT_STACK_1: usize = 36;
     const IO_MAP_BASE: usize = 102;
