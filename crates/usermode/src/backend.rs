@@ -1,5 +1,5 @@
-//! The backend: creates guests, and reports what it can do on this host. To find out whether a guest can run, it starts one
-//! on the calling thread.
+//! The backend: creates guests, and reports which capabilities it has on this host. To find out whether a guest can
+//! run, it starts one on the calling thread.
 
 use std::sync::{Arc, OnceLock};
 
@@ -25,7 +25,7 @@ impl Hypervisor for Usermode {
     }
 }
 
-/// Whether the engine has `capability` here, and if not, why.
+/// Returns whether the backend has `capability` here, and if not, why.
 fn support(capability: Capability) -> Support {
     if let Some(reason) = why_never(capability) {
         return Support::No(reason.into());
@@ -37,8 +37,8 @@ fn support(capability: Capability) -> Support {
     }
 }
 
-/// Starts a sandbox to find out whether one can run. A success is remembered; after a failure the next call
-/// tries again, since the cause may be gone.
+/// Starts a sandbox to find out whether a sandbox can run. A success is remembered; after a failure the next call tries
+/// again, because the cause may be gone.
 fn run() -> Support {
     static STARTED: OnceLock<()> = OnceLock::new();
     if STARTED.get().is_some() {

@@ -1,11 +1,11 @@
-//! What the engine can do on no host, and why.
+//! The capabilities that the backend has on no host, and why.
 
 use vmbell_hypervisor::{Capability, Error};
 
 /// The name of the backend, as users type it.
 pub const BACKEND: &str = "usermode";
 
-/// The error for a capability that the engine has on no host.
+/// Makes the error for a capability that the backend has on no host.
 pub fn unsupported(capability: Capability) -> Error {
     Error::Unsupported {
         backend: BACKEND,
@@ -14,7 +14,7 @@ pub fn unsupported(capability: Capability) -> Error {
     }
 }
 
-/// Why the engine has `capability` on no host; `None` if it depends on the host.
+/// Returns why the backend has `capability` on no host; `None` if it depends on the host.
 pub const fn why_never(capability: Capability) -> Option<&'static str> {
     match capability {
         Capability::SilentSaturation => Some(

@@ -1,9 +1,8 @@
 //! The sandbox's descriptor table, which the monitor fills from outside.
 //!
-//! The sandbox has no code that receives descriptors. One of its threads waits forever in a system call that
-//! seccomp reports to the monitor. The monitor uses SECCOMP_IOCTL_NOTIF_ADDFD on that notification, as often as
-//! needed, to put a descriptor into the table (Linux `uapi/linux/seccomp.h`, 5.9). Runs on any thread of the
-//! monitor, under a mutex.
+//! The sandbox has no code that receives descriptors. One of its threads waits forever in a system call that seccomp
+//! reports to the monitor. The monitor uses SECCOMP_IOCTL_NOTIF_ADDFD on that notification, as often as needed, to put
+//! a descriptor into the table (Linux `uapi/linux/seccomp.h`, 5.9). Runs on any monitor thread, under a mutex.
 
 use std::fmt;
 use std::io;
@@ -22,15 +21,15 @@ use super::progress::ProgressBound;
 use vmbell::sync::Mutex;
 use vmbell_hypervisor::Error;
 
-/// The CPU time that the vCPUs of a sandbox may use until its descriptor thread, which was stopped and continues, has parked
-/// again. This takes microseconds, but vCPUs may get the CPU first.
+/// The CPU time that a sandbox may use, after it was stopped and continued, until its descriptor thread has parked
+/// again. Parking takes microseconds, but vCPUs may get the CPU first.
 const PARK_BUDGET: Duration = Duration::from_secs(30);
 
-/// The descriptor numbers of one sandbox that the monitor fills.
+/// The descriptor numbers of a sandbox that the monitor assigns.
 #[derive(Debug)]
 pub struct Descriptors {
     listener: Listener,
-    /// The eventfd that a number names while it is free: writes of a hostile guest to it have no effect.
+    /// The eventfd that a free number refers to: writes of a hostile guest to it have no effect.
     sink: EventFd,
     numbers: Mutex<Numbers>,
 }
@@ -44,7 +43,7 @@ struct Numbers {
 }
 
 impl Descriptors {
-    /// Receives the listener from a sandbox that starts, and waits until its descriptor thread has parked.
+    /// Receives the listener from a starting sandbox, and waits until its descriptor thread has parked.
     pub fn receive(
         socket: &UnixStream,
         process: &Process,
@@ -65,8 +64,8 @@ impl Descriptors {
         })
     }
 
-    /// Puts a copy of `event` into the sandbox and returns its number there. `purpose` says in an error what
-    /// the descriptor is for.
+    /// Puts a copy of `event` into the sandbox and returns its number there. `purpose` says in an error what the
+    /// descriptor was for.
     pub fn add(
         &self,
         process: &Process,
@@ -100,7 +99,7 @@ impl Descriptors {
         Ok(number)
     }
 
-    /// Takes a number back: from here on a write to it signals no doorbell.
+    /// Revokes a number: from here on a write to it signals no doorbell.
     pub fn revoke(&self, process: &Process, number: u32) -> io::Result<()> {
         let mut numbers = self.numbers.lock();
         self.install(process, &self.sink, number, &mut numbers.parked)?;
@@ -118,8 +117,7 @@ impl Descriptors {
         let mut bound = ProgressBound::new(process, PARK_BUDGET);
         let added = self.listener.add_fd(event, target, parked, &mut bound);
         if matches!(&added, Err(error) if error.kind() == io::ErrorKind::UnexpectedEof) {
-            // The caller then finds that the sandbox has ended, which is not an error for a
-            // removal.
+            // The caller then sees that the sandbox has ended, which is not an error for a removal.
             process.await_end();
         }
         added

@@ -1,5 +1,5 @@
-//! The doorbells of one guest: which are registered, and the copies of their eventfds in the sandbox. Any
-//! thread registers and removes them while vCPUs run; a mutex orders the changes.
+//! The doorbells of a guest: which are registered, and the copies of their eventfds in the sandbox. Any thread
+//! registers and removes them while vCPUs run; a mutex orders the changes.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -24,12 +24,12 @@ pub struct Doorbells {
 #[derive(Debug)]
 struct Changes {
     writer: TableWriter,
-    /// Doorbells that are out of the table, but whose eventfd the sandbox may still signal.
+    /// Doorbells that are no longer in the table, but whose eventfd the sandbox may still signal.
     unfinished: Unfinished<(EventId, IoEventAddress, Pattern), Revocation>,
 }
 
 impl Doorbells {
-    /// A guest without doorbells, whose groups may have `max_items` items each.
+    /// Makes an empty set of doorbells, whose groups may have `max_items` items each.
     pub fn new(max_items: u32) -> Self {
         let changes = Changes {
             writer: TableWriter::new(max_items),
@@ -40,8 +40,8 @@ impl Doorbells {
         }
     }
 
-    /// Registers a doorbell: once this returns, matching guest writes signal `event`, after their value was stored if there
-    /// is a `payload`, the index of that value.
+    /// Registers a doorbell: once this returns, matching guest writes signal `event`. If there is a `payload`, which is
+    /// the index of a stored value, their value is stored first.
     pub fn register(
         &self,
         sandbox: &Sandbox,
@@ -73,12 +73,12 @@ impl Doorbells {
         }
     }
 
-    /// Removes a doorbell: once this returns without an error, this registration signals `event` no more. With
-    /// [`Containment::Strict`](vmbell_hypervisor::Containment::Strict) this holds with any code in the sandbox.
-    /// A write at the same time is delivered as a signal or as an exit.
+    /// Removes a doorbell: once this returns without an error, this registration no longer signals `event`. With
+    /// [`Containment::Strict`](vmbell_hypervisor::Containment::Strict) this holds whatever code runs in the sandbox. A
+    /// concurrent guest write is delivered as a signal or as an exit.
     ///
-    /// After [`Error::Unremoved`] such writes already leave the guest, but the doorbell still counts as
-    /// registered and `event` may still be signalled, until the same removal is tried again and succeeds.
+    /// After [`Error::Unremoved`] matching writes already leave the guest, but the doorbell still counts as registered
+    /// and `event` may still be signalled, until the same removal is called again and succeeds.
     pub fn unregister(
         &self,
         sandbox: &Sandbox,
@@ -98,7 +98,7 @@ impl Doorbells {
                     .lock()
                     .writer
                     .unlink(table, id, address, pattern)?;
-                // Without the lock: a vCPU that is slow in a lookup holds up removals, and not registrations.
+                // Without the lock: a vCPU that is slow in a lookup delays removals, but not registrations.
                 let barrier = SectionBarrier::new(sandbox);
                 barrier.wait();
                 let number = descriptor_of(sandbox, self.changes.lock().writer.finish(removal));
@@ -114,7 +114,7 @@ impl Doorbells {
     }
 }
 
-/// Light exits of all vCPUs: writes that the sandbox answered itself, by a trap or by a direct call.
+/// Returns the light exits of all vCPUs: writes that the sandbox answered itself, by a trap or by a direct call.
 pub fn light_exits(sandbox: &Sandbox) -> u64 {
     let shared = &sandbox.shared;
     let trapped: u64 = shared

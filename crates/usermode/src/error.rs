@@ -1,4 +1,4 @@
-//! The errors that only the usermode engine has, and the description of how a sandbox ended.
+//! The errors that only the usermode backend has, and the description of how a sandbox ended.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -6,21 +6,21 @@ use std::process::ExitStatus;
 use stub::layout::exit_code;
 use vmbell_hypervisor::Error;
 
-/// Why the usermode engine could not do what it was asked: the cause inside an [`Error`].
+/// Why the usermode backend could not do what it was asked: the cause inside an [`Error`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UsermodeError {
     /// The host is not x86-64 Linux.
     #[error("the usermode engine runs on x86-64 Linux only")]
     Architecture,
-    /// The memory of the caller's ([`VmConfig::memory`](vmbell_hypervisor::VmConfig::memory)) cannot be mapped by the
-    /// sandbox process as well.
+    /// The sandbox process cannot also map the caller's memory
+    /// ([`VmConfig::memory`](vmbell_hypervisor::VmConfig::memory)).
     #[error(
         "the memory for the guest must be a shared mapping of a file, such as a memfd, that the sandbox can map \
          too; this memory {what}"
     )]
     MemoryNotShared {
-        /// What the memory is instead.
+        /// Why the memory is unsuitable.
         what: &'static str,
     },
     /// A seccomp program could not be built.
@@ -28,7 +28,7 @@ pub enum UsermodeError {
     Filter {
         /// The thread that the program is for.
         thread: &'static str,
-        /// The error of seccompiler.
+        /// The error from seccompiler.
         source: seccompiler::BackendError,
     },
     /// A seccomp program does not fit in the control page.
@@ -38,7 +38,7 @@ pub enum UsermodeError {
         thread: &'static str,
         /// Its length in instructions.
         len: usize,
-        /// The greatest length in instructions.
+        /// The maximum length in instructions.
         limit: usize,
     },
     /// The sandbox ended before it was ready.
@@ -50,7 +50,7 @@ pub enum UsermodeError {
     /// The sandbox made no progress before it was ready, and has been killed.
     #[error("the sandbox did not start and was killed")]
     StartTimeout {
-        /// What it did instead.
+        /// Why the wait for it failed.
         source: std::io::Error,
     },
     /// The sandbox ended while the guest ran.
@@ -76,7 +76,7 @@ pub enum UsermodeError {
         /// What the descriptor was for: the address of a doorbell, the resamplefd of a GSI, or the sleep of a
         /// halted vCPU.
         purpose: String,
-        /// The greatest number of descriptors in the sandbox (RLIMIT_NOFILE, 2^20 at most).
+        /// The maximum number of descriptors in the sandbox (RLIMIT_NOFILE, at most 2^20).
         limit: u64,
     },
     /// The address of an interrupt handler is 0, or at or above the end of guest addresses.
@@ -85,7 +85,7 @@ pub enum UsermodeError {
         stub::layout::GUEST_END
     )]
     Handler {
-        /// The address that was asked for.
+        /// The requested address.
         address: u64,
     },
 }
@@ -96,8 +96,8 @@ impl From<UsermodeError> for Error {
     }
 }
 
-/// Says what happened and what it means. Once a sandbox has `started`, its guest can produce any exit code, so
-/// the codes of the start are no longer believed.
+/// Describes what happened and what it means. Once a sandbox has `started`, its guest can produce any exit code, so the
+/// exit codes of the start are no longer trusted.
 pub fn describe_exit_status(status: ExitStatus, started: bool) -> String {
     if let Some(signal) = status.signal() {
         return match signal {
@@ -132,7 +132,7 @@ pub fn describe_exit_status(status: ExitStatus, started: bool) -> String {
     }
 }
 
-/// The steps of the stub's `elf/boot.rs`, by number.
+/// Returns the step of the stub's `elf/boot.rs` with this number.
 fn step(number: i32) -> &'static str {
     match number {
         1 => "prctl(PR_SET_PDEATHSIG)",

@@ -1,10 +1,10 @@
 //! The seccomp programs of the sandbox's threads.
 //!
-//! A vCPU's program looks at the instruction pointer first. A system call from the guest's addresses is a trap
-//! (SECCOMP_RET_TRAP), with any number and architecture. The stub's own system calls are allowed by number
-//! and arguments, and any other call kills the process. seccompiler writes the rules for arguments; the tests
-//! that it cannot express are written by hand in front of them. Both must be one program: if a thread has two,
-//! the kernel takes the more severe verdict, so a trap would lose to a kill.
+//! A vCPU's program checks the instruction pointer first. A system call from the guest's addresses is a trap
+//! (SECCOMP_RET_TRAP), whatever its number and architecture. The stub's own system calls are allowed by number and
+//! arguments, and any other call kills the process. seccompiler generates the rules for arguments; the tests that it
+//! cannot express are written by hand before them. Both must be one program: if a thread has two programs, the kernel
+//! uses the more severe verdict, so a trap would lose to a kill.
 
 use seccompiler::SeccompCmpArgLen::{Dword, Qword};
 use seccompiler::SeccompCmpOp::{Eq, Ge, Le, Lt, Ne};
@@ -36,14 +36,14 @@ const fn op(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
-/// Stands for the sandbox's process number, which is not known before the sandbox runs: the stub replaces it.
-/// No process has a number this high (Linux `PID_MAX_LIMIT` is 2^22).
+/// Placeholder for the sandbox's process id, which is not known before the sandbox runs: the stub replaces it. No
+/// process has an id this high (Linux `PID_MAX_LIMIT` is 2^22).
 const OWN_PID_PLACEHOLDER: u32 = 0x7fff_5a5a;
 
-/// A vCPU's program: it allows a `write` of 8 bytes to a descriptor from FD_BASE on, futex calls in the shared
-/// memory, and `exit_group`. With `interrupts` it also allows the interrupt signal (SIGUSR2) to threads of the
-/// sandbox itself, except the descriptor thread, whose number is the process's, and `epoll_wait` on a
-/// descriptor from FD_BASE on.
+/// Builds a vCPU's program. It allows a `write` of 8 bytes to a descriptor from FD_BASE on, futex calls in the shared
+/// memory, and `exit_group`. With `interrupts` it also allows `epoll_wait` on a descriptor from FD_BASE on, and the
+/// interrupt signal (SIGUSR2) to threads of the sandbox itself, except the descriptor thread, whose id is the process
+/// id.
 pub fn vcpu_program(fd_limit: u32, interrupts: bool) -> Result<BpfProgram, Error> {
     let shared_end = SHARED_BASE + size_of::<SharedState>() as u64;
     let mut rules = vec![
@@ -77,8 +77,8 @@ pub fn vcpu_program(fd_limit: u32, interrupts: bool) -> Result<BpfProgram, Error
             (2, Dword, Eq, interrupt),
         ]];
         rules.push((libc::SYS_tgkill, rule));
-        // A halted vCPU sleeps in epoll_wait, for one event at most. The kernel can write that event only to
-        // memory of the sandbox.
+        // A halted vCPU sleeps in epoll_wait, for at most one event. The kernel can write that event only to memory of
+        // the sandbox.
         let descriptor = [
             (0, Dword, Ge, u64::from(FD_BASE)),
             (0, Dword, Lt, u64::from(fd_limit)),
@@ -97,8 +97,8 @@ pub fn vcpu_program(fd_limit: u32, interrupts: bool) -> Result<BpfProgram, Error
     Ok(program)
 }
 
-/// The descriptor thread's first program: it reports the parked system call to the listener and allows all
-/// others, which the rest of the thread's start needs.
+/// Builds the descriptor thread's first program: it reports the parked system call to the listener and allows all other
+/// calls, which the rest of the thread's start needs.
 pub fn user_notif_program() -> BpfProgram {
     vec![
         op(LOAD, 0, 0, ARCHITECTURE),
@@ -110,7 +110,7 @@ pub fn user_notif_program() -> BpfProgram {
     ]
 }
 
-/// The descriptor thread's second program: it allows only `pause` and `exit_group`, and only from the stub's
+/// Builds the descriptor thread's second program: it allows only `pause` and `exit_group`, and only from the stub's
 /// code.
 pub fn park_program() -> Result<BpfProgram, Error> {
     const _: () = assert!(STUB_BASE & 0xffff_ffff == 0 && STUB_SIZE < 1 << 32);
@@ -162,8 +162,8 @@ fn allow_only(
     .map_err(filter)
 }
 
-/// Packs a program for the control page and notes the instructions that hold [`OWN_PID_PLACEHOLDER`]. The error says
-/// that the program is too long.
+/// Packs a program for the control page and records the instructions that hold [`OWN_PID_PLACEHOLDER`]. Fails if the
+/// program is too long.
 pub fn pack(thread: &'static str, program: &[sock_filter]) -> Result<Filter, Error> {
     if program.len() > FILTER_MAX {
         let (len, limit) = (program.len(), FILTER_MAX);

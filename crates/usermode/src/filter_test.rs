@@ -73,7 +73,7 @@ fn verdict(program: &[sock_filter], call: Call) -> u32 {
     }
 }
 
-/// The verdict of a vCPU's program on a call. The programs with and without interrupts must agree, since no
+/// Returns the verdict of a vCPU's program on a call. The programs with and without interrupts must agree, because no
 /// call here is the interrupt signal.
 fn of_vcpu(call: Call) -> u32 {
     let plain = verdict(&vcpu_program(FD_LIMIT, false).unwrap(), call);
@@ -83,7 +83,7 @@ fn of_vcpu(call: Call) -> u32 {
 
 const OWN: u64 = 4321;
 
-/// The program of a vCPU with interrupts, as the stub of process [`OWN`] installs it.
+/// Returns the program of a vCPU with interrupts, as the stub of process [`OWN`] installs it.
 fn with_interrupts() -> Vec<sock_filter> {
     let program = vcpu_program(FD_LIMIT, true).unwrap();
     let packed = pack("a test", &program).unwrap();
@@ -146,7 +146,7 @@ fn a_doorbells_ring_is_allowed_and_no_other_write() {
     for len in [0, 7, 9, 16, 8 | 1 << 32, u64::MAX] {
         assert_eq!(write(first, len), KILL, "{len:#x} bytes");
     }
-    // The kernel uses only the low half of the argument as the descriptor, and so must the rule.
+    // The kernel uses only the low half of the argument as the descriptor, and the rule must do the same.
     assert_eq!(write(1 << 32 | 1, 8), KILL);
 }
 
@@ -205,7 +205,7 @@ fn only_the_interrupt_signal_goes_to_the_sandbox_itself_and_only_with_interrupts
         let call = kill(OWN, signal);
         assert_eq!(verdict(&with_interrupts(), call), KILL, "signal {signal}");
     }
-    // The descriptor thread.
+    // The id of the descriptor thread.
     for thread in [OWN, OWN | 1 << 32, OWN | 0xffff_ffff << 32] {
         let call = Call::stub(libc::SYS_tgkill, [OWN, thread, interrupt, 0, 0, 0]);
         let verdict = verdict(&with_interrupts(), call);

@@ -1,5 +1,5 @@
-//! What the handle of a guest, its vCPUs and their kicks share: the sandbox, guest memory, and the parts of the engine that
-//! answer for them. Any thread may use it.
+//! What a guest's handle, its vCPUs and their kicks share: the sandbox, guest memory, and the monitor's doorbells,
+//! interrupt controllers and patcher. Any thread may use it.
 
 use stub::layout::{MAX_VCPUS, PATCH_BASE};
 use vm_memory::GuestMemoryMmap;

@@ -1,11 +1,10 @@
 //! The descriptors that halted vCPUs sleep on, so that a signal of an irqfd wakes the vCPU directly.
 //!
-//! A vCPU gets an epoll descriptor the first time that an irqfd has woken it. The descriptor watches that irqfd
-//! and the vCPU's own wake eventfd, both edge-triggered, so that the next signal wakes the vCPU even
-//! if the eventfds are not read. From then on the halted vCPU sleeps in `epoll_wait`
-//! ([`stub::layout::HaltFds`]). An irqfd may wake it before the thread that takes the irqfd's count
-//! ([`super::irqfd_watcher`]) has raised the interrupt: then the vCPU sleeps again until that thread writes to
-//! the wake eventfd.
+//! A vCPU gets an epoll descriptor the first time that an irqfd wakes it. The descriptor watches that irqfd and the
+//! vCPU's own wake eventfd, both edge-triggered, so that the next signal wakes the vCPU even if the eventfds are not
+//! read. From then on the halted vCPU sleeps in `epoll_wait` ([`stub::layout::HaltFds`]). An irqfd may wake it before
+//! the thread that reads the irqfd's count ([`super::irqfd_watcher`]) has raised the interrupt: then the vCPU sleeps
+//! again until that thread writes to the wake eventfd.
 
 use std::fmt;
 use std::io;
@@ -21,7 +20,7 @@ use super::descriptors::Descriptors;
 use super::process::Process;
 use vmbell_hypervisor::Error;
 
-/// The descriptors of a sandbox's vCPUs. Those of a vCPU are made when they are first needed.
+/// The descriptors of a sandbox's vCPUs. A vCPU's descriptors are made when they are first needed.
 #[derive(Debug)]
 pub struct HaltFdTable([OnceLock<HaltFds>; MAX_VCPUS]);
 
@@ -45,7 +44,7 @@ impl HaltFdTable {
         }
     }
 
-    /// Lets a signal of `irqfd` wake the vCPU from here on. Fails if the sandbox cannot have another
+    /// Makes signals of `irqfd` wake the vCPU directly from here on. Fails if the sandbox cannot have another
     /// descriptor.
     pub fn add_irqfd(
         &self,
@@ -75,7 +74,7 @@ impl HaltFdTable {
         }
     }
 
-    /// Takes an irqfd out of a vCPU's epoll descriptor, so that its signals no longer wake the vCPU.
+    /// Removes an irqfd from a vCPU's epoll descriptor, so that its signals no longer wake the vCPU directly.
     pub fn remove_irqfd(&self, vcpu: usize, irqfd: &EventFd) {
         if let Some(fds) = self.0[vcpu].get() {
             // Cannot fail for a descriptor that was added and is still open.

@@ -1,7 +1,7 @@
-//! The hypercall page: code that the engine writes for the guest.
+//! The hypercall page: code that the backend writes for the guest.
 //!
-//! It has one indirect jump into the stub for hypercalls, and one for the return from interrupt handlers. The thread that
-//! starts a sandbox assembles it.
+//! The page has one indirect jump into the stub for hypercalls, and one for the return from interrupt handlers. The
+//! thread that starts a sandbox assembles the page.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{CodeAssembler, qword_ptr};
@@ -13,7 +13,7 @@ use vmbell_hypervisor::Error;
 /// Offset of the second jump in the page, in bytes.
 const RETURN_OFFSET: usize = ((INTERRUPT_RETURN - HYPERCALL_PAGE) & 0xfff) as usize;
 
-/// The bytes of the page, to be loaded at [`HYPERCALL_PAGE`].
+/// Returns the bytes of the page, to be loaded at [`HYPERCALL_PAGE`].
 pub fn assemble() -> Result<Vec<u8>, Error> {
     let jump = |address, target| {
         let mut code = CodeAssembler::new(64)?;

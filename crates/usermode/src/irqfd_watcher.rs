@@ -1,12 +1,12 @@
-//! The thread that waits for irqfds that other processes or threads signal; one for each guest that has irqfds.
+//! The thread that waits for irqfds signalled by other processes or threads; one for each guest that has irqfds.
 //!
-//! An eventfd cannot send a signal to a vCPU, so a thread has to wait for it and raise the interrupt. If an
-//! irqfd has woken a halted vCPU once, its next signal wakes that vCPU directly ([`super::halt_fds`]), while
-//! this thread raises the interrupt, on a CPU that no vCPU is bound to if there is one.
+//! An eventfd cannot send a signal to a vCPU, so a thread has to wait for it and raise the interrupt. If an irqfd has
+//! woken a halted vCPU once, its next signal wakes that vCPU directly ([`super::halt_fds`]), while this thread raises
+//! the interrupt. If possible, this thread runs on a CPU that no vCPU is bound to.
 //!
-//! The thread keeps each eventfd open, so it never sees a hang-up: KVM drops an irqfd that all others have
-//! closed, but here such an irqfd stays until it is removed. Devices of this process do not need the thread,
-//! since they raise their interrupts directly.
+//! The thread keeps each eventfd open, so it never sees a hang-up: KVM drops an irqfd whose other holders have all
+//! closed it, but here such an irqfd stays until it is removed. Devices in this process do not need the thread: they
+//! raise their interrupts directly.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ struct Irqfd {
 }
 
 impl IrqfdWatcher {
-    /// Starts the thread. The watcher holds `guest`, until it is dropped.
+    /// Starts the thread. The watcher keeps `guest` alive until it is dropped.
     pub fn start(guest: Arc<UsermodeGuest>) -> Result<Self, Error> {
         let mut cpus = allowed_cpus().map_err(Error::system("read the cpus of this thread"))?;
         cpus.retain(|cpu| !guest.vcpu_cpus.contains(cpu));
@@ -62,7 +62,7 @@ impl IrqfdWatcher {
         })
     }
 
-    /// Waits for one more irqfd. Fails if epoll cannot take the eventfd.
+    /// Adds an irqfd to wait for. Fails if epoll cannot take the eventfd.
     pub fn add(&self, id: EventId, event: &Arc<EventFd>) -> Result<(), Error> {
         let irqfd = Arc::new(Irqfd {
             id,
@@ -92,7 +92,7 @@ impl IrqfdWatcher {
         let Some(Watched { irqfd, token }) = watched else {
             return;
         };
-        // A call that still runs after that finds that the irqfd is not assigned, and raises nothing.
+        // A call that is still running finds that the irqfd is not assigned, and raises nothing.
         let _ = self.thread.remove(token);
         if let Some(vcpu) = *irqfd.wakes_vcpu() {
             let halt_fds = &self.guest.sandbox.halt_fds;
@@ -110,7 +110,7 @@ impl Irqfd {
         self.wakes_vcpu.lock()
     }
 
-    /// Raises the interrupt of the irqfd, which was signalled.
+    /// Raises the interrupt of this irqfd, which was signalled.
     fn raise(&self, guest: &UsermodeGuest) {
         let Some(interrupts) = &guest.interrupts else {
             return;
@@ -122,9 +122,9 @@ impl Irqfd {
         }
     }
 
-    /// Puts an irqfd that has woken a halted vCPU into the epoll descriptor of that vCPU, so that the next signal wakes
-    /// it directly. If that fails because no descriptors are left, the thread keeps waking the vCPU and does not try
-    /// again for it.
+    /// Adds an irqfd that has woken a halted vCPU to the epoll descriptor of that vCPU, so that the next signal wakes
+    /// the vCPU directly. If no descriptors are left, the thread keeps waking the vCPU and does not try again for that
+    /// vCPU.
     fn wake_directly(&self, guest: &UsermodeGuest, vcpu: usize) {
         let mut wakes_vcpu = self.wakes_vcpu();
         if *wakes_vcpu == Some(vcpu) {

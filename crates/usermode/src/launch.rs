@@ -1,9 +1,8 @@
 //! Starts sandbox processes: fork, then `execveat` of the stub from a sealed memory file.
 //!
-//! One thread (`vmbell-launcher`) starts all sandboxes and lives as long as the monitor does, because the
-//! kernel sends the parent-death signal when the *thread* that forked ends, not when the process ends. The
-//! thread does not wait until the new process executes the stub: a process that is stopped before that must not
-//! delay other sandboxes.
+//! One thread (`vmbell-launcher`) starts all sandboxes and lives as long as the monitor, because the kernel sends the
+//! parent-death signal when the *thread* that forked ends, not when the process ends. The thread does not wait until
+//! the new process executes the stub: a process that is stopped before then must not delay other sandboxes.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -24,9 +23,9 @@ use vmbell_hypervisor::Error;
 /// The files that a sandbox starts with, in the order of [`stub::layout::boot_fd`].
 #[derive(Debug)]
 pub struct BootFiles {
-    /// The file that the sandbox can map only for reading.
+    /// The file that the sandbox can map only read-only.
     pub read_only: File,
-    /// The file that both sides map for writing.
+    /// The file that both sides map writable.
     pub writable: File,
     /// The file of guest RAM.
     pub ram: File,
@@ -41,8 +40,8 @@ struct Job {
     answer: Sender<Result<Pid, Error>>,
 }
 
-/// Starts the stub with these files and returns its process number, which the caller must reap. A process that
-/// cannot execute the stub sends the error number through its socket, in four bytes.
+/// Starts the stub with these files and returns its process id; the caller must reap the process. A process that cannot
+/// execute the stub sends the error number through its socket, in four bytes.
 pub fn launch(files: BootFiles) -> Result<Pid, Error> {
     static LAUNCHER: Launcher = Launcher::new();
     let (answer, result) = channel();
@@ -69,7 +68,7 @@ fn spawn(jobs: Receiver<Job>) -> io::Result<()> {
         .map(drop)
 }
 
-/// The launcher thread, once it has started.
+/// The launcher thread: the sender of its jobs, once it has started.
 struct Launcher(Mutex<Option<Sender<Job>>>);
 
 impl Launcher {
@@ -77,7 +76,8 @@ impl Launcher {
         Self(Mutex::new(None))
     }
 
-    /// Where the thread takes its jobs from. The first caller starts it by `spawn`; if that fails, the next one tries again.
+    /// Returns the sender of the thread's jobs. The first caller starts the thread by `spawn`; after a failure, the
+    /// next caller tries again.
     fn jobs(
         &self,
         spawn: impl FnOnce(Receiver<Job>) -> io::Result<()>,
@@ -135,8 +135,7 @@ fn start(files: BootFiles) -> Result<Pid, Error> {
     }
 }
 
-/// A copy of `fd` whose number is above those of the boot descriptors, even if the monitor has no standard
-/// streams.
+/// Duplicates `fd` to a number above the boot descriptors, even if the monitor has no standard streams.
 fn above_boot_fds(fd: impl AsFd) -> Result<OwnedFd, Error> {
     fcntl_dupfd_cloexec(fd, boot_fd::END).map_err(Error::system("duplicate a descriptor"))
 }
@@ -156,14 +155,13 @@ fn become_stub(executable: RawFd, files: &[(RawFd, i32)], socket: RawFd, limit: 
     }
     let error = io::Error::last_os_error().raw_os_error().unwrap_or(0);
     let bytes = error.to_ne_bytes();
-    // SAFETY: `bytes` outlives the call, and the socket is open. An error of the write cannot be reported
-    // anywhere.
+    // SAFETY: `bytes` outlives the call, and the socket is open. A failure of the write cannot be reported anywhere.
     unsafe { libc::write(socket, bytes.as_ptr().cast(), bytes.len()) };
     // SAFETY: ends the process, which shares no memory with the monitor.
     unsafe { libc::_exit(exit_code::START) }
 }
 
-/// Executes the stub, which keeps the first descriptors. Returns only if that failed.
+/// Executes the stub, which keeps the first descriptors. Returns only if that fails.
 fn execute(executable: RawFd, kept: libc::c_uint) {
     let arguments = [c"vmbell-sandbox".as_ptr(), std::ptr::null()];
     let environment: [*const libc::c_char; 1] = [std::ptr::null()];
@@ -205,7 +203,7 @@ fn set_limit(resource: libc::__rlimit_resource_t, most: u64) -> bool {
     unsafe { libc::setrlimit(resource, &raw const limit) >= 0 }
 }
 
-/// How many descriptors a sandbox may have: the hard limit of RLIMIT_NOFILE, but 2^20 at most.
+/// Returns the maximum number of descriptors of a sandbox: the hard limit of RLIMIT_NOFILE, but at most 2^20.
 pub fn fd_limit() -> u64 {
     let hard = getrlimit(Resource::Nofile).maximum;
     hard.unwrap_or(u64::MAX).min(1 << 20)

@@ -1,19 +1,19 @@
-//! The engine for hosts with no `/dev/kvm`: guest code runs natively, in ring 3 of a sandbox process.
+//! The backend for hosts without `/dev/kvm`: guest code runs natively, in ring 3 of a sandbox process.
 //!
-//! There is a *monitor* (the process that uses this module) and, for each guest, one *sandbox* process with a
-//! thread for each vCPU. Port I/O, stores to addresses without memory, `hlt` and MSR accesses fault. The
-//! [`stub`] in the sandbox catches the signal and does what KVM does in the kernel: it looks the write up in
-//! the doorbell table and signals the eventfd itself (a light exit), or it hands the exit over to the monitor
-//! through a page of shared memory (a heavy exit). The stub is not trusted: the monitor reads each value that
-//! the sandbox can write once, and checks it before use.
+//! For each guest, the *monitor* (the process that uses this crate) has one *sandbox* process with a thread for each
+//! vCPU. Port I/O, stores to addresses without memory, `hlt` and MSR accesses fault. The [`stub`] in the sandbox
+//! catches the signal and does what KVM does in the kernel: it looks up the write in the doorbell table and signals the
+//! eventfd itself (a light exit), or it hands the exit over to the monitor through a page of shared memory (a heavy
+//! exit). The stub is not trusted: any value that the sandbox can write is read once by the monitor, and checked before
+//! use.
 //!
 //! With [`Irqchip::Split`](vmbell_hypervisor::Irqchip::Split) the stub emulates the local APICs, and `hlt` waits in the
 //! sandbox for an interrupt. [`Irqchip::Full`](vmbell_hypervisor::Irqchip::Full) adds an I/O APIC in the monitor, but
 //! no PIC and no timer.
 //!
 //! [`UsermodeVcpu::run`](vmbell_hypervisor::Vcpu::run) runs on its caller's thread, one thread for each vCPU. The
-//! engine starts further threads: one that starts all sandboxes, one for each sandbox that waits for its end, and one
-//! for each guest with irqfds that waits for these.
+//! backend starts further threads: one that starts all sandboxes, one that waits for the ends of all sandboxes, and one
+//! for each guest with irqfds, which waits for its irqfds.
 //!
 //! ```
 //! use vmbell_hypervisor::{EntryPoint, Hypervisor, Vcpu, Vm, VmConfig, VmEntry, VmExit};
@@ -39,7 +39,7 @@
 //! # Ok(())
 //! # }
 //! ```
-// The engine is for x86-64 alone.
+// The backend is for x86-64 only.
 #![cfg(target_arch = "x86_64")]
 
 mod backend;

@@ -1,10 +1,9 @@
 //! The seccomp listener of a sandbox's descriptor thread (Linux `uapi/linux/seccomp.h`, 5.9).
 //!
-//! The descriptor thread waits forever in a system call that the kernel reports to this listener. A signal
-//! that stops the sandbox ends the call; when the sandbox continues, the kernel repeats the call under a new id.
-//! No wait here is without a bound. SECCOMP_IOCTL_NOTIF_RECV is called only when there is a notification to
-//! receive: once no thread has the filter any more, it would block forever (before Linux 6.11) or fail again
-//! and again.
+//! The descriptor thread waits forever in a system call that the kernel reports to this listener. A signal that stops
+//! the sandbox ends the call; when the sandbox continues, the kernel repeats the call under a new id. Every wait here
+//! has a bound. SECCOMP_IOCTL_NOTIF_RECV is called only when there is a notification to receive: once no thread has the
+//! filter any more, it would block forever (before Linux 6.11) or fail again and again.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -52,8 +51,8 @@ ioctl_iow_nr!(SECCOMP_IOCTL_NOTIF_ADDFD, 0x21, 3, AddFd);
 pub struct Listener(OwnedFd);
 
 impl Listener {
-    /// Receives the listener through `socket` from a sandbox that starts. The error says why the sandbox did
-    /// not start, if that is known.
+    /// Receives the listener through `socket` from a starting sandbox. If the sandbox did not start, the error says
+    /// why, if that is known.
     pub fn receive(
         socket: &UnixStream,
         process: &Process,
@@ -109,8 +108,8 @@ impl Listener {
         }
     }
 
-    /// Puts a copy of `event` at number `target` of the sandbox's descriptor table. `parked` is the id of the
-    /// parked system call; it is updated if the sandbox was stopped in between.
+    /// Puts a copy of `event` into the sandbox's descriptor table, as number `target`. `parked` is the id of the parked
+    /// system call; it is updated if the sandbox was stopped in between.
     pub fn add_fd(
         &self,
         event: &impl AsRawFd,
@@ -135,8 +134,8 @@ impl Listener {
             let error = io::Error::last_os_error();
             match error.raw_os_error() {
                 Some(libc::EINTR) => {}
-                // The sandbox was stopped (SIGSTOP, a freezer) before this call or during it. Its thread parks
-                // again, under another id, when it continues.
+                // The sandbox was stopped (SIGSTOP, a freezer) before this call or during it. When it continues, its
+                // thread parks again, under a new id.
                 Some(libc::ENOENT | libc::ESRCH) => *parked = self.await_parked(bound)?,
                 _ => return Err(error),
             }

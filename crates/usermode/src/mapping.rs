@@ -1,5 +1,5 @@
-//! Memory files that monitor and sandbox share, and the monitor's mappings of them. Used by the thread that
-//! starts a sandbox; the mappings are then read and written by all threads of the monitor.
+//! Memory files that monitor and sandbox share, and the monitor's mappings of them. The thread that starts a sandbox
+//! creates them; all threads of the monitor then read and write the mappings.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -18,7 +18,8 @@ use vmbell_hypervisor::Error;
 /// Makes an executable memory file of `size` bytes, which can be sealed later.
 pub fn memory_file(name: &CStr, size: u64) -> Result<File, Error> {
     const FLAGS: MemfdFlags = MemfdFlags::CLOEXEC.union(MemfdFlags::ALLOW_SEALING);
-    // MFD_EXEC (Linux 6.3) asks for it explicitly, since `vm.memfd_noexec` may make files non-executable by default.
+    // MFD_EXEC (Linux 6.3) requests this explicitly, because `vm.memfd_noexec` may make files non-executable by
+    // default.
     let fd = match memfd_create(name, FLAGS | MemfdFlags::EXEC) {
         Err(Errno::INVAL) => memfd_create(name, FLAGS),
         created => created,
@@ -43,7 +44,7 @@ pub struct Mapping<T: SharedLayout> {
     value: PhantomData<T>,
 }
 
-/// Marks types for which any bytes are a valid value and which the sandbox may change at any time: atomics, and
+/// Marks types for which any bytes are a valid value, although the sandbox may change them at any time: atomics, and
 /// integers that no thread writes once the memory is shared.
 ///
 /// # Safety
@@ -57,8 +58,8 @@ unsafe impl SharedLayout for stub::layout::Control {}
 unsafe impl SharedLayout for stub::layout::SharedState {}
 
 impl<T: SharedLayout> Mapping<T> {
-    /// Makes a memory file of `size` bytes, which must hold a whole `T` at its start, and maps that. `fill` writes
-    /// the value while nothing else can have the file.
+    /// Makes a memory file of `size` bytes, which must hold a whole `T` at its start, and maps that `T`. `fill` writes
+    /// the value before any other code has the file.
     pub fn create(
         name: &CStr,
         size: u64,
@@ -66,8 +67,8 @@ impl<T: SharedLayout> Mapping<T> {
     ) -> Result<(File, Self), Error> {
         let file = memory_file(name, size)?;
         let mut mapping = Self::new(&file, 0)?;
-        // SAFETY: mapped for as long as `mapping` lives. The reference is exclusive: this is the only mapping of a
-        // file that was made above and leaves this function after the reference has ended.
+        // SAFETY: mapped for as long as `mapping` lives. The reference is exclusive: this is the only mapping of a file
+        // that was made above and leaves this function only after the reference has ended.
         fill(unsafe { mapping.address.as_mut() })?;
         Ok((file, mapping))
     }
@@ -103,8 +104,7 @@ impl<T: SharedLayout> Deref for Mapping<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: mapped for as long as `self` lives; `T` is `SharedLayout`, so what others write
-        // are atomics.
+        // SAFETY: mapped for as long as `self` lives; `T` is `SharedLayout`, so all that others write is atomic.
         unsafe { self.address.as_ref() }
     }
 }

@@ -1,11 +1,11 @@
-//! The two threads of a vCPU on one host CPU ([`SpinPolicy::OneCpu`](vmbell_hypervisor::SpinPolicy::OneCpu)), on the thread
-//! that runs the vCPU.
+//! Runs the two threads of a vCPU on one host CPU ([`SpinPolicy::OneCpu`](vmbell_hypervisor::SpinPolicy::OneCpu)). Used
+//! on the thread that runs the vCPU.
 //!
-//! The monitor and the sandbox take turns: one of them sleeps while the other runs. On two CPUs each turn wakes a CPU; on one
-//! CPU it is a context switch. The scheduler does not see that they take turns and wakes the sleeper on an idle CPU, so both
-//! threads are bound to one CPU while exits are frequent. A bound thread cannot leave a CPU that is busy with others, so they
-//! are let go [`TOGETHER`] later, or when the guest has run for [`PATIENCE`] without an exit, and the scheduler places them
-//! again before they are bound again.
+//! The monitor and the sandbox take turns: one of them sleeps while the other runs. On two CPUs each turn wakes a CPU;
+//! on one CPU it is a context switch. The scheduler does not know that they take turns and wakes the sleeper on an idle
+//! CPU, so both threads are bound to one CPU while exits are frequent. A bound thread cannot leave a CPU that is busy
+//! with other threads. Both are therefore released after [`TOGETHER`], or when the guest has run for [`PATIENCE`]
+//! without an exit, and the scheduler places them before they are bound again.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -18,29 +18,29 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-/// Exits count as frequent when this many come within [`EXITS_WITHIN`].
+/// Exits are frequent when this many occur within [`EXITS_WITHIN`].
 const EXITS: u32 = 4;
 /// The time limit for [`EXITS`].
 const EXITS_WITHIN: Duration = Duration::from_millis(4);
 /// How long the threads stay bound. Binding them again takes less than 1 % of this.
 const TOGETHER: Duration = Duration::from_millis(100);
-/// How long a guest may run without an exit until its threads are let go.
+/// How long a guest may run without an exit before its threads are released.
 pub const PATIENCE: Duration = Duration::from_millis(10);
-/// How often bound threads check whether others use their CPU.
+/// How often bound threads check whether other threads use their CPU.
 const CHECK: Duration = Duration::from_millis(10);
-/// How long the threads stay apart after others used their CPU. The pause doubles each time, up to [`LONGEST_PAUSE`].
+/// How long the threads stay apart after others have used their CPU. Doubles each time, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The limit for the pause that begins with [`FIRST_PAUSE`].
+/// The limit of the pause that starts at [`FIRST_PAUSE`].
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How many vCPUs of this process have their threads bound to each CPU.
+/// For each CPU, the number of vCPUs of this process whose threads are bound to it.
 static BOUND: [AtomicU32; CpuSet::MAX_CPU] = [const { AtomicU32::new(0) }; CpuSet::MAX_CPU];
 
 /// The number of the next [`OneCpu`].
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
-    /// The vCPU that this thread continued last.
+    /// The number of the vCPU that this thread continued last.
     static LAST: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -49,37 +49,36 @@ thread_local! {
 pub struct OneCpu {
     number: u64,
     place: Place,
-    /// Exits since `since`, when the threads came to this place.
+    /// Exits since `since`, when the threads were last bound or released.
     exits: u32,
     since: Instant,
-    /// How long they stay apart if others use their CPU.
+    /// How long the threads stay apart if others use their CPU.
     pause: Duration,
 }
 
 #[derive(Debug)]
 enum Place {
-    /// Each where the scheduler places it, at least until this moment.
+    /// The scheduler places each thread, at least until this moment.
     ApartUntil(Instant),
-    /// On one CPU.
+    /// Both threads are bound to one CPU.
     Together(Box<Together>),
-    /// Each where the scheduler places it, permanently: no CPU is allowed to both, or the kernel refused to
-    /// bind one.
+    /// The scheduler places each thread, permanently: no CPU is allowed to both, or the kernel refused to bind one.
     Refused,
 }
 
-/// Two threads that are bound to one CPU. They are let go when this is dropped.
+/// Two threads that are bound to one CPU. They are released when this is dropped.
 #[derive(Debug)]
 pub struct Together {
     cpu: Claim,
     monitor: Bound,
-    /// The same thread as `monitor`; comparing this does not take a system call.
+    /// The same thread as `monitor`; comparing it takes no system call.
     caller: ThreadId,
     vcpu: Bound,
     use_of_cpu: Option<UseOfCpu>,
 }
 
 impl OneCpu {
-    /// A vCPU without an exit.
+    /// Makes the state of a vCPU that has not exited yet.
     pub fn new() -> Self {
         let now = Instant::now();
         Self {
@@ -91,7 +90,8 @@ impl OneCpu {
         }
     }
 
-    /// The guest exited, and the calling thread is about to continue it on the thread `vcpu`: binds both or lets them go.
+    /// Called when the guest has exited and the calling thread is about to continue it on thread `vcpu`: binds or
+    /// releases both threads.
     pub fn count_exit(&mut self, vcpu: Pid) {
         self.exits = self.exits.saturating_add(1);
         let was_last = LAST.replace(self.number) == self.number;
@@ -112,8 +112,7 @@ impl OneCpu {
             Place::Together(together) => {
                 let now = Instant::now();
                 if !was_last {
-                    // This thread has waited for another vCPU in the meantime, which would look like a
-                    // disturbance.
+                    // This thread has meanwhile waited for another vCPU, which would look like a disturbance.
                     together.restart_check(now);
                 }
                 if !together.holds() {
@@ -136,12 +135,12 @@ impl OneCpu {
         self.since = now;
     }
 
-    /// Whether the threads are bound.
+    /// Returns whether the threads are bound.
     pub const fn is_together(&self) -> bool {
         matches!(self.place, Place::Together(..))
     }
 
-    /// Lets the scheduler place the threads, if they are bound.
+    /// Releases the threads to the scheduler, if they are bound.
     pub fn let_go(&mut self) {
         if self.is_together() {
             let now = Instant::now();
@@ -151,7 +150,7 @@ impl OneCpu {
 }
 
 impl Together {
-    /// Binds the calling thread and `vcpu`. `None` if no CPU is allowed to both.
+    /// Binds the calling thread and `vcpu`. Returns `None` if no CPU is allowed to both.
     fn bind(vcpu_id: Pid, now: Instant) -> io::Result<Option<Self>> {
         let (mine, theirs) = (sched_getaffinity(None)?, sched_getaffinity(Some(vcpu_id))?);
         let allowed = (0..CpuSet::MAX_CPU).filter(|&cpu| mine.is_set(cpu) && theirs.is_set(cpu));
@@ -169,12 +168,13 @@ impl Together {
         }))
     }
 
-    /// Whether the vCPU still runs on the thread that was bound, and that thread is still bound to the same CPU.
+    /// Returns whether the vCPU still runs on the thread that was bound, and whether that thread is still on the same
+    /// CPU.
     fn holds(&self) -> bool {
         sched_getcpu() == self.cpu.0 && self.caller == thread::current().id()
     }
 
-    /// Leaves the time until now out of what [`is_disturbed`](Self::is_disturbed) judges.
+    /// Excludes the time until now from what [`is_disturbed`](Self::is_disturbed) measures.
     fn restart_check(&mut self, now: Instant) {
         if let Some(use_of_cpu) = &mut self.use_of_cpu
             && use_of_cpu.taken_by_others(now).is_err()
@@ -183,7 +183,7 @@ impl Together {
         }
     }
 
-    /// Whether others took more than an eighth of the time that the threads wanted; false if that is not known.
+    /// Returns whether others took more than an eighth of the time that the threads wanted; false if unknown.
     fn is_disturbed(&mut self, now: Instant) -> bool {
         let Some(use_of_cpu) = &mut self.use_of_cpu else {
             return false;
@@ -207,7 +207,7 @@ impl Drop for Together {
 #[derive(Debug)]
 struct Bound {
     thread: Pid,
-    /// The CPUs that it was allowed before.
+    /// The CPUs that the thread was allowed before.
     before: CpuSet,
 }
 
@@ -217,7 +217,7 @@ impl Bound {
         Ok(Self { thread, before })
     }
 
-    /// Gives the thread its earlier CPUs back, unless it was bound by someone else meanwhile.
+    /// Restores the thread's earlier CPUs, unless other code has meanwhile changed them.
     fn let_go(&self, cpu: usize) {
         if sched_getaffinity(Some(self.thread)).is_ok_and(|now| now == only(cpu)) {
             // A thread that has ended is not found. If a cpuset took the CPUs away, the kernel has placed the thread.
@@ -226,7 +226,7 @@ impl Bound {
     }
 }
 
-/// What the scheduler says of both threads: `/proc/.../schedstat`, which is all zeros without `CONFIG_SCHED_INFO`.
+/// The scheduler's times of both threads: `/proc/.../schedstat`, which is all zeros without `CONFIG_SCHED_INFO`.
 #[derive(Debug)]
 struct UseOfCpu {
     files: [File; 2],
@@ -234,7 +234,7 @@ struct UseOfCpu {
     since: Instant,
 }
 
-/// Times of a thread.
+/// The times of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     /// On a CPU.
@@ -245,8 +245,7 @@ struct Times {
 
 impl UseOfCpu {
     fn open(vcpu: Pid, now: Instant) -> io::Result<Self> {
-        // The threads of other processes can also be opened here, though a listing of /proc does not
-        // show them.
+        // Threads of other processes can also be opened here, although a listing of /proc does not show them.
         let vcpu = format!("/proc/{}/schedstat", vcpu.as_raw_pid());
         let files = [
             File::open("/proc/thread-self/schedstat")?,
@@ -259,8 +258,8 @@ impl UseOfCpu {
         })
     }
 
-    /// A lower bound for how long others have run on the CPU since the last call while one of the two threads waited for it. Each
-    /// thread also waits while the other one runs.
+    /// Returns a lower bound for how long others have run on the CPU since the last call while one of the two threads
+    /// waited for the CPU. Each thread also waits while the other one runs.
     fn taken_by_others(&mut self, now: Instant) -> io::Result<Duration> {
         let after = [Times::read(&self.files[0])?, Times::read(&self.files[1])?];
         let [monitor, vcpu] = [0, 1].map(|index| after[index].since(self.before[index]));
@@ -295,12 +294,12 @@ impl Times {
     }
 }
 
-/// A CPU in [`BOUND`].
+/// A vCPU counted in [`BOUND`] for this CPU.
 #[derive(Debug)]
 struct Claim(usize);
 
 impl Claim {
-    /// The CPU to which the fewest vCPUs are bound, and `here` if it is one of these.
+    /// Claims the CPU to which the fewest vCPUs are bound, preferably `here`.
     fn of_least_claimed(allowed: impl Iterator<Item = usize>, here: usize) -> Option<Self> {
         let load = |cpu: &usize| (BOUND[*cpu].load(Relaxed), *cpu != here);
         let cpu = allowed.min_by_key(load)?;

@@ -4,7 +4,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::*;
 
-/// A thread that plays a vCPU until this is dropped.
+/// A thread that acts as a vCPU until this is dropped.
 struct Vcpu {
     id: Pid,
     end: Option<mpsc::Sender<()>>,
@@ -42,7 +42,7 @@ fn my_cpus() -> CpuSet {
     sched_getaffinity(None).unwrap()
 }
 
-/// Counts exits until the threads are together. The machine may be too busy for four in 4 ms at first.
+/// Counts exits until the threads are bound. At first the machine may be too busy for four exits in 4 ms.
 fn together(one_cpu: &mut OneCpu, vcpu: &Vcpu) -> usize {
     loop {
         one_cpu.count_exit(vcpu.id);
@@ -90,8 +90,8 @@ fn threads_are_let_go_in_time_and_when_the_vcpu_is_dropped() {
     assert_eq!((my_cpus(), vcpu.cpus()), (before, before));
 }
 
-/// Replaces the scheduler's files. The new ones say that in the last 10 ms the vCPU ran for a quarter of the time, and the
-/// monitor waited for another quarter and for `taken`.
+/// Replaces the scheduler's files. According to the new files, in the last 10 ms the vCPU ran for a quarter of the
+/// time, and the monitor waited for another quarter and for `taken`.
 fn disturb(one_cpu: &mut OneCpu, taken: Duration) {
     let Place::Together(together) = &mut one_cpu.place else {
         panic!("not together");
@@ -180,7 +180,7 @@ fn cpus_that_others_gave_a_bound_thread_are_left_to_it() {
     let after = my_cpus();
     sched_setaffinity(None, &before).unwrap();
     assert_eq!(vcpu.cpus(), before);
-    // A set of one CPU is not told from ours.
+    // A set of one CPU cannot be distinguished from ours.
     assert!(after == fewer || fewer.count() == 1);
 }
 
@@ -208,7 +208,7 @@ fn threads_without_a_common_cpu_stay_apart() {
 
 #[test]
 fn vcpus_spread_over_the_cpus() {
-    // No host has these, so no other test of this process takes them.
+    // No host has these CPUs, so no other test of this process claims them.
     let claim = || Claim::of_least_claimed(1001..1004, 1002).unwrap();
     let claims = [claim(), claim(), claim(), claim()];
     assert_eq!(

@@ -1,7 +1,7 @@
 //! The last values of doorbells with a payload, which the sandbox stores before it signals their eventfds.
 //!
-//! For such a doorbell the table has the index of the value instead of an eventfd's number; the sandbox finds both by the
-//! index. Any thread takes an index and reads its value. The sandbox can write any value, as its guest can.
+//! For such a doorbell the table has the index of the value instead of an eventfd's number; the sandbox finds both by
+//! the index. Any thread takes an index and reads its value. The sandbox, and so its guest, can write any value.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -25,7 +25,7 @@ struct Indexes {
 }
 
 impl Payloads {
-    /// Takes an index that no doorbell has.
+    /// Takes an index that is not in use.
     pub fn take(&self) -> Result<u32, DoorbellError> {
         let mut indexes = self.indexes.lock();
         match indexes.free.pop() {
@@ -41,15 +41,15 @@ impl Payloads {
         }
     }
 
-    /// Takes back an index whose doorbell is gone.
+    /// Frees the index of a doorbell that is gone.
     pub fn give_back(&self, index: u32) {
         let mut indexes = self.indexes.lock();
         indexes.free.push(index);
     }
 }
 
-/// Makes the sandbox signal descriptor `number` for the value with this index, from 0 on. Returns the signal for the doorbell
-/// table.
+/// Makes the sandbox signal descriptor `number` for the value with this index, and sets the value to 0. Returns the
+/// signal for the doorbell table.
 pub fn prepare(sandbox: &Sandbox, index: u32, number: u32) -> u32 {
     let value = index as usize;
     sandbox.shared.payloads[value].store(0, Relaxed);
@@ -57,7 +57,7 @@ pub fn prepare(sandbox: &Sandbox, index: u32, number: u32) -> u32 {
     index | PAYLOAD
 }
 
-/// The descriptor in the sandbox for a signal of the doorbell table.
+/// Returns the descriptor in the sandbox for a signal of the doorbell table.
 pub fn descriptor_of(sandbox: &Sandbox, signal: u32) -> u32 {
     if signal & PAYLOAD == 0 {
         return signal;

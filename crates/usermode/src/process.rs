@@ -1,5 +1,5 @@
-//! The sandbox's process: it is killed and reaped when its owner drops it. A thread (`vmbell-watcher`) waits
-//! for the end of all sandboxes, with a pidfd of each.
+//! The sandbox's process: it is killed and reaped when its owner drops it. One thread (`vmbell-watcher`) waits for the
+//! ends of all sandboxes, with a pidfd for each.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -25,23 +25,23 @@ use vmbell::sync::Mutex;
 use vmbell::thread::{EventLoop, EventSet, ThreadKind, Token};
 use vmbell_hypervisor::Error;
 
-/// A started sandbox process, whose end the watcher thread waits for.
+/// A started sandbox process. The watcher thread waits for its end.
 #[derive(Debug)]
 pub struct Process {
     pid: Pid,
     ended: Arc<OnceLock<ExitStatus>>,
-    /// Whether the sandbox became ready. After that guest code may have run.
+    /// Whether the sandbox became ready. After that, guest code may have run.
     started: AtomicBool,
-    /// Why the monitor killed the process, if it did because of something that the sandbox did.
+    /// Why the monitor killed the process, if it did so because of something that the sandbox did.
     kill_reason: OnceLock<&'static str>,
     watched: Option<Token>,
-    /// Held by the thread that has the sandbox stopped.
+    /// Held by the thread that has stopped the sandbox.
     pub(super) stops: Mutex<()>,
 }
 
 impl Process {
-    /// Lets the watcher thread wait for the end of the child `pid`, which no other code may reap. At the end
-    /// that thread hands every vCPU over to the monitor, so that no waiter sleeps on.
+    /// Makes the watcher thread wait for the end of the child `pid`, which no other code may reap. At the end that
+    /// thread hands every vCPU over to the monitor, so that no waiter keeps sleeping.
     pub fn watch(pid: Pid, shared: &Arc<Mapping<SharedState>>) -> Result<Self, Error> {
         let mut process = Self {
             pid,
@@ -80,7 +80,7 @@ impl Process {
         Ok(process)
     }
 
-    /// How the process ended, in words; `None` while it runs.
+    /// Returns how the process ended, in words; `None` while it runs.
     pub fn ending(&self) -> Option<String> {
         let status = self.ended.get()?;
         Some(match self.kill_reason.get() {
@@ -89,18 +89,18 @@ impl Process {
         })
     }
 
-    /// The sandbox is ready. From here on its guest may end it with any exit code.
+    /// Records that the sandbox is ready. From here on its guest may end it with any exit code.
     pub fn set_started(&self) {
         self.started.store(true, Relaxed);
     }
 
-    /// Whether the process has ended.
+    /// Returns whether the process has ended.
     pub fn has_ended(&self) -> bool {
         self.ended.get().is_some()
     }
 
-    /// The error of a wait for the sandbox's start that failed with `source`: it says how the sandbox ended, if
-    /// it has ended.
+    /// Returns the error of a wait for the sandbox's start that failed with `source`. If the sandbox has ended, the
+    /// error says how.
     pub fn start_error(&self, operation: &'static str, source: io::Error) -> Error {
         match source.kind() {
             io::ErrorKind::TimedOut => return UsermodeError::StartTimeout { source }.into(),
@@ -113,8 +113,8 @@ impl Process {
         }
     }
 
-    /// Waits for the end of a process whose descriptors are closed, and returns whether it has ended. The watcher thread
-    /// learns of the end later than a thread that sees them close, and on a busy host much later.
+    /// Waits for the end of a process whose descriptors are closed, and returns whether it has ended. The watcher
+    /// thread learns of the end later than a thread that sees the descriptors close, and much later on a busy host.
     pub fn await_end(&self) -> bool {
         let (deadline, mut backoff) = (Instant::now() + STALL_TIMEOUT, Backoff::default());
         while !self.has_ended() {
@@ -126,9 +126,9 @@ impl Process {
         true
     }
 
-    /// The CPU time that all threads of the process have used; 0 once the process is reaped.
+    /// Returns the CPU time that all threads of the process have used; 0 once the process is reaped.
     pub fn cpu_time(&self) -> Duration {
-        // The kernel's own number of the clock of a process (`include/linux/posix-timers_types.h`, CPUCLOCK_SCHED).
+        // The kernel's number for a process's CPU clock (`include/linux/posix-timers_types.h`, CPUCLOCK_SCHED).
         let clock = (!self.pid() << 3) | 2;
         let mut time = libc::timespec {
             tv_sec: 0,
@@ -140,8 +140,8 @@ impl Process {
         Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
     }
 
-    /// Whether all threads of the sandbox are stopped or have ended. The state is read with WNOWAIT, which does not
-    /// consume the report, so the answer is the present state and not an earlier stop.
+    /// Returns whether all threads of the sandbox are stopped or have ended. The state is read with WNOWAIT, which does
+    /// not consume the report, so the result is the present state and not an earlier stop.
     pub fn is_stopped(&self) -> io::Result<bool> {
         let states = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | UNREAPED;
         let states = states | WaitIdOptions::from_bits_retain(libc::__WALL.cast_unsigned());
@@ -149,7 +149,7 @@ impl Process {
         Ok(state.is_some())
     }
 
-    /// The process number, valid as long as `self` lives.
+    /// Returns the process id, valid as long as `self` lives.
     pub fn pid(&self) -> libc::pid_t {
         self.pid.as_raw_pid()
     }
@@ -159,7 +159,7 @@ impl Process {
         let _ = kill_process(self.pid, signal);
     }
 
-    /// Kills the process. [`ending`](Self::ending) gives `reason`.
+    /// Kills the process. [`ending`](Self::ending) then returns `reason`.
     pub fn kill_with_reason(&self, reason: &'static str) {
         let _ = self.kill_reason.set(reason);
         self.send(Signal::KILL);
@@ -167,7 +167,7 @@ impl Process {
 
     fn reap(&self) {
         let all = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
-        // The status is in `ended`, and there is no other error than that of a signal.
+        // The status is in `ended`, and the only possible error is an interruption by a signal.
         let _ = retry_on_intr(|| waitpid(Some(self.pid), all));
     }
 }
@@ -184,21 +184,22 @@ impl Drop for Process {
     }
 }
 
-/// The thread that waits for the ends of all sandboxes. The first one starts it, and it lives as long as the monitor does.
+/// Returns the thread that waits for the ends of all sandboxes. The first sandbox starts it, and it lives as long as
+/// the monitor.
 fn watcher() -> io::Result<&'static EventLoop> {
     static WATCHER: OnceLock<EventLoop> = OnceLock::new();
     if let Some(watcher) = WATCHER.get() {
         return Ok(watcher);
     }
     let new = EventLoop::new(ThreadKind::Device, "vmbell-watcher")?;
-    // If two threads started one at the same time, the second is dropped here.
+    // If two threads each started a watcher, the second is dropped here.
     Ok(WATCHER.get_or_init(|| new))
 }
 
 /// Asks for a child's state without waiting and without reaping it.
 const UNREAPED: WaitIdOptions = WaitIdOptions::NOHANG.union(WaitIdOptions::NOWAIT);
 
-/// How a child has ended, without reaping it; `None` if it is still running.
+/// Returns how a child has ended, without reaping it; `None` if it is still running.
 fn ended_with(pidfd: &OwnedFd) -> Option<ExitStatus> {
     let options = WaitIdOptions::EXITED | UNREAPED;
     let raw = match retry_on_intr(|| waitid(WaitId::PidFd(pidfd.as_fd()), options)) {

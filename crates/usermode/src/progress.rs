@@ -1,8 +1,9 @@
-//! Bounds on waits for the sandbox by its own progress, not by the clock alone. Runs on the threads that start
-//! sandboxes and that register or remove a doorbell or an irqfd.
+//! Bounds waits for the sandbox by its own progress, not only by the clock. Runs on the threads that start sandboxes
+//! and that register or remove a doorbell or an irqfd.
 //!
-//! A busy host leaves a runnable thread without a CPU for a second and more, so a short deadline takes an honest
-//! sandbox for a hostile one. Only system calls are used, because a confined monitor may not open files in `/proc`.
+//! A busy host may leave a runnable thread without a CPU for more than a second, so a short deadline would mistake an
+//! honest sandbox for a hostile one. Only system calls are used, because a confined monitor may not open files in
+//! `/proc`.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -19,7 +20,7 @@ const STOPPED_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct ProgressBound<'p> {
     process: &'p Process,
-    /// The CPU time at which the wait has failed.
+    /// The CPU time at which the wait fails.
     most: Duration,
     used: Duration,
     progressed_at: Instant,
@@ -27,8 +28,8 @@ pub struct ProgressBound<'p> {
 }
 
 impl<'p> ProgressBound<'p> {
-    /// A wait that begins now, for something that an honest sandbox does before all its threads together have used
-    /// `budget` of CPU time.
+    /// Begins a wait for something that an honest sandbox does before all its threads together have used `budget` of
+    /// CPU time.
     pub fn new(process: &'p Process, budget: Duration) -> Self {
         let used = process.cpu_time();
         Self {
@@ -40,9 +41,9 @@ impl<'p> ProgressBound<'p> {
         }
     }
 
-    /// Whether the wait may continue. The error is [`io::ErrorKind::UnexpectedEof`] if the sandbox has ended, and
-    /// [`io::ErrorKind::TimedOut`] if it has been stopped or without a CPU for too long, or has used its CPU time
-    /// for something else.
+    /// Checks whether the wait may continue. The error is [`io::ErrorKind::UnexpectedEof`] if the sandbox has ended,
+    /// and [`io::ErrorKind::TimedOut`] if it has been stopped or without a CPU for too long, or has used up its CPU
+    /// time.
     pub fn check(&mut self) -> io::Result<()> {
         if self.process.has_ended() {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -80,12 +81,12 @@ fn timed_out(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, why)
 }
 
-/// How often a wait for a sandbox checks its bound. This also detects the end of the sandbox, which a listener before
-/// Linux 6.11 reports only when the process is reaped.
+/// How often a wait for a sandbox checks its bound. The check also detects the end of the sandbox, which a listener
+/// before Linux 6.11 reports only when the process is reaped.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Waits until `file` can be read without blocking. The error is [`io::ErrorKind::UnexpectedEof`] if no writer
-/// is left or the sandbox has ended, and [`io::ErrorKind::TimedOut`] at the end of the bound.
+/// Waits until `file` can be read without blocking. The error is [`io::ErrorKind::UnexpectedEof`] if no writer is left
+/// or the sandbox has ended, and [`io::ErrorKind::TimedOut`] if the bound is reached.
 pub fn await_readable(file: &impl AsRawFd, bound: &mut ProgressBound<'_>) -> io::Result<()> {
     let time = libc::c_int::try_from(POLL_INTERVAL.as_millis()).unwrap_or(libc::c_int::MAX);
     loop {

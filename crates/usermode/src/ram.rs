@@ -1,7 +1,7 @@
-//! Guest RAM and device memory: memory of files, which the monitor and the sandbox map.
+//! Guest RAM and device memory: files that the monitor and the sandbox map.
 //!
-//! RAM is a file of the engine, or the file of the caller's memory. Device memory is mapped by the sandbox at its
-//! start: later nothing in the sandbox may map anything. The thread that creates the guest runs this.
+//! RAM is a file of the backend, or the file of the caller's memory. The sandbox maps device memory at its start: later
+//! nothing in the sandbox may map anything. The thread that creates the guest runs this code.
 
 use rustix::fs::SealFlags;
 use stub::layout::{MAX_DEVICE_MAPPINGS, PATCH_BASE, PATCH_SIZE};
@@ -25,7 +25,7 @@ pub struct Ram {
 }
 
 impl Ram {
-    /// The RAM that a checked `config` asks for.
+    /// Returns the RAM that a checked `config` asks for.
     pub fn of(config: &VmConfig) -> Result<Self, Error> {
         match &config.memory {
             Some(memory) => Self::given(memory),
@@ -44,8 +44,8 @@ impl Ram {
         Ok(Self { memory, file })
     }
 
-    /// Checks that the sandbox can map what the caller has mapped: an error while the sandbox starts could not
-    /// say what is wrong with the memory.
+    /// Checks that the sandbox can map what the caller has mapped: an error during the sandbox's start could not say
+    /// what is wrong with the memory.
     fn given(memory: &GuestMemoryMmap) -> Result<Self, Error> {
         let unshared = |what| Error::from(UsermodeError::MemoryNotShared { what });
         let region = memory.iter().next().ok_or(unshared("has no region"))?;
@@ -81,7 +81,7 @@ impl Ram {
     }
 }
 
-/// Fails unless all device memory is where the sandbox has room for it, and not where the stub answers.
+/// Fails unless all device memory is where the sandbox has room, and not where the stub handles accesses itself.
 pub fn check_device_memory(config: &VmConfig) -> Result<(), Error> {
     for (address, memory) in &config.device_memory {
         let refuse = |rule| {
@@ -99,7 +99,7 @@ pub fn check_device_memory(config: &VmConfig) -> Result<(), Error> {
             let most = MAX_DEVICE_MAPPINGS;
             return refuse(DeviceMemoryRule::Count { most });
         }
-        // An error while the sandbox starts could not say what is wrong with it.
+        // An error during the sandbox's start could not say what is wrong with the memory.
         memory.map()?;
     }
     Ok(())

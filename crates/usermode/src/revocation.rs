@@ -1,9 +1,9 @@
-//! Takes a descriptor back from the sandbox, so that the sandbox can no longer signal its eventfd. Runs on the thread
-//! that removes a doorbell or an irqfd.
+//! Revokes a descriptor of the sandbox, so that the sandbox can no longer signal its eventfd. Runs on the thread that
+//! removes a doorbell or an irqfd.
 //!
-//! A removal can fail halfway: the removed doorbell or irqfd does nothing any more, but the sandbox still has its
-//! descriptor. Such a doorbell or resampling irqfd still counts as registered until the same removal is tried again and
-//! succeeds. Any thread may try; each list of [`Unfinished`] removals is used under its owner's lock.
+//! A removal can fail halfway: the removed doorbell or irqfd has no effect any more, but the sandbox still has its
+//! descriptor. Such a doorbell or resampling irqfd still counts as registered until the same removal is called again
+//! and succeeds. Any thread may call it; each list of [`Unfinished`] removals is used under its owner's lock.
 
 use std::cell::Cell;
 use std::sync::atomic::AtomicU32;
@@ -17,22 +17,22 @@ use vmbell_hypervisor::{Containment, Error};
 use super::sandbox::Sandbox;
 use super::wait::Backoff;
 
-/// How long a removal waits for lookups that are under way before it stops the sandbox instead, which ends them. An honest
-/// vCPU needs microseconds, or its next time slice if it was preempted in the middle.
+/// How long a removal waits for lookups in progress before it stops the sandbox instead, which ends them. An honest
+/// vCPU needs microseconds, or its next time slice if it was preempted during the lookup.
 const SECTION_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A descriptor of the sandbox that is to be taken back. Lookups that begin now no longer find it.
+/// A descriptor of the sandbox that is to be revoked. Lookups that begin now no longer find it.
 #[derive(Debug)]
 pub struct Revocation {
-    /// Its number in the sandbox; `None` once it is taken back.
+    /// Its number in the sandbox; `None` once it is revoked.
     number: Option<u32>,
-    /// Whether the sandbox must be stopped once, because writes to the descriptor may be under way outside of
-    /// read-side sections.
+    /// Whether the sandbox must be stopped once, because writes to the descriptor may be in progress outside read-side
+    /// sections.
     stop: bool,
 }
 
 impl Revocation {
-    /// The revocation of descriptor `number`, whose lookups `barrier` has waited for.
+    /// Makes the revocation of descriptor `number`, after `barrier` has waited for its lookups.
     pub fn new(number: u32, barrier: &SectionBarrier<'_>) -> Self {
         let strict = barrier.sandbox.containment == Containment::Strict;
         Self {
@@ -41,8 +41,8 @@ impl Revocation {
         }
     }
 
-    /// Takes the descriptor back: once this returns without an error, the sandbox no longer signals its
-    /// eventfd. After an error the call can be repeated.
+    /// Revokes the descriptor: once this returns without an error, the sandbox no longer signals its eventfd. After an
+    /// error the call can be repeated.
     pub fn finish(&mut self, sandbox: &Sandbox) -> io::Result<()> {
         let finished = self.try_finish(sandbox);
         // A sandbox that has ended signals nothing.
@@ -58,21 +58,21 @@ impl Revocation {
             self.number = None;
         }
         if self.stop {
-            // No write to the eventfd can begin any more; the stop ends the writes that were under way.
+            // No write to the eventfd can begin any more; the stop ends the writes in progress.
             sandbox.process().stop_and_continue()?;
         }
         Ok(())
     }
 }
 
-/// Waits for the lookups that may be under way ([`stub::section`]).
+/// Waits for the lookups that may be in progress ([`stub::section`]).
 pub struct SectionBarrier<'s> {
     sandbox: &'s Sandbox,
     overdue: Cell<bool>,
 }
 
 impl<'s> SectionBarrier<'s> {
-    /// A barrier that has not waited yet.
+    /// Makes a barrier that has not waited yet.
     pub fn new(sandbox: &'s Sandbox) -> Self {
         let overdue = Cell::new(false);
         Self { sandbox, overdue }
@@ -83,8 +83,8 @@ impl<'s> SectionBarrier<'s> {
         shared.direct_sections.is_idle(phase) && shared.trap_sections.is_idle(phase)
     }
 
-    /// Returns when every lookup that may have begun before the call has ended, its signals included, or when it is
-    /// overdue.
+    /// Returns when every lookup that may have begun before the call has ended, including its signals, or when the time
+    /// limit is reached.
     pub fn wait(&self) {
         let Sandbox {
             control, removals, ..
@@ -112,17 +112,17 @@ impl<'s> SectionBarrier<'s> {
     }
 }
 
-/// Begins two phases, one after the other, and waits with `drained` for the end of the one before: a reader may have
-/// read the number of a phase just before it changed. False as soon as `drained` is.
+/// Begins two phases in turn, and each time waits with `drained` for the end of the previous phase: a reader may have
+/// read the phase number just before it changed. Returns false as soon as `drained` does.
 ///
-/// One thread at a time: two threads could begin alternate phases, and each would wait for the same half of the
+/// Only one thread at a time: two threads could begin alternate phases, and each would wait for the same half of the
 /// readers twice.
 fn both_phases(turn: &Mutex<()>, phase: &AtomicU32, mut drained: impl FnMut(u32) -> bool) -> bool {
     let _turn = turn.lock();
     (0..2).all(|_| drained(phase.fetch_add(1, SeqCst)))
 }
 
-/// The removals that have failed halfway: the key of each removed object, and the work that is left.
+/// The removals that have failed halfway: the key of each removed object, and the remaining work.
 #[derive(Debug)]
 pub struct Unfinished<K, R>(Vec<(K, R)>);
 
@@ -133,19 +133,19 @@ impl<K, R> Default for Unfinished<K, R> {
 }
 
 impl<K: PartialEq, R> Unfinished<K, R> {
-    /// Whether any unfinished removal has a key for which `is_like_this` holds.
+    /// Returns whether any unfinished removal has a key for which `is_like_this` returns true.
     pub fn any(&self, is_like_this: impl Fn(&K) -> bool) -> bool {
         self.0.iter().any(|(key, _)| is_like_this(key))
     }
 
-    /// Takes the work that is left for `key`; `None` if no removal of it has failed.
+    /// Takes the remaining work for `key`; `None` if it has no unfinished removal.
     pub fn take(&mut self, key: &K) -> Option<R> {
         let place = self.0.iter().position(|(other, _)| other == key)?;
         Some(self.0.swap_remove(place).1)
     }
 
-    /// Ends an attempt to do the rest of a removal, and keeps it for the next attempt if this one failed. `what` names the
-    /// removed object in the error.
+    /// Ends an attempt to complete a removal. If the attempt failed, keeps the removal for the next attempt. `what`
+    /// names the removed object in the error.
     pub fn end(
         &mut self,
         key: K,
@@ -188,7 +188,7 @@ mod tests {
             let mut waited = Vec::new();
             let drained = |number: u32| {
                 waited.push(number & 1);
-                // Now the other thread may begin a phase, if it can.
+                // Now the other thread may begin a phase, unless the lock prevents it.
                 for _ in 0..10_000 {
                     if phase.load(SeqCst) != number.wrapping_add(1) {
                         break;

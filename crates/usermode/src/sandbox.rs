@@ -1,5 +1,5 @@
-//! The monitor's side of a sandbox: its start, the memory that both sides map, its threads, and its end. Any
-//! thread may use it once it has started.
+//! The monitor's side of a sandbox: its start, the memory that both sides map, its threads, and its end. Any thread may
+//! use the sandbox once it has started.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -28,10 +28,10 @@ use super::wait::{futex_wait, futex_wake, spin_ticks};
 use super::{filter, hypercall_page};
 use vmbell_hypervisor::{Containment, Error, Irqchip, PatchMode, SpinPolicy, VmConfig};
 
-/// The CPU time that a sandbox may use from its first instruction until it is ready; it needs milliseconds.
+/// The CPU time that a sandbox may use from its first instruction until it is ready; normally milliseconds.
 const START_BUDGET: Duration = Duration::from_secs(5);
 
-/// How many traps a site needs before it is patched.
+/// The number of traps at a site before it is patched.
 const TRAPS_BEFORE_PATCH: u32 = 16;
 
 /// A sandbox, from its start to its end.
@@ -45,12 +45,12 @@ pub struct Sandbox {
     pub trampolines: MmapRegion,
     /// The descriptors that doorbells write to.
     pub descriptors: Descriptors,
-    /// The vCPUs' threads. Their numbers were read before any guest code ran, because the sandbox could later
-    /// name other threads.
+    /// The vCPUs' threads. Their ids were read before any guest code ran, because the sandbox could later report other
+    /// threads.
     threads: Vec<VcpuThread>,
     /// Held by a removal while it waits for lookups.
     pub removals: Mutex<()>,
-    /// Whether a removal must be final even for a guest that takes over its stub.
+    /// Whether a removal must be final even if the guest takes over its stub.
     pub containment: Containment,
     /// The descriptors that halted vCPUs sleep on.
     pub halt_fds: HaltFdTable,
@@ -58,7 +58,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Starts a sandbox whose RAM is in the file `ram`, and waits until its vCPUs wait for their first entry.
+    /// Starts a sandbox whose RAM is in the file `ram`. Returns when its vCPUs wait for their first entry.
     pub fn start(config: &VmConfig, ram: &FileOffset) -> Result<Self, Error> {
         let size = PATCH_OFFSET + PATCH_SIZE;
         let fill = |control: &mut Control| fill_control(control, config, ram.start());
@@ -72,8 +72,7 @@ impl Sandbox {
             .write_all_at(&hypercall_page::assemble()?, HYPERCALL_OFFSET)
             .map_err(Error::system("write the hypercall page"))?;
         let trampolines = map_trampolines(&read_only)?;
-        // From here on no further writable mapping of this file can be made, in particular not by the
-        // sandbox.
+        // From here on no further writable mapping of this file can be made, in particular not by the sandbox.
         seal(
             &read_only,
             SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL,
@@ -118,7 +117,7 @@ impl Sandbox {
         &self.threads[vcpu]
     }
 
-    /// Makes a vCPU leave the guest, and kills a sandbox that has left kicks unanswered for too long.
+    /// Makes a vCPU leave the guest, and kills the sandbox if it has left kicks unanswered for too long.
     pub fn kick(&self, vcpu: usize) {
         let vcpus = self.control.vcpus.load(Relaxed);
         let kicked = self.thread(vcpu).kick(vcpus, || self.process.cpu_time());
@@ -127,12 +126,12 @@ impl Sandbox {
         }
     }
 
-    /// The vCPUs' local APICs, in memory that the sandbox can write.
+    /// Returns the vCPUs' local APICs, in memory that the sandbox can write.
     pub fn lapics(&self) -> &[Lapic] {
         &self.shared.lapics[..self.threads.len()]
     }
 
-    /// Notifies a vCPU that its local APIC has a request, and returns how.
+    /// Notifies a vCPU that its local APIC has a request, and returns how it was notified.
     pub fn notify(&self, vcpu: usize) -> Notification {
         let mode = &self.shared.runs[vcpu].interrupts.mode;
         let notification = mode.claim_notification();

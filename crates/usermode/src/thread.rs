@@ -1,7 +1,7 @@
 //! The signals that the monitor sends to a vCPU's thread in the sandbox: the kick (SIGUSR1) and the interrupt
 //! signal (SIGUSR2), from any thread.
 //!
-//! One kick is under way at a time, since kicks that interrupt the handling of kicks would fill the signal
+//! Only one kick is in progress at a time, because kicks that interrupt the handling of kicks would fill the signal
 //! stack. The state is in the monitor's own memory, which the sandbox cannot write.
 #![allow(unsafe_code)]
 
@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
-/// After how long an unanswered kick is sent again. A vCPU may have been kicked just before it blocked in the
-/// write to a full eventfd.
+/// When to send an unanswered kick again. A vCPU may have been kicked just before it blocked in the write to a full
+/// eventfd.
 const KICK_RESEND_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How long a vCPU may leave all kicks unanswered before the CPU time of its sandbox counts. An honest vCPU answers as
-/// soon as it has a CPU; a guest that wrote over the stub's memory may never answer.
+/// How long a vCPU may leave all kicks unanswered before the CPU time of its sandbox is checked. An honest vCPU answers
+/// as soon as it has a CPU; a guest that wrote over the stub's memory may never answer.
 const KICK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The CPU time that the sandbox may use after [`KICK_TIMEOUT`], for each of its vCPUs: on a busy host the others may get
-/// the CPU before the one that was kicked.
+/// The CPU time that the sandbox may use after [`KICK_TIMEOUT`], for each of its vCPUs: on a busy host the other vCPUs
+/// may get the CPU before the kicked one.
 const KICK_BUDGET: Duration = Duration::from_secs(1);
 
-/// How long a vCPU may leave all kicks unanswered in any case: a sandbox that sleeps uses no CPU time.
+/// How long a vCPU may leave all kicks unanswered in any case, because a sandbox that sleeps uses no CPU time.
 const IDLE_KICK_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A vCPU's thread in the sandbox.
@@ -33,27 +33,27 @@ const IDLE_KICK_TIMEOUT: Duration = Duration::from_secs(20);
 pub struct VcpuThread {
     process: libc::pid_t,
     id: Pid,
-    /// When the kick that the vCPU has not answered yet was sent, in nanoseconds; 0 without such a kick.
+    /// When the kick that the vCPU has not answered yet was sent, in nanoseconds; 0 if there is no such kick.
     kick_sent_at: AtomicU64,
-    /// Since when the vCPU has left kicks unanswered, in nanoseconds; 0 means that it has not.
+    /// Since when the vCPU has left kicks unanswered, in nanoseconds; 0 if it has not.
     unanswered_since: AtomicU64,
-    /// The CPU time of the sandbox, in nanoseconds, when [`KICK_TIMEOUT`] was seen to be over; 0 means that it was not.
+    /// The CPU time of the sandbox, in nanoseconds, when [`KICK_TIMEOUT`] was found to be over; 0 if it was not.
     used_at_timeout: AtomicU64,
     /// Whether the monitor waits for the vCPU.
     monitor_waits: AtomicBool,
 }
 
-/// What became of a kick.
+/// The result of a kick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KickResult {
-    /// The kick is on its way, or an earlier one that the vCPU has not answered.
+    /// The kick was sent, or an earlier kick that the vCPU has not answered yet.
     Sent,
     /// The vCPU has left its kicks unanswered for longer than an honest vCPU can.
     Unanswered,
 }
 
 impl VcpuThread {
-    /// The thread `id` of `process`. Both numbers must have been read before any guest code ran.
+    /// Makes thread `id` of `process`. Both ids must have been read before any guest code ran.
     pub const fn new(process: libc::pid_t, id: Pid) -> Self {
         Self {
             process,
@@ -65,13 +65,14 @@ impl VcpuThread {
         }
     }
 
-    /// The thread's ID. Linux hands out IDs in order, so the ID of a thread that has just ended is not in use again yet.
+    /// Returns the thread's id. Linux assigns ids in order, so the id of a thread that has just ended is not reused
+    /// yet.
     pub const fn id(&self) -> Pid {
         self.id
     }
 
-    /// Makes the vCPU leave the guest. `cpu_time` returns the CPU time that its sandbox, which has this number of
-    /// `vcpus`, has used. The process must not have been reaped.
+    /// Makes the vCPU leave the guest. `vcpus` is the number of vCPUs of its sandbox, and `cpu_time` returns the CPU
+    /// time that the sandbox has used. The process must not have been reaped.
     pub fn kick(&self, vcpus: u32, cpu_time: impl FnOnce() -> Duration) -> KickResult {
         let now = nanoseconds();
         if self.monitor_waits.load(SeqCst)
@@ -86,8 +87,8 @@ impl VcpuThread {
                 return KickResult::Unanswered;
             }
         }
-        // A read-modify-write, so that the vCPU's thread in the monitor, which clears the word, sees all that
-        // this thread wrote before.
+        // A read-modify-write, so that the vCPU's thread in the monitor, which clears the word, sees all that this
+        // thread wrote before.
         let mut before = self.kick_sent_at.fetch_add(0, SeqCst);
         loop {
             if before != 0 && now.saturating_sub(before) < as_nanoseconds(KICK_RESEND_INTERVAL) {
@@ -105,7 +106,7 @@ impl VcpuThread {
         KickResult::Sent
     }
 
-    /// Whether the sandbox, which has used `cpu_time` now, has used `budget` since [`KICK_TIMEOUT`] was over.
+    /// Returns whether the sandbox has used `budget` since [`KICK_TIMEOUT`] ended; its CPU time is now `cpu_time`.
     fn has_used(&self, budget: Duration, cpu_time: Duration) -> bool {
         let used = as_nanoseconds(cpu_time).max(1);
         let before = self
@@ -114,13 +115,12 @@ impl VcpuThread {
         before.is_err_and(|before| used.saturating_sub(before) > as_nanoseconds(budget))
     }
 
-    /// Whether a kick was sent that the vCPU has not answered yet.
+    /// Returns whether there is a kick that the vCPU has not answered yet.
     pub fn is_kicked(&self) -> bool {
         self.kick_sent_at.load(SeqCst) != 0
     }
 
-    /// Sends the interrupt signal, which makes the vCPU look at its local APIC. The process must not have been
-    /// reaped.
+    /// Sends the interrupt signal, which makes the vCPU check its local APIC. The process must not have been reaped.
     pub fn interrupt(&self) {
         self.signal(libc::SIGUSR2);
     }
@@ -132,10 +132,10 @@ impl VcpuThread {
         unsafe { libc::syscall(libc::SYS_tgkill, self.process, thread, signal) };
     }
 
-    /// The monitor begins to wait for the vCPU.
+    /// Called when the monitor begins to wait for the vCPU.
     pub fn enter(&self) {
-        // The time for an answer begins again. The word is seldom written: a store at every entry would take its
-        // cache line from the threads that kick.
+        // Restarts the time for an answer. The word is seldom written: a store at every entry would take its cache line
+        // from the threads that kick.
         if self.unanswered_since.load(Relaxed) != 0 {
             self.used_at_timeout.store(0, SeqCst);
             self.unanswered_since.store(0, SeqCst);
@@ -143,12 +143,12 @@ impl VcpuThread {
         self.monitor_waits.store(true, Release);
     }
 
-    /// The monitor no longer waits for the vCPU, which has left the guest.
+    /// Called when the monitor no longer waits for the vCPU, which has left the guest.
     pub fn leave(&self) {
         self.monitor_waits.store(false, Release);
     }
 
-    /// The vCPU has answered its kick: the next kick sends a signal again.
+    /// Called when the vCPU has answered its kick: the next kick sends a signal again.
     pub fn clear_kick(&self) {
         self.kick_sent_at.swap(0, SeqCst);
     }
@@ -159,7 +159,7 @@ impl VcpuThread {
     }
 }
 
-/// Binds `thread` to host CPUs; `None` is the calling thread.
+/// Binds `thread` to host CPUs; `None` means the calling thread.
 pub fn bind(thread: Option<Pid>, cpus: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     for &cpu in cpus {
@@ -171,7 +171,7 @@ pub fn bind(thread: Option<Pid>, cpus: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(thread, &set)?)
 }
 
-/// The host CPUs that the calling thread may run on.
+/// Returns the host CPUs that the calling thread may run on.
 pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU)
@@ -179,7 +179,7 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
         .collect())
 }
 
-/// Nanoseconds since a moment at or before the first call; never 0.
+/// Returns the nanoseconds since a moment at or before the first call; never 0.
 fn nanoseconds() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     let elapsed = START.get_or_init(Instant::now).elapsed();

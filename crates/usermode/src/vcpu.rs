@@ -1,5 +1,5 @@
-//! A vCPU, on the thread of the monitor that runs it: it hands the vCPU over to the sandbox, waits
-//! until the sandbox hands it back, and checks the exit.
+//! A vCPU, on the monitor's thread that runs it: the thread hands the vCPU over to the sandbox, waits until the sandbox
+//! hands it back, and checks the exit.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,7 +25,7 @@ pub struct UsermodeVcpu {
     index: usize,
     /// The sequence number of the last exit that was answered.
     exit_sequence: u32,
-    /// With [`SpinPolicy::OneCpu`].
+    /// The binding of the vCPU's threads, with [`SpinPolicy::OneCpu`].
     one_cpu: Option<OneCpu>,
     stage: Stage,
 }
@@ -77,8 +77,7 @@ impl UsermodeVcpu {
             (!sandbox.process().has_ended()).then_some(interval)
         };
         self.exit_sequence = await_exit(run, self.exit_sequence, self.guest.spin, recheck);
-        // The end of the sandbox also hands the vCPU over. An exit that was handed over just before the end is
-        // lost.
+        // The end of the sandbox also hands the vCPU over. An exit that was handed over just before the end is lost.
         self.ended().map_or(Ok(()), Err)
     }
 
@@ -100,7 +99,7 @@ impl UsermodeVcpu {
         }
     }
 
-    /// Reads the exit, each field once, because the sandbox can write the record at any time. `None` if the
+    /// Reads each field of the exit once, because the sandbox can write the record at any time. Returns `None` if the
     /// monitor has answered the exit itself.
     fn read_exit(&mut self) -> Result<Option<VmExit>, Error> {
         let record = &self.run_page().exit;
@@ -234,7 +233,7 @@ fn fault_reason(kind: u64, vector: u8) -> &'static str {
     }
 }
 
-/// The error for a field with a value that the stub never writes.
+/// Makes the error for a field with a value that the stub never writes.
 fn nonsense(what: &'static str, value: u64) -> Error {
     UsermodeError::Nonsense { what, value }.into()
 }
@@ -250,7 +249,7 @@ fn port_width(width: u32) -> Result<u8, Error> {
     }
 }
 
-/// An access that crosses a page is handed over in two pieces, each of any width up to 8 bytes.
+/// Checks the width of a memory access. An access that crosses a page comes in two pieces of any width up to 8 bytes.
 fn access_width(width: u32) -> Result<u8, Error> {
     match width {
         1..=8 => Ok((width & 15) as u8),

@@ -1,5 +1,5 @@
-//! A guest of the usermode engine: the monitor's handle, which passes registrations to the doorbells and the
-//! irqchip. Its functions run on any thread.
+//! A guest of the usermode backend: the monitor's handle, which passes registrations to the doorbells and the irqchip.
+//! Its functions run on any thread.
 
 use std::fs::File;
 use std::io;
@@ -68,11 +68,11 @@ impl UsermodeVm {
         interrupts.ok_or(Error::Irq(IrqError::NoIrqchip))
     }
 
-    /// The thread that waits for irqfds. The first registration of an irqfd starts it.
+    /// Returns the thread that waits for irqfds. The first registration of an irqfd starts it.
     fn watcher(&self) -> Result<&IrqfdWatcher, Error> {
         if self.irqfds.get().is_none() {
             let watcher = IrqfdWatcher::start(Arc::clone(&self.guest))?;
-            // If two threads started one at the same time, the second watcher is dropped here.
+            // If two threads each started a watcher, the second is dropped here.
             let _ = self.irqfds.set(watcher);
         }
         self.irqfds.get().ok_or(Error::Irq(IrqError::NoIrqchip))
@@ -215,8 +215,8 @@ impl Irqs for UsermodeVm {
                 Some(guest) => guest.remove_irqfd(id, gsi),
                 None => Ok(()),
             };
-            // Even after an error: the irqfd no longer raises anything, though the sandbox may still have
-            // its resamplefd.
+            // Even after an error: the irqfd no longer raises any interrupt, although the sandbox may still have its
+            // resamplefd.
             if let Some(watcher) = watcher.upgrade()
                 && let Some(watcher) = watcher.get()
             {
@@ -253,7 +253,7 @@ impl Irqs for UsermodeVm {
     }
 }
 
-/// The index of a value, which its doorbell has until it is dropped.
+/// The index of a stored value. Its doorbell owns the index until it is dropped.
 #[derive(Debug)]
 struct PayloadIndex {
     guest: Weak<UsermodeGuest>,
@@ -293,7 +293,7 @@ impl IrqTrigger for DirectTrigger {
     }
 }
 
-/// The owner's side of a forwarded line. If the guest has ended or is gone, no interrupt is under way.
+/// The owner's side of a forwarded line. Once the guest has ended or is gone, no interrupt is in service.
 #[derive(Debug)]
 struct LineOwner {
     guest: Weak<UsermodeGuest>,

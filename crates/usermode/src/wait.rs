@@ -1,5 +1,5 @@
 //! How the monitor waits for the sandbox, on a futex in shared memory or by polling, and how it wakes the sandbox. Runs
-//! on the threads that run vCPUs, start sandboxes, or register or remove something.
+//! on the threads that run vCPUs, start sandboxes, or register or remove doorbells and irqfds.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::AtomicU32;
@@ -10,14 +10,14 @@ use stub::layout::{Handover, RunPage};
 
 use vmbell_hypervisor::SpinPolicy;
 
-/// How long the monitor or the stub spins with [`SpinPolicy::Spin`] before it sleeps after all, in TSC ticks:
-/// about a millisecond, much longer than any hand-over.
+/// How long the monitor or the stub spins with [`SpinPolicy::Spin`] before it sleeps, in TSC ticks: about a
+/// millisecond, much longer than any hand-over.
 pub const SPIN_TICKS: u32 = 3_000_000;
 /// The same for [`SpinPolicy::Adaptive`], which only guesses that spinning helps: about ten hand-overs between
 /// sleeping threads.
 pub const ADAPTIVE_TICKS: u32 = 150_000;
 
-/// The spin budget of a policy, in TSC ticks.
+/// Returns the spin budget of a policy, in TSC ticks.
 pub const fn spin_ticks(policy: SpinPolicy) -> u32 {
     match policy {
         SpinPolicy::Sleep | SpinPolicy::OneCpu => 0,
@@ -26,12 +26,12 @@ pub const fn spin_ticks(policy: SpinPolicy) -> u32 {
     }
 }
 
-/// After how long a sleeping monitor looks whether the sandbox still runs. The word that it sleeps on is in
-/// shared memory, where a guest can undo the wake-up.
+/// How often a sleeping monitor checks whether the sandbox still runs. The word that it sleeps on is in shared memory,
+/// where a guest can undo the wake-up.
 pub const RECHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Waits until the sequence number of exits differs from `seen`, and returns it. Before each sleep, `recheck` returns how long
-/// that may take, or `None` if there is nothing to wait for.
+/// Waits until the sequence number of exits differs from `seen`, and returns it. Before each sleep, `recheck` returns
+/// the longest time to sleep, or `None` if there is nothing to wait for.
 pub fn await_exit(
     run: &RunPage,
     seen: u32,
@@ -75,8 +75,8 @@ fn spin(run: &RunPage, seen: u32, policy: SpinPolicy) -> Option<u32> {
     None
 }
 
-/// Whether the vCPU waits on another CPU than this thread. Spinning on the CPU that the vCPU needs would only
-/// delay it.
+/// Returns whether the vCPU waits on a different CPU from this thread's. Spinning on the CPU that the vCPU needs would
+/// only delay it.
 fn runs_elsewhere(run: &RunPage) -> bool {
     // SAFETY: takes no arguments.
     let cpu = unsafe { libc::sched_getcpu() };
@@ -99,7 +99,7 @@ pub fn hand_over(handover: &Handover) {
     }
 }
 
-/// Sleeps until woken, for `time` at most, if `word` is still `expected`. It may also return without a reason.
+/// Sleeps until woken, for at most `time`, if `word` is still `expected`. It may also return spuriously.
 pub fn futex_wait(word: &AtomicU32, expected: u32, time: Duration) {
     let time = libc::timespec {
         tv_sec: time.as_secs().cast_signed(),
@@ -123,17 +123,17 @@ pub fn futex_wake(word: &AtomicU32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
 
-/// How long a wait continues while the sandbox, which is not stopped, gets no CPU. A host with eight busy loops leaves
-/// a sandbox of nice 19 without one for about 2.4 s; a frozen or traced sandbox never gets one.
+/// How long a wait continues while a sandbox that is not stopped gets no CPU. On a host with eight busy loops, a
+/// sandbox of nice 19 gets none for about 2.4 s; a frozen or traced sandbox never gets one.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The pauses of a polling loop: it yields first, then sleeps longer each time, so that the sandbox gets the CPU that it
-/// may need to answer.
+/// The pauses of a polling loop: it yields first, then sleeps longer each time, so that the sandbox gets the CPU that
+/// it may need to answer.
 #[derive(Debug, Default)]
 pub struct Backoff(u32);
 
 impl Backoff {
-    /// Waits until the next poll, a millisecond at most.
+    /// Waits until the next poll, at most a millisecond.
     pub fn pause(&mut self) {
         const YIELDS: u32 = 16;
         if self.0 < YIELDS {

@@ -1,5 +1,5 @@
-//! The usermode engine: its stub's code, what only this engine does, and guests that attack it. One program, so that others run
-//! while an attack waits for a limit.
+//! The usermode backend: its stub's code, what only this backend does, and guests that attack it. One test program, so
+//! that other tests run while an attack waits for a limit.
 #![cfg(target_arch = "x86_64")]
 #![allow(
     clippy::tests_outside_test_module,

@@ -1,5 +1,5 @@
-//! Access to the part of a guest's irqchip that is in memory of monitor and sandbox: local APICs, pins and lines, and
-//! the way to notify the vCPUs of requests.
+//! Access to the part of a guest's irqchip in memory that monitor and sandbox both map (local APICs, pins and lines),
+//! and the notification of vCPUs.
 //!
 //! A thread that raises or ends an interrupt makes an [`Apics`] for that call. Local APICs accept messages without a
 //! lock.
@@ -14,9 +14,9 @@ use vmbell_core::vcpu_mode::Notification;
 
 use super::messages;
 
-/// Notifies a vCPU of a request that it may not have seen, and returns how.
+/// Notifies vCPUs of requests that they may not have seen.
 pub trait NotifyVcpu {
-    /// Notifies the vCPU with this index.
+    /// Notifies the vCPU with this index, and returns how it was notified.
     fn notify(&self, vcpu: usize) -> Notification;
 }
 
@@ -26,7 +26,7 @@ impl<F: Fn(usize) -> Notification> NotifyVcpu for F {
     }
 }
 
-/// Local APICs, pins and lines of one guest, and the way to notify vCPUs of requests.
+/// Local APICs, pins and lines of a guest, and the way to notify its vCPUs of requests.
 pub struct Apics<'s> {
     /// The local APICs, by the index of their vCPU.
     pub lapics: &'s [Lapic],
@@ -36,13 +36,13 @@ pub struct Apics<'s> {
     pub lines: &'s Lines,
     /// The counts of events on the monitor's side.
     pub events: &'s EventCounts,
-    /// Notifies a vCPU of a request, and returns how.
+    /// Notifies a vCPU of a request, and returns how it was notified.
     notify: &'s dyn NotifyVcpu,
     last_notified: Cell<Option<(usize, Notification)>>,
 }
 
 impl<'s> Apics<'s> {
-    /// The irqchip memory of one guest. `notify` notifies a vCPU of a request that it may not have seen.
+    /// Makes the access to a guest's irqchip. `notify` notifies a vCPU of a request that it may not have seen.
     pub fn new(
         lapics: &'s [Lapic],
         pins: &'s Pins,
@@ -60,12 +60,12 @@ impl<'s> Apics<'s> {
         }
     }
 
-    /// The pin with this number and its line; `None` if there is no such pin.
+    /// Returns the pin with this number and its line; `None` if there is no such pin.
     pub fn pin_line(&self, pin: u8) -> Option<PinLine<'s>> {
         PinLine::new(self.pins, self.lines, pin)
     }
 
-    /// Delivers a message, and says whether a local APIC took it.
+    /// Delivers a message, and returns whether a local APIC accepted it.
     pub fn deliver(&self, message: Message) -> bool {
         let raise = message.deliver(self.lapics.iter(), |vcpu| {
             self.events.count(Event::ApicAcceptIrq);
@@ -75,14 +75,14 @@ impl<'s> Apics<'s> {
         raise != Raise::Refused
     }
 
-    /// Counts that a pin is driven.
+    /// Counts that a pin's level is set.
     pub fn count_line(&self) {
         self.events.count(Event::SetIrq);
         self.events.count(Event::IoapicSetIrq);
     }
 
-    /// If a line has another interrupt while its guest may end the present one without an exit, makes the vCPUs with
-    /// that one leave the guest.
+    /// If a line has another interrupt while its guest could end the present interrupt without an exit, makes the vCPUs
+    /// that have the present interrupt leave the guest.
     pub fn end_deferral(&self, pin_line: PinLine<'_>) {
         if pin_line.needs_exit() {
             let vector = pin_line.pin.entry().vector();
@@ -93,13 +93,13 @@ impl<'s> Apics<'s> {
         }
     }
 
-    /// Sends an MSI, and says whether a local APIC took it.
+    /// Sends an MSI, and returns whether a local APIC accepted it.
     pub fn signal_msi(&self, msi: Msi) -> Result<bool, IrqError> {
         self.events.count(Event::MsiSetIrq);
         Ok(self.deliver(messages::decode_msi(msi)?))
     }
 
-    /// The vCPU that was notified last, and how; `None` if none was.
+    /// Returns the vCPU that was notified last, and how; `None` if no vCPU was.
     pub fn last_notified(&self) -> Option<(usize, Notification)> {
         self.last_notified.get()
     }

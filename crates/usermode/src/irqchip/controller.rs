@@ -1,11 +1,11 @@
 //! The part of a guest's irqchip that only the monitor has ([`ControllerState`]): routes, irqfds, forwarded lines, the
-//! I/O APIC's registers, and the acks of EOIs to the resamplefds; and its access to the part in memory that monitor and
-//! sandbox both map ([`Apics`]): local APICs, pins and lines. A [`Controller`] has both, under the lock.
+//! I/O APIC's registers, and the acks of EOIs to the resamplefds. It also accesses the part in memory that monitor and
+//! sandbox both map ([`Apics`]): local APICs, pins and lines. A [`Controller`] has both parts, under the lock.
 //!
-//! It runs on the thread that raises or ends an interrupt, which makes a `Controller` for that call; local APICs accept
-//! messages without one. The rules for irqfds are those of Linux `virt/kvm/eventfd.c`, `kvm_irqfd_assign` and
-//! `kvm_irqfd_deassign`: an eventfd is at most one irqfd of a guest, the GSI of an irqfd need not have a route, and
-//! removing an irqfd that does not exist is not an error. The rules of forwarded lines are those of [`vmbell_core::ioapic`].
+//! Runs on the thread that raises or ends an interrupt, which makes a `Controller` for that call; local APICs accept
+//! messages without a `Controller`. The rules for irqfds are those of Linux `virt/kvm/eventfd.c`, `kvm_irqfd_assign`
+//! and `kvm_irqfd_deassign`: an eventfd is at most one irqfd of a guest, the GSI of an irqfd need not have a route, and
+//! removing an irqfd that does not exist is not an error. [`vmbell_core::ioapic`] has the rules of forwarded lines.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -38,13 +38,13 @@ pub struct ControllerState {
 pub struct Irqfd {
     /// The GSI that a signal raises.
     pub gsi: Gsi,
-    /// The resamplefd, if there is one. With it a signal raises the line until the ack; without it a signal is
-    /// an edge.
+    /// The resamplefd, if there is one. With a resamplefd a signal raises the line until the ack; without it a signal
+    /// is an edge.
     pub resampler: Option<Arc<Resampler>>,
 }
 
 impl ControllerState {
-    /// A full irqchip: with an I/O APIC, and each GSI below 24 leads to the pin of the same number.
+    /// Makes a full irqchip: it has an I/O APIC, and each GSI below 24 leads to the pin with the same number.
     pub fn full(apics: &Apics<'_>) -> Self {
         Self {
             routing: Routing::identity(IrqArch::X86_64),
@@ -54,7 +54,7 @@ impl ControllerState {
         }
     }
 
-    /// A split irqchip: local APICs only, and no GSI has a route.
+    /// Makes a split irqchip: local APICs only, and no GSI has a route.
     pub fn split() -> Self {
         Self {
             routing: Routing::default(),
@@ -65,24 +65,24 @@ impl ControllerState {
     }
 }
 
-/// The controller of a guest, locked, with its access to local APICs, pins and lines.
+/// The locked controller of a guest, with its access to local APICs, pins and lines.
 pub struct Controller<'s> {
     state: MutexGuard<'s, ControllerState>,
     apics: Apics<'s>,
 }
 
 impl<'s> Controller<'s> {
-    /// The locked state with the irqchip memory of its guest.
+    /// Makes a controller from the locked state and the irqchip memory of its guest.
     pub const fn new(state: MutexGuard<'s, ControllerState>, apics: Apics<'s>) -> Self {
         Self { state, apics }
     }
 
-    /// Local APICs, pins and lines.
+    /// Returns the access to local APICs, pins and lines.
     pub const fn apics(&self) -> &Apics<'s> {
         &self.apics
     }
 
-    /// Replaces the routes. Refuses a wrong table, and routes to pins if there is no I/O APIC here.
+    /// Replaces the routes. Refuses an invalid table, and routes to pins if there is no I/O APIC here.
     pub fn set_routing(&mut self, routes: &[Route]) -> Result<(), IrqError> {
         let routing = Routing::new(routes, IrqArch::X86_64)?;
         if self.state.ioapic.is_none() {
@@ -93,8 +93,7 @@ impl<'s> Controller<'s> {
         Ok(())
     }
 
-    /// Adds an irqfd. Refuses an eventfd that is an irqfd already, and a resamplefd if there is no I/O APIC
-    /// here.
+    /// Adds an irqfd. Refuses an eventfd that is already an irqfd, and a resamplefd if there is no I/O APIC here.
     pub fn assign(&mut self, event: EventId, irqfd: Irqfd) -> Result<(), IrqError> {
         let is_resampled = irqfd.resampler.is_some();
         if is_resampled && self.state.ioapic.is_none() {
@@ -113,9 +112,8 @@ impl<'s> Controller<'s> {
         Ok(())
     }
 
-    /// Removes an irqfd; `None` if no irqfd has this eventfd and GSI. When the last resampling irqfd of a GSI
-    /// is removed, these irqfds no longer hold the line up. An EOI that began before may still signal the
-    /// resamplefd.
+    /// Removes an irqfd; returns `None` if no irqfd has this eventfd and GSI. When the last resampling irqfd of a GSI
+    /// is removed, the irqfds no longer hold the line up. An EOI that began before may still signal the resamplefd.
     pub fn deassign(&mut self, event: EventId, gsi: Gsi) -> Option<Irqfd> {
         self.state
             .irqfds
@@ -131,13 +129,13 @@ impl<'s> Controller<'s> {
         Some(removed)
     }
 
-    /// Whether the eventfd is an irqfd of this guest.
+    /// Returns whether the eventfd is an irqfd of this guest.
     pub fn is_assigned(&self, event: EventId) -> bool {
         self.state.irqfds.contains_key(&event)
     }
 
-    /// Raises the GSI of an irqfd that was signalled: with a resamplefd the line stays up until the ack,
-    /// otherwise it goes up and down.
+    /// Raises the GSI of an irqfd that was signalled: with a resamplefd the line stays up until the ack; otherwise it
+    /// goes up and down.
     pub fn signal(&self, event: EventId) {
         let Some(irqfd) = self.state.irqfds.get(&event) else {
             return;
@@ -150,12 +148,12 @@ impl<'s> Controller<'s> {
         }
     }
 
-    /// Sets the level of a GSI for one source. A message is sent when the level goes up; a GSI without a route
-    /// does nothing.
+    /// Sets the level of a GSI for one source. If the GSI's route is a message, it is sent when the level goes up. A
+    /// GSI without a route does nothing.
     pub fn set_line(&self, gsi: Gsi, source: Source, up: bool) {
         match self.state.routing.target(gsi) {
             Some(Target::Msi(msi)) if up => {
-                // The messages of the table were checked when it was set, so there is no error.
+                // The messages of the table were checked when it was set, so this cannot fail.
                 let _ = self.apics.signal_msi(msi);
             }
             Some(Target::Pin(pin)) => self.set_pin(pin, source, up),
@@ -172,7 +170,7 @@ impl<'s> Controller<'s> {
         self.apics.end_deferral(pin_line);
     }
 
-    /// The EOI of a vector, some pin of which has more resamplefds than the stub can signal. Returns all
+    /// Handles the EOI of a vector of which some pin has more resamplefds than the stub can signal. Returns all
     /// resamplefds that it acks; the caller signals them after it has released the controller's lock.
     pub fn eoi(&self, vector: u8) -> Vec<Arc<Resampler>> {
         let mut eoi = MonitorEoi {
@@ -183,14 +181,14 @@ impl<'s> Controller<'s> {
         eoi.acked
     }
 
-    /// The resamplefds that the ack of a pin signals.
+    /// Returns the resamplefds that the ack of a pin signals.
     fn resamplers(&self, pin: u8) -> impl Iterator<Item = &Arc<Resampler>> {
         let leads = move |gsi| self.state.routing.target(gsi) == Some(Target::Pin(pin));
         let all = self.resampled();
         all.filter_map(move |(gsi, resampler)| leads(gsi).then_some(resampler))
     }
 
-    /// The GSI and the resamplefd of each resampling irqfd.
+    /// Returns the GSI and the resamplefd of each resampling irqfd.
     pub(super) fn resampled(&self) -> impl Iterator<Item = (Gsi, &Arc<Resampler>)> {
         let irqfds = self.state.irqfds.values();
         irqfds.filter_map(|irqfd| Some((irqfd.gsi, irqfd.resampler.as_ref()?)))
@@ -208,14 +206,14 @@ impl<'s> Controller<'s> {
         messages::scan_eoi_exit_bitmaps(&self.state.routing, &self.apics);
     }
 
-    /// A load from the I/O APIC; `None` if there is no I/O APIC here.
+    /// Handles a load from the I/O APIC; returns `None` if there is no I/O APIC here.
     pub fn read_ioapic(&self, offset: u64) -> Option<u32> {
         let ioapic = self.state.ioapic.as_ref();
         ioapic.map(|ioapic| ioapic.read(offset, &self.apics))
     }
 
-    /// A store to the I/O APIC; `None` if there is no I/O APIC here. Returns the resamplefds that the caller
-    /// signals after it has released the controller's lock.
+    /// Handles a store to the I/O APIC; returns `None` if there is no I/O APIC here. Otherwise returns the resamplefds
+    /// that the caller signals after it has released the controller's lock.
     pub fn write_ioapic(&mut self, offset: u64, value: u32) -> Option<Vec<Arc<Resampler>>> {
         let change = self
             .state
@@ -254,8 +252,8 @@ impl<'s> Controller<'s> {
         Ok(())
     }
 
-    /// Stops forwarding a line. A vCPU that could end the present interrupt without an exit is made to leave the guest
-    /// first.
+    /// Stops forwarding a line. A vCPU that could end the present interrupt without an exit is first made to leave the
+    /// guest.
     pub fn unforward_line(&mut self, gsi: Gsi) {
         if !self.state.forwarded.remove(&gsi) {
             return;
@@ -266,7 +264,7 @@ impl<'s> Controller<'s> {
         }
     }
 
-    /// The owner raises the line. If the GSI now leads to a message, it is sent.
+    /// Called when the owner raises the line. If the GSI now leads to a message, the message is sent.
     pub fn raise_forwarded(&self, gsi: Gsi) {
         if !self.state.forwarded.contains(&gsi) {
             return;
@@ -276,19 +274,19 @@ impl<'s> Controller<'s> {
             pin_line.raise(|message| self.apics.deliver(message));
             self.apics.end_deferral(pin_line);
         } else if let Some(Target::Msi(msi)) = self.state.routing.target(gsi) {
-            // The messages of the table were checked when it was set, so there is no error.
+            // The messages of the table were checked when it was set, so this cannot fail.
             let _ = self.apics.signal_msi(msi);
         }
     }
 
-    /// Whether all interrupts of the line have ended. `ended_by_bit` says whether a guest has ended a vector by its PV
-    /// EOI bit.
+    /// Returns whether all interrupts of the line have ended. `ended_by_bit` returns whether a guest has ended a vector
+    /// by its PV EOI bit.
     pub fn has_ended(&self, gsi: Gsi, ended_by_bit: impl FnOnce(u8) -> bool) -> bool {
         let pin_line = self.line_of(gsi);
         pin_line.is_none_or(|pin_line| pin_line.has_ended(ended_by_bit))
     }
 
-    /// The pin that a GSI leads to.
+    /// Returns the pin that a GSI leads to.
     fn line_of(&self, gsi: Gsi) -> Option<PinLine<'s>> {
         match self.state.routing.target(gsi)? {
             Target::Pin(pin) => self.apics.pin_line(pin),

@@ -1,10 +1,10 @@
 //! The monitor's entry points to a guest's interrupt controllers, and the resamplefds, which the ack of a GSI signals
 //! (Linux `irqfd_resampler_ack`). The local APICs are in shared memory, the rest is in [`Controller`].
 //!
-//! A thread that raises an interrupt does all of it itself: it changes the controllers, sets the request in the local APIC
-//! and notifies the vCPU if it would not check by itself ([`vmbell_core::vcpu_mode`]). EOIs end in the stub, except those of
-//! a pin with more resamplefds than the stub can signal: these come here on the vCPU's thread. The stub signals a resamplefd
-//! by its descriptor in the sandbox, the monitor by its own.
+//! A thread that raises an interrupt does all the work itself: it changes the controllers, sets the request in the
+//! local APIC and notifies the vCPU unless the vCPU will check by itself ([`vmbell_core::vcpu_mode`]). EOIs end in the
+//! stub, except those of a pin with more resamplefds than the stub can signal: they come here on the vCPU's thread. The
+//! stub signals a resamplefd by its descriptor in the sandbox, the monitor by its own descriptor.
 
 use std::io;
 use std::sync::Arc;
@@ -28,15 +28,15 @@ use crate::revocation::Unfinished;
 #[derive(Debug)]
 pub struct Interrupts {
     controller: Mutex<ControllerState>,
-    /// The counts of events on the monitor's side, without those in the sandbox.
+    /// The counts of events on the monitor's side, without events in the sandbox.
     pub events: EventCounts,
-    /// Signals resamplefds, which the sandbox can fill.
+    /// Signals resamplefds, whose counts the sandbox can fill.
     signaller: &'static Signaller,
-    /// Irqfds that raise nothing any more, but whose resamplefd may still be signalled.
+    /// Irqfds that no longer raise any interrupt, but whose resamplefd may still be signalled.
     unfinished: Mutex<Unfinished<(EventId, Gsi), Removal>>,
 }
 
-/// The rest of the removal of a resampling irqfd that raises nothing any more.
+/// The rest of the removal of a resampling irqfd that no longer raises any interrupt.
 #[derive(Debug)]
 struct Removal {
     resampler: Arc<Resampler>,
@@ -51,11 +51,11 @@ impl Removal {
 }
 
 impl Interrupts {
-    /// The controllers that `irqchip` asks for; `None` for [`Irqchip::None`].
+    /// Makes the controllers that `irqchip` asks for; `None` for [`Irqchip::None`].
     ///
     /// # Errors
     ///
-    /// If the kernel has no asynchronous I/O.
+    /// Fails if the kernel has no asynchronous I/O.
     pub fn new(irqchip: Irqchip, sandbox: &Sandbox) -> Result<Option<Self>, Error> {
         let events = EventCounts::default();
         let controller = match irqchip {
@@ -72,7 +72,7 @@ impl Interrupts {
         }))
     }
 
-    /// The controller of a sandbox, locked until it is dropped.
+    /// Locks the controller of a sandbox until the returned value is dropped.
     pub fn lock<'s>(&'s self, sandbox: &'s Sandbox) -> Controller<'s> {
         let state = self.controller.lock();
         let state = state;
@@ -84,7 +84,7 @@ impl Interrupts {
         apics(sandbox, &self.events).signal_msi(msi)
     }
 
-    /// Adds an irqfd. If its count is above 0 already, its GSI is raised at once.
+    /// Adds an irqfd. If its count is already above 0, its GSI is raised at once.
     pub fn assign(
         &self,
         sandbox: &Sandbox,
@@ -117,13 +117,13 @@ impl Interrupts {
         Ok(id)
     }
 
-    /// Removes an irqfd: once this returns without an error, its signals raise nothing and no EOI signals its
+    /// Removes an irqfd: once this returns without an error, its signals raise no interrupt and no EOI signals its
     /// resamplefd. Returns false if there was no such irqfd.
     ///
-    /// After [`Error::Unremoved`] its signals already raise nothing, but its resamplefd may still be signalled
-    /// and the eventfd cannot be assigned again, until the same removal is tried again and succeeds.
+    /// After [`Error::Unremoved`] its signals already raise no interrupt, but its resamplefd may still be signalled and
+    /// the eventfd cannot be assigned again, until the same removal is called again and succeeds.
     pub fn deassign(&self, sandbox: &Sandbox, id: EventId, gsi: Gsi) -> Result<bool, Error> {
-        // Held to the end, so that no other thread assigns the same eventfd meanwhile.
+        // Held to the end, so that no other thread assigns the same eventfd in the meantime.
         let mut unfinished = self.unfinished.lock();
         let mut removal = if let Some(removal) = unfinished.take(&(id, gsi)) {
             removal
@@ -149,7 +149,7 @@ impl Interrupts {
         Ok(true)
     }
 
-    /// Whether all interrupts of a forwarded line have ended. `read` reads a byte of guest memory.
+    /// Returns whether all interrupts of a forwarded line have ended. `read` reads a byte of guest memory.
     pub fn has_ended(&self, sandbox: &Sandbox, gsi: Gsi, read: impl Fn(u64) -> Option<u8>) -> bool {
         let runs = &sandbox.shared.runs[..sandbox.lapics().len()];
         let ended_by_bit = |vector| {
@@ -159,16 +159,15 @@ impl Interrupts {
         self.lock(sandbox).has_ended(gsi, ended_by_bit)
     }
 
-    /// Takes the count of an irqfd and raises its GSI, if the count is above 0 and the eventfd is still an
-    /// irqfd. Returns the vCPU that was notified and how, if one was.
+    /// Reads the count of an irqfd and raises its GSI, if the count is above 0 and the eventfd is still an irqfd.
+    /// Returns the vCPU that was notified and how, if any.
     pub fn poll(
         &self,
         sandbox: &Sandbox,
         id: EventId,
         event: &EventFd,
     ) -> Option<(usize, Notification)> {
-        // Under the lock, because a count that was taken after a removal would be lost to the next user of the
-        // eventfd.
+        // Under the lock, because a count that was read after a removal would be lost to the next user of the eventfd.
         let controller = self.lock(sandbox);
         if controller.is_assigned(id) && drain(event) {
             controller.signal(id);
@@ -176,8 +175,8 @@ impl Interrupts {
         controller.apics().last_notified()
     }
 
-    /// The EOI of a vector that the stub leaves to the monitor, or so the sandbox claims: a forged EOI can
-    /// only lower lines of that guest.
+    /// Handles the EOI of a vector that the stub leaves to the monitor. The sandbox can forge an EOI, but that can only
+    /// lower lines of its own guest.
     pub fn eoi(&self, sandbox: &Sandbox, vector: u8) {
         let acked = self.lock(sandbox).eoi(vector);
         for resampler in &acked {
@@ -185,14 +184,14 @@ impl Interrupts {
         }
     }
 
-    /// A load from the I/O APIC; `None` if the access is not to an I/O APIC here.
+    /// Handles a load from the I/O APIC; returns `None` if the access is not to an I/O APIC here.
     pub fn read_ioapic(&self, sandbox: &Sandbox, address: u64, len: u8) -> Option<u64> {
         let offset = offset(address, len)?;
         let value = self.lock(sandbox).read_ioapic(offset);
         value.map(u64::from)
     }
 
-    /// A store to the I/O APIC; false if the access is not to an I/O APIC here.
+    /// Handles a store to the I/O APIC; returns false if the access is not to an I/O APIC here.
     pub fn write_ioapic(&self, sandbox: &Sandbox, address: u64, len: u8, data: u64) -> bool {
         let Some(offset) = offset(address, len) else {
             return false;
@@ -206,7 +205,7 @@ impl Interrupts {
     }
 }
 
-/// The irqchip memory of a sandbox. vCPUs are notified of the requests that their local APICs accept.
+/// Returns the irqchip memory of a sandbox. vCPUs are notified of the requests that their local APICs accept.
 fn apics<'s>(sandbox: &'s Sandbox, events: &'s EventCounts) -> Apics<'s> {
     let (pins, lines) = (&sandbox.control.pins, &sandbox.shared.lines);
     Apics::new(sandbox.lapics(), pins, lines, events, sandbox)
@@ -230,7 +229,7 @@ fn add_resampler(sandbox: &Sandbox, resample: &EventFd, gsi: Gsi) -> Result<Arc<
     Ok(Arc::new(Resampler::new(event, number)))
 }
 
-/// The offset of an access in the I/O APIC; `None` if it is elsewhere or not of 32 bits (82093AA, 3.0).
+/// Returns the offset of an access in the I/O APIC; `None` if it is elsewhere or not 32 bits wide (82093AA, 3.0).
 fn offset(address: u64, len: u8) -> Option<u64> {
     let offset = address.checked_sub(ioapic::BASE)?;
     (offset < ioapic::SIZE && len == 4).then_some(offset)
@@ -247,7 +246,7 @@ pub struct Resampler {
 }
 
 impl Resampler {
-    /// A resamplefd whose number in the sandbox is `descriptor`.
+    /// Makes a resamplefd whose number in the sandbox is `descriptor`.
     pub fn new(event: EventFd, descriptor: u32) -> Self {
         Self {
             event,
@@ -256,13 +255,13 @@ impl Resampler {
         }
     }
 
-    /// Its descriptor in the sandbox.
+    /// Returns its descriptor in the sandbox.
     pub fn descriptor(&self) -> u32 {
         self.descriptor
     }
 
-    /// The monitor's ack: signals the resamplefd, unless the irqfd was removed. It does not wait if the count is full,
-    /// since the guest may fill it.
+    /// Acks for the monitor: signals the resamplefd, unless the irqfd was removed. It does not wait if the count is
+    /// full, because the guest may fill it.
     pub fn ack(&self, signaller: &Signaller) {
         let is_removed = self.is_removed.lock();
         if !*is_removed {
@@ -270,7 +269,7 @@ impl Resampler {
         }
     }
 
-    /// Once this returns, the monitor no longer signals the resamplefd.
+    /// Marks the irqfd as removed. Once this returns, the monitor no longer signals the resamplefd.
     pub fn retire(&self) {
         *self.is_removed.lock() = true;
     }

@@ -6,10 +6,10 @@ use vmbell::eventfd::drain;
 
 use super::*;
 
-/// The largest count that a write makes.
+/// The largest count that a write can produce.
 const FULL: u64 = u64::MAX - 1;
 
-/// Room in the count, which both of two threads could fill alone.
+/// Room in the count, which each of two threads could fill alone.
 const ROOM: u32 = 400;
 
 #[test]
@@ -35,7 +35,7 @@ fn ack_of_a_count_that_is_filled_meanwhile_returns() {
                 (0..ROOM).for_each(|_| resampler.ack(signaller));
                 acked.send(()).unwrap();
             });
-            // The guest sleeps as soon as there is no room.
+            // The guest blocks as soon as there is no room.
             let guest = scope.spawn(|| {
                 begin();
                 (0..ROOM).for_each(|_| event.write(1).unwrap());

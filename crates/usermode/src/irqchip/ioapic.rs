@@ -30,7 +30,7 @@ pub struct IoApic {
     ioregsel: u8,
 }
 
-/// What has to be done after a store of the guest.
+/// What to do after a store of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Change {
@@ -38,13 +38,13 @@ pub enum Change {
     None,
     /// A redirection entry was written, so the EOI exit bitmap must be filled again.
     Entry,
-    /// As `Entry`, and this pin has a level interrupt that may be sent: if the line has resamplefds, they are
-    /// signalled, otherwise the interrupt is sent.
+    /// Like `Entry`, and this pin has a level interrupt that may be sent: if the line has resamplefds, they are
+    /// signalled; otherwise the interrupt is sent.
     Pending(u8),
 }
 
 impl IoApic {
-    /// The registers after a reset. Masks all pins.
+    /// Returns the registers after a reset, and masks all pins.
     pub fn reset(apics: &Apics<'_>) -> Self {
         for pin in apics.pins {
             pin.program(RedirectionEntry::MASKED);
@@ -52,7 +52,7 @@ impl IoApic {
         Self::default()
     }
 
-    /// A load of 32 bits at an offset from [`BASE`].
+    /// Loads 32 bits at an offset from [`BASE`].
     pub fn read(&self, offset: u64, apics: &Apics<'_>) -> u32 {
         match offset {
             IOREGSEL => self.ioregsel.into(),
@@ -75,7 +75,7 @@ impl IoApic {
         }
     }
 
-    /// The pin whose redirection entry IOREGSEL selects, and whether it selects the high half; `None` if it
+    /// Returns the pin whose redirection entry IOREGSEL selects, and whether it selects the high half; `None` if it
     /// selects another register.
     fn redirection_entry<'s>(&self, apics: &Apics<'s>) -> Option<(u8, PinLine<'s>, bool)> {
         let index = self.ioregsel.checked_sub(IOREDTBL)?;
@@ -83,7 +83,7 @@ impl IoApic {
         Some((pin, apics.pin_line(pin)?, high))
     }
 
-    /// A store of 32 bits at an offset from [`BASE`].
+    /// Stores 32 bits at an offset from [`BASE`].
     pub fn write(&mut self, offset: u64, value: u32, apics: &Apics<'_>) -> Change {
         match offset {
             IOREGSEL => self.ioregsel = (value & 0xff) as u8,

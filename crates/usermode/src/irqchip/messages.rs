@@ -1,11 +1,11 @@
-//! Messages to local APICs: the one that an MSI encodes (Intel SDM volume 3, "Message Signalled Interrupts"; Linux
-//! `arch/x86/kvm/irq_comm.c`, `kvm_set_msi_irq`), and the EOI exit bitmap, which has the vectors of those whose EOI must be
-//! seen at once.
+//! Messages to local APICs: the message that an MSI encodes (Intel SDM volume 3, "Message Signalled Interrupts"; Linux
+//! `arch/x86/kvm/irq_comm.c`, `kvm_set_msi_irq`), and the EOI exit bitmap, which has the vectors of messages whose EOI
+//! must be seen at once.
 //!
 //! An I/O APIC pin or a level-triggered message waits for the EOI, so paravirtual EOI must not defer it (Linux
-//! `ioapic_handled_vectors`; [`Lapic::eoi_exit_bitmap`] in the stub). The bitmaps are filled again under the controller's
-//! lock, after each change of routes, redirection entries or irqfds (Linux `kvm_ioapic_scan_entry`). The stub may read them
-//! meanwhile.
+//! `ioapic_handled_vectors`; [`Lapic::eoi_exit_bitmap`] in the stub). The bitmaps are filled again under the
+//! controller's lock, after each change of routes, redirection entries or irqfds (Linux `kvm_ioapic_scan_entry`). The
+//! stub may read them at the same time.
 
 use vmbell::irq::{IrqArch, IrqError, Msi, Routing, Target};
 use vmbell_core::lapic::{Destination, Lapic, Message, Mode};
@@ -17,7 +17,7 @@ const LOGICAL: u64 = 1 << 2;
 const REDIRECTION_HINT: u64 = 1 << 3;
 const LEVEL: u32 = 1 << 15;
 
-/// Decodes an MSI. Fails if local APICs do not take it.
+/// Decodes an MSI. Fails if local APICs do not accept it.
 pub fn decode_msi(msi: Msi) -> Result<Message, IrqError> {
     msi.check(IrqArch::X86_64)?;
     let Msi { address, data, .. } = msi;
@@ -39,8 +39,8 @@ pub fn decode_msi(msi: Msi) -> Result<Message, IrqError> {
 /// The pin of the real-time clock, whose vector is always in the bitmap (Linux `RTC_GSI`).
 const RTC_PIN: u8 = 8;
 
-/// Fills the bitmap of each local APIC from the redirection entries and the routes. The pins must know their
-/// resamplefds already.
+/// Fills the bitmap of each local APIC from the redirection entries and the routes. The pins' resamplefds must have
+/// been stored already.
 pub fn scan_eoi_exit_bitmaps(routing: &Routing, apics: &Apics<'_>) {
     let messages: Vec<_> = pin_messages(apics).chain(route_messages(routing)).collect();
     for lapic in apics.lapics {
@@ -48,7 +48,7 @@ pub fn scan_eoi_exit_bitmaps(routing: &Routing, apics: &Apics<'_>) {
     }
 }
 
-/// The messages of pins that are level-triggered, resampled or the real-time clock's.
+/// Returns the messages of pins that are level-triggered, resampled or the real-time clock's.
 fn pin_messages(apics: &Apics<'_>) -> impl Iterator<Item = Message> {
     let pins = (0_u8..).zip(apics.pins);
     pins.filter_map(|(number, pin)| {
@@ -58,7 +58,7 @@ fn pin_messages(apics: &Apics<'_>) -> impl Iterator<Item = Message> {
     })
 }
 
-/// The level-triggered messages among the routes.
+/// Returns the level-triggered messages among the routes.
 fn route_messages(routing: &Routing) -> impl Iterator<Item = Message> {
     routing.routes().filter_map(|route| match route.target {
         Target::Msi(msi) => decode_msi(msi).ok().filter(|message| message.level),

@@ -1,11 +1,11 @@
-//! Replaces an `out` or a store by a jump, such that branches into the overwritten bytes still work. Runs on the thread of
-//! the vCPU that asked. If there are others, the sandbox is stopped while the bytes change: one that is between
-//! two of the overwritten instructions continues as if it had branched there.
+//! Replaces an `out` or a store by a jump, such that branches into the overwritten bytes still work. Runs on the thread
+//! of the vCPU that asked. If the guest has other vCPUs, the sandbox is stopped while the bytes change: a vCPU that is
+//! between two of the overwritten instructions continues as if it had branched there.
 //!
-//! The five bytes of the jump may cover more instructions than that one. Each further instruction that began there
-//! now begins with a byte of the jump's distance, and the distance is chosen so that this byte is an invalid
-//! opcode in 64-bit mode. A branch to such an instruction therefore traps, and the stub continues at the copy
-//! of the instruction after the trampoline.
+//! The five bytes of the jump may cover further instructions. Each further instruction that began there now begins with
+//! a byte of the jump's distance, and the distance is chosen so that this byte is an invalid opcode in 64-bit mode. A
+//! branch to such an instruction therefore traps, and the stub continues at the copy of the instruction after the
+//! trampoline.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -24,7 +24,7 @@ use super::trampoline::{Trampolines, assemble_trampoline, is_replaceable, is_sto
 /// The length of the jump in bytes.
 const LEN: u64 = 5;
 
-/// A patched site, with what is needed to undo the patch.
+/// A patched site, with the data needed to undo the patch.
 #[derive(Debug)]
 pub struct Jump {
     site: u64,
@@ -36,30 +36,30 @@ pub struct Jump {
 }
 
 impl Jump {
-    /// The address of the replaced instruction.
+    /// Returns the address of the replaced instruction.
     pub const fn site(&self) -> u64 {
         self.site
     }
 
-    /// Whether the replaced instruction is a store.
+    /// Returns whether the replaced instruction is a store.
     pub const fn is_store(&self) -> bool {
         self.is_store
     }
 
-    /// Whether an instruction that the jump overwrites began at `address`.
+    /// Returns whether an instruction that the jump overwrites began at `address`.
     pub fn overwrites(&self, address: u64) -> bool {
         self.overwritten.contains(&address)
     }
 
-    /// Replaces the `out` or store at `site`; `None` if that is not possible there.
+    /// Replaces the `out` or store at `site`. Returns `None` if that is not possible there.
     pub fn write(
         sandbox: &Sandbox,
         memory: &GuestMemoryMmap,
         trampolines: &mut Trampolines,
         site: u64,
     ) -> Option<Self> {
-        // The most bytes that the stub can read of an instruction under the jump, partly from before the change and partly from
-        // after it.
+        // Enough for every byte that the stub may read of an instruction under the jump, partly from before the change
+        // and partly from after it.
         let mut bytes = [0; 32];
         memory.read_slice(&mut bytes, GuestAddress(site)).ok()?;
         let covered = covered(&bytes, site)?;
@@ -98,7 +98,7 @@ impl Jump {
         }
         let offset = usize::try_from(target - PATCH_BASE).ok()?;
         trampolines.take(target, ROOM);
-        // Before a redirection leads to it.
+        // Before a redirect leads to it.
         let region = &sandbox.trampolines;
         region.get_slice(offset, code.len()).ok()?.copy_from(&code);
         let patches = &sandbox.control.patches;
@@ -113,7 +113,7 @@ impl Jump {
                 return None;
             }
         }
-        // For a vCPU that has trapped at the site and not read it yet.
+        // For a vCPU that has trapped at the site but has not read the instruction yet.
         if !redirects.insert(site, target) {
             return None;
         }
@@ -134,11 +134,11 @@ impl Jump {
         })
     }
 
-    /// Restores the instructions, but with an `out` as `int3`. The trampoline stays, because a vCPU may be
-    /// executing it. Returns false if the jump is no longer there, or if the sandbox cannot be stopped.
+    /// Restores the instructions, but an `out` becomes an `int3`. The trampoline stays, because a vCPU may be executing
+    /// it. Returns false if the jump is no longer there, or if the sandbox cannot be stopped.
     pub fn undo(&self, sandbox: &Sandbox, memory: &GuestMemoryMmap) -> bool {
         let mut restored = self.original;
-        // Without room in the map it traps as it did.
+        // If the map is full, the `out` stays and traps as it did before.
         let int3_sites = &sandbox.control.patches.int3_sites;
         if !self.is_store && int3_sites.insert(self.site, restored[0].into()) {
             restored[0] = INT3;
@@ -147,8 +147,8 @@ impl Jump {
     }
 }
 
-/// Replaces the code at `site`, while no vCPU executes it. `None` if it is no longer `before`, because the guest has
-/// changed it, or if the sandbox cannot be stopped.
+/// Replaces the code at `site`, while no vCPU executes it. Returns `None` if the code is no longer `before`, because
+/// the guest has changed it, or if the sandbox cannot be stopped.
 fn replace(
     sandbox: &Sandbox,
     memory: &GuestMemoryMmap,
@@ -167,18 +167,18 @@ fn replace(
         memory.write_slice(after, GuestAddress(site)).ok()
     };
     if sandbox.control.vcpus.load(Relaxed) == 1 {
-        // It waits for the answer to its exit.
+        // The only vCPU waits for the answer to its exit.
         return write();
     }
     sandbox.process().while_stopped(write).ok()?
 }
 
-/// The instructions from `site` on that a jump covers; `None` if one of them cannot run at another address.
+/// Returns the instructions from `site` on that a jump covers; `None` if one of them cannot run at another address.
 fn covered(bytes: &[u8], site: u64) -> Option<Vec<Instruction>> {
     let mut instructions = Vec::new();
     for instruction in Decoder::with_ip(64, bytes, site, DecoderOptions::NONE) {
-        // An `int3` of a patched site traps at its own address, which its copy would not have. Another jump is taken back at
-        // its own.
+        // An `int3` of a patched site traps at its own address, and a copy of it would have a different address.
+        // Another jump is removed at its own address.
         let is_patch = instruction.flow_control() == FlowControl::Interrupt
             || (PATCH_BASE..PATCH_BASE + PATCH_SIZE).contains(&instruction.near_branch_target());
         if instruction.is_invalid() || is_patch {

@@ -1,10 +1,10 @@
-//! Replaces hot trapping instructions by cheaper ones, when the user asked for it.
+//! Replaces instructions that trap often by cheaper ones, if the user has asked for it.
 //!
-//! The stub counts the traps of each instruction address (a site), and hands a hot site over to the monitor as
-//! an exit. The monitor patches it on the thread that runs the vCPU, which is stopped meanwhile. The first byte
-//! of any such site but a store can become `int3`, one byte, so that no branch can land in its middle. A hot `out` can
-//! instead become a jump to a trampoline, which rings the doorbell without a trap, and so can a store that has rung one. A
-//! guest that reads its own code sees the change, so patching is off by default.
+//! The stub counts the traps of each instruction address (a site), and hands a hot site over to the monitor as an exit.
+//! The monitor patches it on the thread that runs the vCPU, which is stopped meanwhile. At every site except a store,
+//! the first byte can become `int3`: it is one byte, so no branch can land in its middle. A hot `out`, or a store that
+//! has rung a doorbell, can instead become a jump to a trampoline, which rings the doorbell without a trap. A guest
+//! that reads its own code sees the change, so patching is off by default.
 
 mod jump;
 mod trampoline;
@@ -19,7 +19,7 @@ use self::jump::Jump;
 use self::trampoline::Trampolines;
 use super::sandbox::Sandbox;
 
-/// The most trampolines of a guest. The bound is needed because a hostile guest can ask for them forever.
+/// The maximum number of trampolines of a guest. Without a limit a hostile guest could ask for them forever.
 const MAX_TRAMPOLINES: usize = 256;
 
 /// Patches the sites of one guest.
@@ -33,12 +33,12 @@ pub struct Patcher {
 struct PatchState {
     jumps: Vec<Jump>,
     trampolines: Trampolines,
-    /// Stores whose jump was undone. They do not become jumps again, which would be undone for the same reason.
+    /// Stores whose jump was undone. They do not become jumps again: those would be undone for the same reason.
     given_up: Vec<u64>,
 }
 
 impl Patcher {
-    /// A patcher that does what `mode` allows.
+    /// Makes a patcher that does what `mode` allows.
     pub fn new(mode: PatchMode) -> Self {
         Self {
             mode,
@@ -46,16 +46,16 @@ impl Patcher {
         }
     }
 
-    /// Patches the instruction at `site`, unless it cannot be replaced or a table is full. The number comes from the sandbox,
-    /// so it may be any value. The vCPU that asked is stopped.
+    /// Patches the instruction at `site`, unless it cannot be replaced or a table is full. `site` comes from the
+    /// sandbox, so it may have any value. The vCPU that asked is stopped.
     pub fn patch(&self, sandbox: &Sandbox, memory: &GuestMemoryMmap, site: u64) {
         // A hostile sandbox may ask although the mode is off.
         if self.mode == PatchMode::Off {
             return;
         }
         let mut state = self.state.lock();
-        // The guest branches into such a jump again and again, and each branch costs a trap on an invalid opcode,
-        // the most expensive kind.
+        // The guest branches into such a jump again and again, and each branch costs a trap on an invalid opcode, the
+        // most expensive kind of trap.
         if state.undo(sandbox, memory, |jump| jump.overwrites(site)) {
             return;
         }
@@ -74,7 +74,7 @@ impl Patcher {
             && !state.given_up.contains(&site)
             && let Some(jump) = Jump::write(sandbox, memory, &mut state.trampolines, site)
         {
-            // There is another one if the guest has written over that.
+            // There is an earlier jump if the guest has written over it.
             state.jumps.retain(|other| other.site() != site);
             state.jumps.push(jump);
         } else if !is_access {
@@ -83,7 +83,7 @@ impl Patcher {
         }
     }
 
-    /// Takes the jump at `site` back. The vCPU that asked is stopped.
+    /// Undoes the jump at `site`. The vCPU that asked is stopped.
     pub fn give_back(&self, sandbox: &Sandbox, memory: &GuestMemoryMmap, site: u64) {
         let mut state = self.state.lock();
         state.undo(sandbox, memory, |jump| jump.site() == site);
@@ -91,7 +91,8 @@ impl Patcher {
 }
 
 impl PatchState {
-    /// Takes back the first jump that `which` picks, unless the guest has written over it. Returns whether it picks one.
+    /// Undoes the first jump that `which` selects, unless the guest has written over it. Returns whether `which`
+    /// selects one.
     fn undo(
         &mut self,
         sandbox: &Sandbox,
@@ -116,7 +117,7 @@ impl PatchState {
 fn int3(sandbox: &Sandbox, memory: &GuestMemoryMmap, site: u64, first: u8) {
     let sites = &sandbox.control.patches.int3_sites;
     if sites.insert(site, u64::from(first)) {
-        // It was read there, and memory is never unmapped.
+        // The first byte was read at this address, and memory is never unmapped.
         let _ = memory.write_obj(INT3, GuestAddress(site));
     }
 }

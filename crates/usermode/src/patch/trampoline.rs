@@ -1,4 +1,4 @@
-//! Trampolines: code that the engine writes for the guest, which rings the doorbell and continues in the guest.
+//! Trampolines: code that the backend writes for the guest. It rings the doorbell and continues in the guest.
 //!
 //! A trampoline is assembled on the thread that runs the vCPU.
 
@@ -11,30 +11,30 @@ use stub::layout::{PATCH_BASE, PATCH_SIZE, PORT_ENTRY, STORE_ENTRY};
 use stub::trampoline::{INVALID, PROLOGUE};
 use vmbell_core::addresses::HYPERCALL_PAGE;
 
-/// The parts of the trampolines' memory that are in use, as address ranges.
+/// The address ranges of the trampolines' memory that are in use.
 #[derive(Debug, Default)]
 pub struct Trampolines {
     allocated: Vec<(u64, u64)>,
 }
 
 impl Trampolines {
-    /// How many trampolines there are.
+    /// Returns the number of trampolines.
     pub fn count(&self) -> usize {
         self.allocated.len()
     }
 
-    /// Takes `room` bytes at `target`, which [`find`](Self::find) has found.
+    /// Reserves `room` bytes at `target`, which [`find`](Self::find) has returned.
     pub fn take(&mut self, target: u64, room: u64) {
         self.allocated.push((target, target + room));
     }
 
     /// Finds `room` bytes at an address whose distance from `from` has an invalid opcode in each byte for which
-    /// `invalid` is true (byte 0 is the lowest). `None` if no such room is left.
+    /// `invalid` is true (byte 0 is the lowest). Returns `None` if there is no such address.
     pub fn find(&self, from: u64, room: u64, invalid: impl Fn(u64) -> bool) -> Option<u64> {
         let mut target = PATCH_BASE;
         'search: while target + room <= PATCH_BASE + PATCH_SIZE {
             let distance = target.checked_sub(from)?;
-            // The highest byte is tested first, because it moves the search on furthest.
+            // The highest byte is tested first, because it advances the search furthest.
             for place in (0..4).rev() {
                 let byte = (distance >> (8 * place) & 0xff) as u8;
                 if invalid(place) && !INVALID.contains(&byte) {
@@ -56,8 +56,8 @@ impl Trampolines {
     }
 }
 
-/// The code before the copied instructions. It rings the doorbell that `site`, an `out` or a store, writes to. If no doorbell
-/// matches, it executes `site` itself.
+/// Assembles the code before the copied instructions. It rings the doorbell that `site`, an `out` or a store, writes
+/// to. If no doorbell matches, it executes `site` itself.
 pub fn assemble_trampoline(address: u64, site: &Instruction) -> Option<Vec<u8>> {
     assemble(address, site).ok()
 }
@@ -97,7 +97,7 @@ fn assemble(address: u64, site: &Instruction) -> Result<Vec<u8>, IcedError> {
     code.assemble(address)
 }
 
-/// Puts port, width and value where the entry expects them.
+/// Puts the port, width and value of an `out` where the entry expects them.
 fn pass_out(code: &mut CodeAssembler, out: &Instruction) -> Result<(), IcedError> {
     let width = match out.op1_register() {
         Register::AL => 1,
@@ -112,13 +112,13 @@ fn pass_out(code: &mut CodeAssembler, out: &Instruction) -> Result<(), IcedError
     code.mov(edx, eax)
 }
 
-/// Whether an instruction, one that is an `out` or has a memory operand, stores.
+/// Returns whether an instruction is a store. It must be an `out` or have a memory operand.
 pub fn is_store(site: &Instruction) -> bool {
     site.op0_kind() == OpKind::Memory
 }
 
-/// Whether a trampoline can replace a store: its operands are not the stack pointer, which the prologue has moved, it has no
-/// 64-bit displacement, and no prefix that changes what it does.
+/// Returns whether a trampoline can replace a store. Its operands must not be the stack pointer, which the prologue has
+/// moved, and it must have no 64-bit displacement and no prefix that changes what it does.
 pub fn is_replaceable(store: &Instruction) -> bool {
     let is_stack = |register: Register| register.full_register() == Register::RSP;
     let is_value_of_stack = store.op1_kind() == OpKind::Register && is_stack(store.op1_register());
@@ -129,10 +129,10 @@ pub fn is_replaceable(store: &Instruction) -> bool {
         || store.has_xacquire_prefix()
         || store.has_xrelease_prefix()
         || matches!(store.memory_segment(), Register::FS | Register::GS);
-    // `lea` cannot encode it, unless it fits into 32 bits.
+    // `lea` can encode an absolute address only if it fits into 32 bits.
     let is_absolute = store.memory_base() == Register::None
         && i32::try_from(store.memory_displacement64().cast_signed()).is_err();
-    // The assembler takes the lowest addresses for its labels.
+    // The assembler uses the lowest addresses for its labels.
     let is_label =
         store.is_ip_rel_memory_operand() && store.ip_rel_memory_address() < HYPERCALL_PAGE;
     let has_good_operands =
@@ -140,7 +140,7 @@ pub fn is_replaceable(store: &Instruction) -> bool {
     is_plain && !has_prefix && has_good_operands
 }
 
-/// Puts address, width and value where the entry expects them.
+/// Puts the address, width and value of a store where the entry expects them.
 fn pass_store(code: &mut CodeAssembler, store: &Instruction) -> Result<(), IcedError> {
     let width = store.memory_size().size();
     let source = store.op1_register();
@@ -149,7 +149,7 @@ fn pass_store(code: &mut CodeAssembler, store: &Instruction) -> Result<(), IcedE
     } else {
         r11
     };
-    // The prologue's last instruction has changed it, after it was saved.
+    // The last instruction of the prologue has changed `r11`, after it was saved.
     code.mov(r11, qword_ptr(rsp))?;
     let operand = MemoryOperand::new(
         store.memory_base(),

@@ -1,9 +1,9 @@
-//! The one runner of all attacks. It makes their rounds in a separate process, where a hang can be ended and open files can be
-//! counted: after each round the monitor has what it had before, so no sandbox is left, and after the last one it serves an
-//! honest guest as ever.
+//! The runner of all attacks. It makes their rounds in a separate process, where a hang can be ended and open files can
+//! be counted. After each round the monitor has what it had before, so no sandbox is left, and after the last round it
+//! serves an honest guest normally.
 //!
-//! The test starts itself again with [`ROUNDS`] set, reads how far it comes, and where a round fails or hangs starts
-//! it again after that round. A child ends when its parent does.
+//! The test starts itself again with [`ROUNDS`] set and reads how far it gets. If a round fails or hangs, the test
+//! starts it again after that round. A child ends when its parent does.
 
 use std::collections::VecDeque;
 use std::env;
@@ -19,10 +19,10 @@ use crate::attack::random::Random;
 use crate::attack::watch::Watch;
 use testbed::HANG;
 
-/// Set in the process that makes the rounds: the seed, the first round, and the one after the last.
+/// Set in the process that makes the rounds: the seed, the first round, and the round after the last.
 const ROUNDS: &str = "VMBELL_ATTACK_CHILD";
 
-/// How long the child may say nothing: it says something at the begin of each round. One round may wait for several things.
+/// How long the child may print nothing: it prints at the start of each round. One round may wait for several things.
 const SILENCE: Duration = HANG.saturating_mul(5);
 
 /// After this number of failures the remaining rounds are skipped.
@@ -33,9 +33,9 @@ const MOST_FAILURES: usize = 20;
 pub struct Attack {
     /// The name of its test.
     pub name: &'static str,
-    /// How many rounds `cargo test` makes.
+    /// The number of rounds in `cargo test`.
     pub rounds: u64,
-    /// How many its full form makes; 1 if it makes no random choices.
+    /// The number of rounds in its full form; 1 if it makes no random choices.
     pub full: u64,
     /// Makes one round.
     pub round: fn(&'static Watch, &mut Random),
@@ -50,7 +50,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 impl Attack {
-    /// Makes the rounds, or, in the process that is started for that, some of them.
+    /// Makes all rounds, or some of them in the process that is started for them.
     pub fn run(&self) {
         if is_victim() {
             return;
@@ -98,7 +98,7 @@ impl Attack {
         );
     }
 
-    /// Starts a process for these rounds. Gives what it says of them all, or the round that failed and how.
+    /// Starts a process for these rounds. Returns its summary, or the round that failed and how.
     fn supervise(&self, seed: u64, rounds: Range<u64>) -> Result<String, (u64, String)> {
         let (output, input) = std::io::pipe().unwrap();
         let mut command = Command::new(env::current_exe().unwrap());
@@ -109,7 +109,7 @@ impl Attack {
             .stdout(input.try_clone().unwrap())
             .stderr(input);
         let mut child = command.spawn().unwrap();
-        // It holds the other ends of the pipe.
+        // `command` holds the other ends of the pipe.
         drop(command);
         let (sender, lines) = channel();
         let reader = std::thread::spawn(move || {
@@ -140,7 +140,7 @@ impl Attack {
                 }
             }
         }
-        // An error means that it has ended already.
+        // An error means that the child has already ended.
         let _ = child.kill();
         let status = child.wait().unwrap();
         reader.join().unwrap();
@@ -157,7 +157,7 @@ impl Attack {
     fn make(&self, seed: u64, rounds: Range<u64>) {
         end_with_parent();
         let watch = Watch::start();
-        // Starts what the engine starts once.
+        // Starts the threads that the backend starts only once.
         watch.begin("the round before the first".into());
         crate::attack::vcpus::a_good_guest_rings(watch);
         let before = Holdings::now();
@@ -180,7 +180,7 @@ fn some_seed() -> u64 {
     u64::from(time.subsec_nanos()) ^ (u64::from(std::process::id()) << 20)
 }
 
-/// Ends this process when the one that started it, and holds the other end of its input, has ended.
+/// Ends this process when its parent, which holds the other end of its input, has ended.
 pub fn end_with_parent() {
     let wait = || {
         let _ = std::io::stdin().read(&mut [0]);

@@ -1,4 +1,4 @@
-//! Doorbells, irqfds and interrupts that come and go while a guest does what it likes.
+//! Doorbells, irqfds and interrupts that come and go while a guest does whatever it wants.
 #![allow(unsafe_code)]
 
 use std::os::fd::AsRawFd;
@@ -15,17 +15,17 @@ use crate::attack::vcpus::{note, pause_until};
 use crate::attack::watch::Watch;
 use testbed::{HOLE, count, event};
 
-/// Where the guests ring.
+/// The addresses that the guests ring.
 pub const PLACES: [(IoEventAddress, Datamatch); 3] = [
     (IoEventAddress::Pio(0x500), Datamatch::U32(None)),
     (IoEventAddress::Mmio(HOLE), Datamatch::U32(None)),
     (IoEventAddress::Hypercall(7), Datamatch::U64(None)),
 ];
 
-/// A count that has room for less than a guest may add: a write sleeps if the eventfd blocks.
+/// A count with less room than a guest may add: if the eventfd blocks, a write sleeps.
 pub const NEARLY_FULL: u64 = u64::MAX - 4;
 
-/// Takes the count of an eventfd, whether it blocks or not.
+/// Reads the count of an eventfd, whether it blocks or not.
 pub fn drain(event: &EventFd) {
     let mut count = 0_u64;
     let buffer = libc::iovec {
@@ -37,14 +37,14 @@ pub fn drain(event: &EventFd) {
     unsafe { libc::preadv2(event.as_raw_fd(), &raw const buffer, 1, -1, nowait) };
 }
 
-/// Eventfds that are not doorbells any more.
+/// Eventfds that are no longer doorbells.
 #[derive(Debug, Default)]
 pub struct Removed(Vec<Arc<EventFd>>);
 
 impl Removed {
-    /// A removal of it has returned.
+    /// Adds an eventfd whose removal has returned.
     pub fn add(&mut self, event: Arc<EventFd>) {
-        // A thread that sleeps in a write to it continues to sleep.
+        // A thread that already sleeps in a write to the eventfd continues to sleep.
         // SAFETY: no pointers; `event` is open.
         let result = unsafe { libc::fcntl(event.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
         assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
@@ -52,7 +52,7 @@ impl Removed {
         self.0.push(event);
     }
 
-    /// None has been signalled since.
+    /// Checks that none has been signalled since.
     pub fn check(&self) {
         for event in &self.0 {
             let count = count(event);
@@ -61,7 +61,7 @@ impl Removed {
     }
 }
 
-/// Registers and removes doorbells and irqfds until `end`; `pauses` is the longest between two calls.
+/// Registers and removes doorbells and irqfds until `end`; `pauses` is the longest time between two calls.
 pub fn come_and_go(
     watch: &Watch,
     vm: &Arc<dyn Vm>,
@@ -111,7 +111,7 @@ fn doorbell(
     pause_until(random.time(pauses), end);
 }
 
-/// Removes a doorbell and drops it; says whether it is removed.
+/// Removes a doorbell and drops it; returns whether it is removed.
 pub fn remove(watch: &Watch, mut doorbell: Doorbell) -> bool {
     let result = watch.call("Doorbell::remove", || doorbell.remove());
     note(watch, "Doorbell::remove", &result);
@@ -144,7 +144,7 @@ pub fn remove_irqfd(watch: &Watch, mut irqfd: Irqfd) {
     watch.call("drop", || drop(irqfd));
 }
 
-/// A pin that guests of these tests route, and one that they do not.
+/// Returns a pin that guests of these tests route, or one that they do not.
 fn gsi(random: &mut Random) -> Gsi {
     Gsi::new(random.pick(&[4, 5, 9])).unwrap()
 }

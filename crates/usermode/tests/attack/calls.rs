@@ -1,4 +1,4 @@
-//! System calls that a guest makes from the stub's own instructions, and comes back from.
+//! System calls that a guest makes with the stub's own instructions and returns from.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -17,11 +17,11 @@ pub const WRITE: u64 = 1;
 pub const FUTEX: u64 = 202;
 pub const WAKE: u64 = 1;
 
-/// How many words of its stack lead back to the guest.
+/// The number of words of its stack that lead back to the guest.
 pub const BACK: u64 = 32;
 
-/// A system call that comes back to the guest: after the instruction the stub's code continues to a `ret`, with
-/// registers that let it. All that are not the call's lead to RAM that nothing else is in, or are 0.
+/// Makes a system call that returns to the guest: after the instruction, the stub's code continues to a `ret`, with
+/// registers that allow it. All registers that are not arguments of the call are 0 or point to otherwise unused RAM.
 pub fn call(gadget: u64, index: u32, number: u64, arguments: [u64; 4]) -> Jump {
     let mut jump = Jump::call(gadget, number, arguments);
     jump.registers[RBX] = base(index) + FREE;
@@ -29,8 +29,8 @@ pub fn call(gadget: u64, index: u32, number: u64, arguments: [u64; 4]) -> Jump {
     jump
 }
 
-/// Those of the stub's `syscall` instructions from which a guest comes back. Direct code is made to end with a
-/// `ret` on the guest's stack; the others are tried only if no address in it comes back.
+/// Returns the stub's `syscall` instructions from which a guest returns. Direct code is made to end with a `ret` on the
+/// guest's stack; the other instructions are tried only if the guest returns from none in direct code.
 pub fn gadgets(watch: &Watch) -> &'static [u64] {
     static GADGETS: OnceLock<Vec<u64>> = OnceLock::new();
     GADGETS.get_or_init(|| {
@@ -48,7 +48,7 @@ pub fn gadgets(watch: &Watch) -> &'static [u64] {
             .into_iter()
             .partition(|gadget| direct.contains(gadget));
         let mut time = Duration::from_millis(3);
-        // One that does not come back is seen by its silence: on a busy host that takes longer.
+        // An instruction that does not return is noticed only by a timeout, which must be longer on a busy host.
         while time < HANG {
             for some in [&direct, &others] {
                 let mut gadgets = some.clone();
@@ -63,7 +63,7 @@ pub fn gadgets(watch: &Watch) -> &'static [u64] {
     })
 }
 
-/// A `syscall` of the stub that is followed by a return and no branch.
+/// Returns a `syscall` of the stub that is followed by a return without a branch.
 pub fn returning_gadget() -> u64 {
     let (base, bytes) = code();
     let returns = |gadget: &u64| {

@@ -1,9 +1,9 @@
-//! Guests that fill every eventfd that their sandbox has: doorbells, those of a virtio device's queue among them,
-//! resamplefds, and what halted vCPUs sleep in. All eventfds of devices block. With any counts, calls of the
-//! monitor return: acknowledgements, notifications, removals, kicks, and the end of a device.
+//! Guests that fill every eventfd that their sandbox has: doorbells (including a virtio queue's), resamplefds, and the
+//! eventfds that halted vCPUs sleep on. All eventfds of devices block. Whatever the counts, calls of the monitor
+//! return: acknowledgements, notifications, removals, kicks, and the end of a device.
 //!
-//! And guests that change the modes of their vCPUs, as if these halted all the time. Then an irqfd is given to the vCPU
-//! that it seems to have woken, which takes the monitor two descriptors for each vCPU, until the guest ends.
+//! Other guests change the modes of their vCPUs, as if these halted all the time. An irqfd is then added to the vCPU
+//! that it seems to have woken, which costs the monitor two descriptors for each vCPU, until the guest ends.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,23 +39,24 @@ pub fn a_guest_may_change_how_it_is_notified(watch: &'static Watch, random: &mut
     round(watch, random, true);
 }
 
-/// More resamplefds of one pin than the stub signals (`vmbell_core::ioapic::PIN_RESAMPLEFDS`), so that the monitor does.
+/// More resamplefds on one pin than the stub signals (`vmbell_core::ioapic::PIN_RESAMPLEFDS`), so the monitor signals
+/// them.
 const RESAMPLERS: usize = 10;
 
-/// The pin that a level takes ([`taker::PINS`]).
+/// The pin for a level-triggered interrupt ([`taker::PINS`]).
 fn level() -> Gsi {
     Gsi::new(4).unwrap()
 }
 
-/// An eventfd that blocks, and has room for little.
+/// Makes an eventfd that blocks and is nearly full.
 fn nearly_full() -> Arc<EventFd> {
     let event = Arc::new(EventFd::new(0).unwrap());
     event.write(NEARLY_FULL).unwrap();
     event
 }
 
-/// A vCPU that adds all kinds of numbers to the eventfds of its sandbox, or fills the first of them, which the device's
-/// thread reads, again and again.
+/// Starts a vCPU that adds all kinds of numbers to the eventfds of its sandbox, or fills the first of them again and
+/// again. The device's thread reads the first one.
 fn filler(vm: &Arc<dyn Vm>, random: &mut Random, gadget: u64) -> Box<dyn Vcpu> {
     let fills_one = random.once_in(2);
     let values = [1_u64, 7, 1 << 40, 1 << 63, u64::MAX - 1];
@@ -64,7 +65,7 @@ fn filler(vm: &Arc<dyn Vm>, random: &mut Random, gadget: u64) -> Box<dyn Vcpu> {
     vm.memory()
         .write_slice(&bytes, GuestAddress(place))
         .unwrap();
-    // What a blocking eventfd holds it at is left by a kick.
+    // A kick ends a call that a blocking eventfd holds up.
     let calls: Vec<_> = (0..40)
         .map(|_| {
             if fills_one {
@@ -79,7 +80,7 @@ fn filler(vm: &Arc<dyn Vm>, random: &mut Random, gadget: u64) -> Box<dyn Vcpu> {
     take(vm, 1, &calls, BACK)
 }
 
-/// A vCPU that writes over the modes of both vCPUs, which say how they are notified.
+/// Starts a vCPU that writes over the modes of both vCPUs, which decide how they are notified.
 fn flipper(vm: &Arc<dyn Vm>, random: &mut Random) -> Box<dyn Vcpu> {
     let run = std::mem::offset_of!(SharedState, runs);
     let interrupts = std::mem::offset_of!(RunPage, interrupts);
@@ -148,7 +149,7 @@ fn round(watch: &'static Watch, random: &mut Random, flips: bool) {
         for vcpu in &mut vcpus {
             scope.spawn(|| run_until(watch, vcpu, over));
         }
-        // Devices of this process and of another one interrupt, and read seldom.
+        // Devices in this process and in another one interrupt, and seldom read.
         scope.spawn(|| {
             while Instant::now() < over {
                 let (irqfd, resample) = first.pick(&resamplers.iter().collect::<Vec<_>>());
@@ -170,19 +171,19 @@ fn round(watch: &'static Watch, random: &mut Random, flips: bool) {
             });
             pause_until(second.time(Duration::from_millis(5)), over);
         }
-        // Its guest runs on.
+        // The device ends while its guest runs on.
         watch.call("the end of a device", || drop(device));
-        // From a guest that does not let go, each takes a second; the others go after its end.
+        // While a guest does not let go, each removal takes a second; the other doorbells are removed after its end.
         if let Some(index) = removed {
             remove(watch, doorbells.swap_remove(index));
         }
-        // A vCPU that sleeps in its own write answers no kick, and the sandbox's end frees its thread.
+        // A vCPU that sleeps in its own write answers no kick; the end of the sandbox frees its thread.
         if !flips {
             let _ = signal(sandbox, Signal::KILL);
         }
     });
     drop(kicks);
-    // Fewer if the sandbox has ended, and with it the watch of its process.
+    // There are fewer if the sandbox has ended, because its pidfd is then closed.
     let more = descriptors().saturating_sub(registered);
     watch.note(format!("{more} descriptors more than at the start"));
     assert!(

@@ -1,4 +1,4 @@
-//! Instructions that end a guest, and what is said about them.
+//! Instructions that end a guest, and the faults that are reported for them.
 
 use vm_memory::{Bytes, GuestAddress};
 use vmbell_guest::{PARAMETERS, Parameters};
@@ -41,7 +41,7 @@ pub fn a_system_call_is_a_fault<H: Hypervisor>(h: &H) {
     }
 }
 
-/// AMD's processors do not know it in 64-bit mode; on Intel's the kernel returns to 32-bit code.
+/// AMD processors do not have it in 64-bit mode; on Intel processors the kernel returns to 32-bit code.
 pub fn sysenter_ends_the_guest<H: Hypervisor>(h: &H) {
     let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
     let mut vcpu = start(
@@ -145,7 +145,7 @@ pub fn code_of_another_mode_is_a_fault<H: Hypervisor>(h: &H) {
     let fault = commit(h, 19, 0);
     assert!(fault.to_string().contains("64-bit mode only"), "{fault}");
     assert_eq!(fault.bytes[0], 0xf4, "{fault}");
-    // Found by the next kick.
+    // The next kick finds the fault.
     let (vm, _) = with_sandbox(h, &VmConfig::default());
     let parameters = Parameters {
         count: 20,
@@ -154,7 +154,7 @@ pub fn code_of_another_mode_is_a_fault<H: Hypervisor>(h: &H) {
     let mut vcpu = start(&vm, programs::crimes(), parameters, 0);
     let _kicks = Deadline::when(|| true, vcpu.kick_handle()).unwrap();
     let fault = loop {
-        // The first kicks can come before the guest is where it loops.
+        // The first kicks can come before the guest is in its loop.
         match vcpu.run(VmEntry::Resume).unwrap() {
             VmExit::Kicked => {}
             VmExit::Fault(fault) => break fault,

@@ -1,5 +1,5 @@
 //! Guests that make the stub's system calls themselves, in a loop: writes to every doorbell, futex calls in shared
-//! memory, and the interrupt signal to every thread of the sandbox, the one that holds its descriptors included.
+//! memory, and the interrupt signal to every thread of the sandbox, including the descriptor thread.
 #![allow(unsafe_code)]
 
 use std::os::fd::AsRawFd;
@@ -31,10 +31,11 @@ const TGKILL: u64 = 234;
 const WAIT: u64 = 0;
 const VALUES: u64 = FREE - 0x1000;
 
-/// Of `boot_stack` in the stub's `elf/entry.rs`.
+/// The size of `boot_stack` in the stub's `elf/entry.rs`.
 const BOOT_STACK_SIZE: u64 = 16384;
 
-/// Where the words are that a guest adds to the counts of eventfds: small ones, and such as fit in none.
+/// Returns the address of a word that a guest adds to the counts of eventfds: small values, and values that fit in
+/// none.
 fn value(random: &mut Random, index: u32) -> u64 {
     base(index) + VALUES + 8 * random.below(5)
 }
@@ -46,7 +47,7 @@ fn write_values(vm: &Arc<dyn Vm>, random: &mut Random, index: u32) {
     vm.memory().write_slice(&bytes, place).unwrap();
 }
 
-/// One call; with `sleeps`, some wait until they are interrupted.
+/// Makes one call; with `sleeps`, some calls wait until they are interrupted.
 fn spray(random: &mut Random, gadget: u64, index: u32, threads: &[u64], sleeps: bool) -> Jump {
     let (number, arguments) = match random.below(3) {
         0 => {
@@ -65,13 +66,13 @@ fn spray(random: &mut Random, gadget: u64, index: u32, threads: &[u64], sleeps: 
     call(gadget, index, number, arguments)
 }
 
-/// A second vCPU: it does nothing, or writes over the stack of the thread that holds the descriptors, which that
-/// uses if a signal reaches it.
+/// Starts a second vCPU: it does nothing, or writes over the stack of the descriptor thread, which the thread uses if a
+/// signal reaches it.
 fn other(vm: &Arc<dyn Vm>, random: &mut Random, gadgets: &[u64]) -> Box<dyn Vcpu> {
     if random.once_in(3) {
         return start(vm, programs::spin(), Parameters::default(), 1);
     }
-    // The kernel puts a signal's frame in the uppermost part.
+    // The kernel puts a signal's frame at the top of the stack.
     let top = symbol("boot_stack") + BOOT_STACK_SIZE;
     let len = random.pick(&[0x200, 0x800, 0x1400]);
     let from = top - len - (random.below(0x1400 - len + 1) & !7);
@@ -91,13 +92,13 @@ pub fn a_guest_may_make_the_stubs_system_calls(watch: &'static Watch, random: &m
         .iter()
         .map(|id| u64::from(id.cast_unsigned()))
         .collect();
-    // The first is the process, whose number the filter asks for. Without local APICs it allows no signal.
+    // The first id is the process, whose id the filter checks. Without local APICs the filter allows no signal.
     let kinds = if config.irqchip == Irqchip::None {
         2
     } else {
         3
     };
-    // Every kick finds such a guest in a call, so it answers none and is given up after 5 seconds.
+    // Every kick finds such a guest in a call, so it answers none and is killed after 5 seconds.
     let sleeps = random.once_in(10);
     let port = IoEventAddress::Pio(0x501);
     let staying = vm
@@ -130,7 +131,7 @@ pub fn a_guest_may_make_the_stubs_system_calls(watch: &'static Watch, random: &m
     let (mut first, mut second, mut third) = (random.fork(), random.fork(), random.fork());
     let kicks: Vec<_> = vcpus.iter().map(|vcpu| vcpu.kick_handle()).collect();
     let removed = std::thread::scope(|scope| {
-        // The first may end the guest with its first call, so the second begins.
+        // The first vCPU may end the guest with its first call, so the second begins.
         for vcpu in vcpus.iter_mut().rev() {
             scope.spawn(|| run_until(watch, vcpu, over));
             pause(Duration::from_micros(500));
@@ -159,16 +160,16 @@ pub fn a_guest_may_make_the_stubs_system_calls(watch: &'static Watch, random: &m
     end(watch, vm, vcpus, sandbox);
 }
 
-/// Enough for the memory that the guest program leaves to the stub's code.
+/// Enough RAM to contain the free memory at which the guest program points the stub's registers.
 const RAM: u64 = 64 << 20;
-/// How many removals race with the guest's writes.
+/// The number of removals that race with the guest's writes.
 const REMOVALS: u32 = 300;
-/// More than a host has CPUs to spare, so that some are preempted in the middle of their call.
+/// More than the host has spare CPUs, so that some vCPUs are preempted in the middle of their call.
 const VCPUS: u32 = 4;
 const PLACE: IoEventAddress = IoEventAddress::Pio(0x500);
 const ANY: Datamatch = Datamatch::AnyLength;
 
-/// A vCPU that is about to make this call from the stub.
+/// Starts a vCPU that is about to make this call from the stub.
 fn caller(vm: &Arc<dyn Vm>, call: [u64; 4]) -> Box<dyn Vcpu> {
     for (word, address) in call.into_iter().zip((AREA..).step_by(8)) {
         vm.memory().write_obj(word, GuestAddress(address)).unwrap();
@@ -195,7 +196,7 @@ pub fn the_descriptor_thread_cannot_be_signalled_by_its_guest<H: Hypervisor>(h: 
         let vcpu = scope.spawn(|| step(&mut vcpu, VmEntry::Resume).map_err(|error| chain(&error)));
         let bell = event();
         for _ in 0..20 {
-            // The sandbox is likely to end meanwhile.
+            // The sandbox is likely to end in the meantime.
             drop(vm.register_ioevent(&bell, PLACE, ANY, Sharing::Exclusive));
         }
         let end = vcpu.join().unwrap().expect_err("an end");
@@ -232,7 +233,7 @@ pub fn the_descriptor_thread_handles_no_signal<H: Hypervisor>(h: &H) {
     }
 }
 
-/// A guest with a vCPU that writes the doorbell's descriptor from the stub, in no section.
+/// Makes a guest with a vCPU that writes to the doorbell's descriptor from the stub, outside any section.
 fn with_writer<H: Hypervisor>(h: &H) -> (Arc<dyn Vm>, Box<dyn Vcpu>, i32) {
     let config = VmConfig {
         ram_size: RAM,
@@ -246,12 +247,12 @@ fn with_writer<H: Hypervisor>(h: &H) -> (Arc<dyn Vm>, Box<dyn Vcpu>, i32) {
     (vm, vcpu, sandbox)
 }
 
-/// Ends a guest that answers no kick, being always in the stub's code; when a test fails too.
+/// Kills a guest that answers no kick because it is always in the stub's code; even if the test fails.
 struct KillAtEnd(i32);
 
 impl Drop for KillAtEnd {
     fn drop(&mut self) {
-        // One that is gone already has ended.
+        // If it is gone already, it has ended.
         let _ = signal(self.0, Signal::KILL);
     }
 }
@@ -320,7 +321,7 @@ pub fn no_write_that_waits_for_a_full_eventfd_rings_after_a_removal<H: Hyperviso
     });
 }
 
-/// How many removals race with signals of another process; `VMBELL_STOPS` asks for more.
+/// The number of removals that race with signals of another process; `VMBELL_STOPS` sets it.
 fn stops() -> u32 {
     let more = std::env::var("VMBELL_STOPS").ok();
     more.map_or(150, |stops| stops.parse().unwrap())
@@ -335,7 +336,7 @@ pub fn a_removal_ends_whoever_stops_and_continues_the_sandbox<H: Hypervisor>(h: 
         await_calls(&vm);
         let meddler = scope.spawn(|| {
             for round in 0_u64.. {
-                // Ends with a SIGCONT.
+                // The last signal is SIGCONT.
                 let number = if round % 3 == 0 {
                     Signal::STOP
                 } else {

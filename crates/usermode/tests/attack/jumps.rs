@@ -1,4 +1,4 @@
-//! Guests that jump anywhere into the stub, with registers of all kinds, and guests whose stack pointer is anything at all.
+//! Guests that jump anywhere into the stub, with all kinds of registers, and guests with any stack pointer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use testbed::programs::OUTPUTS;
 use testbed::symbols::{code, symbol, syscalls};
 use testbed::{AREA, Deadline, HANG, HOLE, chain, configured, count, event, programs, start, step};
 
-/// What a stack or a structure holds.
+/// Fills what a stack or a structure may hold.
 fn fill(vm: &Arc<dyn Vm>, world: &World, random: &mut Random) {
     for index in 0..2 {
         let bytes: Vec<u8> = (0..1024)
@@ -52,7 +52,7 @@ pub fn jumps_into_the_stub_harm_nobody(watch: &'static Watch, random: &mut Rando
         }
         let count = 1 + random.below(12);
         let jumps: Vec<_> = (0..count).map(|_| world.jump(random, index)).collect();
-        // Only a stack in RAM can be made to lead back.
+        // Only a stack in RAM can be set up to lead back.
         let lead = |jump: &Jump| {
             (base(index) + FREE..base(index) + SIZE - 0x200).contains(&jump.registers[RSP])
         };
@@ -75,7 +75,7 @@ pub fn jumps_into_the_stub_harm_nobody(watch: &'static Watch, random: &mut Rando
         }
         removed
     });
-    // No vCPU runs any more, or the sandbox is gone: both must work.
+    // No vCPU runs any more, or the sandbox is gone: removals must work in both cases.
     for doorbell in staying {
         bells::remove(watch, doorbell);
     }
@@ -84,7 +84,7 @@ pub fn jumps_into_the_stub_harm_nobody(watch: &'static Watch, random: &mut Rando
     end(watch, vm, vcpus, sandbox);
 }
 
-/// Lets a guest make this jump, and kicks it if it has not ended after some time; gives how it ended.
+/// Makes a guest jump, and kicks it if it has not ended after some time; returns how it ended.
 fn make<H: Hypervisor>(h: &H, jump: Jump, kicked_after: Duration) -> Result<VmExit, String> {
     let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
     let mut vcpu = jumps::take(&vm, 0, &[jump], 0);
@@ -112,7 +112,7 @@ pub fn the_stubs_own_system_calls_are_no_way_out<H: Hypervisor>(h: &H) {
     ];
     let gadgets = syscalls();
     assert!(gadgets.len() > 3, "{gadgets:x?}");
-    // Every gadget for one call, every call for one gadget.
+    // Tries every gadget for one call, and every call for one gadget.
     let all_gadgets = gadgets.iter().map(|gadget| (calls[0], *gadget));
     for ((name, (number, arguments)), gadget) in
         all_gadgets.chain(calls.into_iter().map(|call| (call, gadgets[0])))
@@ -125,13 +125,13 @@ pub fn the_stubs_own_system_calls_are_no_way_out<H: Hypervisor>(h: &H) {
 pub fn a_jump_to_the_stubs_exit_is_an_end_with_its_code<H: Hypervisor>(h: &H) {
     let end = make(h, Jump::call(syscalls()[0], 231, [42, 0, 0, 0]), HANG).expect_err("an end");
     assert!(end.contains("exit code 42"), "{end}");
-    // As if a step of the start had failed, long after the start.
+    // Exits with the code of a failed start step, long after the start.
     let end = make(h, Jump::call(syscalls()[0], 231, [86, 0, 0, 0]), HANG).expect_err("an end");
     assert!(end.contains("exit code 86; the guest jumped"), "{end}");
 }
 
-/// From the middle of the exit sequence a guest may come back to itself, fault or take the sandbox
-/// down; what it must not do is hold or harm the monitor.
+/// From the middle of the exit sequence a guest may return to itself, fault or end the sandbox, but it must not block
+/// or harm the monitor.
 pub fn a_jump_into_the_exit_sequence_ends_somehow<H: Hypervisor>(h: &H) {
     let (begin, end) = (symbol("stub_entry"), symbol("stub_restorer"));
     let (base, bytes) = code();
@@ -152,7 +152,7 @@ pub fn a_jump_into_the_exit_sequence_ends_somehow<H: Hypervisor>(h: &H) {
         let mut registers = [AREA + 0x4000; 16];
         registers[1] = SLOT_BASE;
         registers[4] = stack;
-        // What ends it, if anything, depends on what the registers happen to mean there.
+        // What ends it, if anything, depends on what the registers mean at that place.
         let _ = make(h, Jump { registers, target }, Duration::from_millis(100));
     }
 }
@@ -221,14 +221,14 @@ pub fn a_trap_needs_no_stack<H: Hypervisor>(h: &H) {
         );
         match next() {
             VmExit::Fault(fault) => assert_eq!(fault.bytes[0], 0x50, "{rsp:#x}: {fault}"),
-            // It was memory after all: the engine's own.
+            // It was the backend's own memory.
             VmExit::Halt => assert!(rsp > SHARED_BASE, "{rsp:#x}"),
             exit => panic!("{rsp:#x}: {exit:x?}"),
         }
     }
 }
 
-/// Says its stack pointer on [`DONE_PORT`], and halts.
+/// Reports its stack pointer on [`DONE_PORT`], and halts.
 const END: [u8; 9] = [
     0x89,
     0xe0, // mov eax, esp
@@ -243,13 +243,13 @@ const END: [u8; 9] = [
 
 pub fn a_jump_needs_no_stack<H: Hypervisor>(h: &H) {
     const RAM: u64 = 0x10_0000;
-    // The last ones have room for a part of the frames of direct code.
+    // The last bounds have room for only a part of the frames of direct code.
     let bounds = [
         128, 136, 144, 176, 184, 200, 208, 264, 464, 465, 472, 0x1000,
     ];
     let stacks = [0, 8, 1 << 63, u64::MAX, HOLE, HOLE + 0x2000];
     let stacks = stacks.into_iter().chain(bounds.map(|bytes| RAM + bytes));
-    // The same by `mov [rbx], al` in the place of the `out`.
+    // The same with `mov [rbx], al` instead of the `out`.
     let mut stores = OUTPUTS;
     stores[5..7].copy_from_slice(&[0x88, 0x03]);
     let ways = [

@@ -1,5 +1,5 @@
-//! Sandboxes that are killed: at any moment of their start and of their guests' runs, while doorbells and irqfds come and
-//! go, and in the middle of a removal.
+//! Sandboxes that are killed: at any moment of their start and of their guests' runs, while doorbells and irqfds come
+//! and go, and in the middle of a removal.
 
 use std::fs;
 use std::sync::Arc;
@@ -31,13 +31,13 @@ pub fn a_sandbox_may_be_killed_at_any_moment(watch: &'static Watch, random: &mut
     }
 }
 
-/// The number of the process or thread that was made last, on the whole host.
+/// Returns the id of the process or thread that was created last, on the whole host.
 fn last_made() -> i32 {
     let text = fs::read_to_string("/proc/loadavg").unwrap();
     text.trim_end().rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// Kills the next child of this process, `delay` after it has `threads`.
+/// Kills the next child of this process, `delay` after it has this number of `threads`.
 fn kill_the_next(after: i32, threads: usize, delay: Duration, give_up: &AtomicBool) -> Option<i32> {
     let own = std::process::id().to_string();
     let mut seen = after;
@@ -51,7 +51,7 @@ fn kill_the_next(after: i32, threads: usize, delay: Duration, give_up: &AtomicBo
                     std::hint::spin_loop();
                 }
                 pause(delay);
-                // It may have ended by itself.
+                // The child may already have ended.
                 let _ = signal(pid, Signal::KILL);
                 return Some(pid);
             }
@@ -64,7 +64,7 @@ fn kill_the_next(after: i32, threads: usize, delay: Duration, give_up: &AtomicBo
 }
 
 fn while_it_starts(watch: &Watch, random: &mut Random, config: &VmConfig) {
-    // From its birth on, or late: when it has all threads it has little left to do.
+    // From its creation on, or late: once it has all threads, it has little left to do.
     let (threads, most) = random.pick(&[(1, 6000), (1 + config.vcpus as usize, 500)]);
     let delay = random.time(Duration::from_micros(most));
     let created = AtomicBool::new(false);
@@ -100,7 +100,7 @@ fn while_it_starts(watch: &Watch, random: &mut Random, config: &VmConfig) {
     }
 }
 
-/// vCPUs that ring, halt, spin, or are interrupted meanwhile.
+/// Starts vCPUs that ring, halt, spin, or are interrupted.
 fn guests(vm: &Arc<dyn Vm>, random: &mut Random, config: &VmConfig) -> Vec<Box<dyn Vcpu>> {
     let indices = 0..config.vcpus;
     if config.irqchip == Irqchip::None {
@@ -173,8 +173,8 @@ fn while_it_runs(watch: &Watch, random: &mut Random, config: &VmConfig) {
     drop(vcpus);
 }
 
-/// Makes a guest while another thread sends `number` to its sandbox, `delay` after it is there.
-/// Gives the error, if there was one, after it has made sure that the sandbox is gone.
+/// Creates a guest while another thread sends `number` to its sandbox, `delay` after it exists. Checks that the sandbox
+/// is gone, and returns the error, if any.
 fn strike<H: Hypervisor>(h: &H, number: Signal, delay: Duration) -> Option<String> {
     let own = std::process::id().cast_signed();
     let before = processes();
@@ -183,7 +183,7 @@ fn strike<H: Hypervisor>(h: &H, number: Signal, delay: Duration) -> Option<Strin
         let striker = scope.spawn(|| {
             loop {
                 let mut new = processes();
-                // Few are left: asking all for their parent would take longer than a start.
+                // Few remain: asking every process for its parent would take longer than a start.
                 new.retain(|pid| !before.contains(pid) && is_child_of(*pid, own));
                 if let [pid] = new[..] {
                     let struck = Instant::now() + delay;
@@ -204,7 +204,7 @@ fn strike<H: Hypervisor>(h: &H, number: Signal, delay: Duration) -> Option<Strin
             vcpus: 16,
             ..VmConfig::default()
         });
-        // The process number is the sandbox's until the guest is dropped.
+        // The process id belongs to the sandbox until the guest is dropped.
         made.store(true, Relaxed);
         let pid = striker.join().unwrap();
         let error = vm.err().map(|error| chain(&error));
@@ -238,7 +238,7 @@ pub fn a_sandbox_that_is_stopped_while_it_starts_is_an_error<H: Hypervisor + Syn
     let mut round = 0;
     while errors < 3 && begin.elapsed() < HANG {
         round += 1;
-        // Some as soon as they are there.
+        // Some are signalled as soon as they exist.
         let delay = Duration::from_micros(random.below(500) * (round & 1));
         if let Some(error) = strike(h, Signal::STOP, delay) {
             assert!(error.contains("the sandbox is stopped"), "{round}: {error}");

@@ -1,4 +1,4 @@
-//! What a monitor has after a guest must be what it had before: descriptors, threads, children, mappings.
+//! After a guest, a monitor must hold what it held before: descriptors, threads, children, mappings.
 
 use std::fs;
 use std::path::Path;
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use testbed::HANG;
 use testbed::process::children_of;
 
-/// What this process has.
+/// What this process holds.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Holdings {
     descriptors: Vec<String>,
     threads: Vec<String>,
     children: Vec<i32>,
-    /// Of the files that sandboxes share.
+    /// The number of mappings of files that sandboxes share.
     mappings: usize,
 }
 
@@ -26,17 +26,17 @@ fn names(folder: &str) -> Vec<String> {
     names
 }
 
-/// How many descriptors this process has.
+/// Returns the number of descriptors of this process.
 pub fn descriptors() -> usize {
     names("/proc/self/fd").len()
 }
 
 impl Holdings {
-    /// What it has now.
+    /// Returns what the process holds now.
     pub fn now() -> Self {
         let descriptors = names("/proc/self/fd").into_iter().filter_map(|number| {
             let target = fs::read_link(Path::new("/proc/self/fd").join(&number)).ok()?;
-            // The number of an inode says nothing, and the folder is open for this look only.
+            // The inode number has no meaning, and the folder is open only for this listing.
             let target = target.to_str()?.split_once(":[").map_or_else(
                 || target.to_str().unwrap_or_default().to_owned(),
                 |(kind, _)| kind.to_owned(),
@@ -54,7 +54,7 @@ impl Holdings {
         }
     }
 
-    /// Waits until it has this again; a thread that was joined may be seen for a moment.
+    /// Waits until the process holds this again; a thread that was joined may still be visible for a moment.
     pub fn await_again(&self) {
         let begun = Instant::now();
         loop {

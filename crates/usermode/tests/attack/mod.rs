@@ -1,12 +1,13 @@
-//! Attacks on the usermode engine: guests that jump into the stub, write over what it shares with the monitor, or call the
-//! kernel as it does; sandboxes and monitors that are killed or stopped. [`ATTACKS`] is the table of them; each is a test of its
-//! name.
+//! Attacks on the usermode backend: guests that jump into the stub, write over memory that it shares with the monitor,
+//! or make system calls as it does; sandboxes and monitors that are killed or stopped. [`ATTACKS`] is the table of
+//! attacks; each is a test with its name.
 //!
-//! After each attack nothing is left of its sandbox, and the monitor serves an honest guest as ever. What else must hold is in the
-//! attack. Some make rounds of random choices, of which `cargo test` makes a few. The environment says otherwise:
-//! - `VMBELL_ATTACK_ROUNDS`: how many rounds, or `full` for the number that each attack asks for;
-//! - `VMBELL_ATTACK_SEED`: where the choices come from, as a failure says it;
-//! - `VMBELL_ATTACK_ROUND`: the one round to make.
+//! After each attack nothing is left of its sandbox, and the monitor serves an honest guest normally. Each attack
+//! checks what else must hold. Some attacks make rounds of random choices, of which `cargo test` makes a few. The
+//! environment changes this:
+//! - `VMBELL_ATTACK_ROUNDS`: the number of rounds, or `full` for the number that each attack asks for;
+//! - `VMBELL_ATTACK_SEED`: the seed of the choices, as a failure prints it;
+//! - `VMBELL_ATTACK_ROUND`: the only round to make.
 
 mod batch;
 mod bells;
@@ -31,8 +32,8 @@ use testbed::Usermode;
 
 use batch::Attack;
 
-/// The table of attacks, and a test of each: the function, and the numbers of rounds that it makes in `cargo test` and in its full
-/// form if it makes random choices.
+/// Makes the table of attacks, and a test of each. For an attack with random choices, the two numbers are its rounds in
+/// `cargo test` and in its full form.
 macro_rules! attacks {
     ($($module:ident::$name:ident $(: $rounds:literal, $full:literal)?;)*) => {
         const ATTACKS: &[Attack] = &[$(attacks!(@ $module $name $($rounds $full)?)),*];

@@ -1,4 +1,4 @@
-//! Monitors that are killed at any moment, their own start included: their sandboxes go with them.
+//! Monitors that are killed at any moment, including their own start: their sandboxes end with them.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -19,10 +19,10 @@ use testbed::{HANG, Usermode, await_that, kick_if_hung, programs, start};
 
 /// Set in the process that is to be killed: the seed of its choices, or [`SPINS`].
 const VICTIM: &str = "VMBELL_ATTACK_VICTIM";
-/// A victim that only lets its guest spin.
+/// The kind of a victim that only lets its guest spin.
 const SPINS: &str = "spins";
 
-/// Whether this process is a victim, which it is until it is killed.
+/// Returns whether this process was a victim; a victim normally runs here until it is killed.
 pub fn is_victim() -> bool {
     let Ok(kind) = std::env::var(VICTIM) else {
         return false;
@@ -35,7 +35,7 @@ pub fn is_victim() -> bool {
     true
 }
 
-/// This test's process once more, as a victim.
+/// Starts this test's process again, as a victim.
 fn victim(name: &str, kind: &str) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -50,7 +50,7 @@ fn let_a_guest_spin() {
     let (vm, sandbox) = with_sandbox(&Usermode, &VmConfig::default());
     let mut vcpu = start(&vm, programs::spin(), Parameters::default(), 0);
     println!("sandbox {sandbox}");
-    // Killed long before; the loop ends by itself in any case.
+    // It is killed long before; the loop ends by itself in any case.
     let _end = kick_if_hung(vcpu.kick_handle());
     vcpu.run(VmEntry::Resume).unwrap();
 }
@@ -131,7 +131,7 @@ pub fn a_killed_monitor_leaves_no_sandbox<H: Hypervisor>(_: &H) {
     assert!(exists(sandbox) && children_of(monitor.id().cast_signed()).contains(&sandbox));
     monitor.kill().unwrap();
     monitor.wait().unwrap();
-    // It is init's child now, and init may take its time to reap it.
+    // The sandbox is init's child now, and init may take some time to reap it.
     await_that("the sandbox to end with its monitor", || {
         stat(sandbox).is_none_or(|stat| ["Z", "X"].contains(&&*stat[0]))
     });

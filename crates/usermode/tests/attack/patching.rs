@@ -1,4 +1,4 @@
-//! Guests that do not leave patched code alone.
+//! Guests that modify patched code.
 
 use vm_memory::Bytes;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
@@ -75,7 +75,7 @@ pub fn a_guest_may_write_over_a_patched_site<H: Hypervisor>(h: &H) {
     }
 }
 
-/// The places of `out` and `dec`, of which a jump in the place of `out` covers both.
+/// The addresses of `out` and `dec`; a jump that replaces the `out` covers both.
 const OUT: u64 = CODE.0 + 5;
 const DEC: u64 = CODE.0 + 7;
 /// Writes `lgdt` over the `out`, and executes it.

@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-/// A generator.
+/// A random number generator.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// From a seed, a name and a number: other names and numbers give other choices.
+    /// Makes a generator from a seed, a name and a number: different names and numbers give different choices.
     pub fn new(seed: u64, name: &str, number: u64) -> Self {
         let mut random = Self(seed);
         for part in name.bytes().map(u64::from).chain([number]) {
@@ -18,7 +18,7 @@ impl Random {
         random
     }
 
-    /// Any word.
+    /// Returns any word.
     pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;
@@ -27,27 +27,27 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.word() % end
     }
 
-    /// True once in `of` times.
+    /// Returns true once in `of` times, on average.
     pub fn once_in(&mut self, of: u64) -> bool {
         self.below(of) == 0
     }
 
-    /// One of these.
+    /// Returns one of these values.
     pub fn pick<T: Clone>(&mut self, of: &[T]) -> T {
         of[usize::try_from(self.below(of.len() as u64)).unwrap()].clone()
     }
 
-    /// Another generator, for another thread.
+    /// Returns another generator, for another thread.
     pub fn fork(&mut self) -> Self {
         Self(self.word())
     }
 
-    /// A time up to `most`. In half of the cases short ones are as likely as long ones.
+    /// Returns a time up to `most`. In half of the cases short times are as likely as long ones.
     pub fn time(&mut self, most: Duration) -> Duration {
         let most = u64::try_from(most.as_nanos()).unwrap().max(2);
         if self.once_in(2) {
@@ -59,7 +59,7 @@ impl Random {
     }
 }
 
-/// Waits that long: awake if it is too short for a sleep.
+/// Waits for `time`: busy if it is too short for a sleep.
 pub fn pause(time: Duration) {
     if time > Duration::from_micros(200) {
         return std::thread::sleep(time);

@@ -1,5 +1,5 @@
-//! Guests that write over the memory that they share with the monitor, while it raises interrupts, registers and
-//! removes: over a part of it that each round chooses, and over parts whose end is known.
+//! Guests that write over the memory that they share with the monitor, while the monitor raises interrupts and
+//! registers and removes doorbells: over a random part in each round, and over parts whose effect is known.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use testbed::{
 const CODE: u64 = 0x1000;
 const WORDS: u64 = 0x2000;
 
-/// Takes a vCPU that writes all over `size` bytes at `address`, these words among others.
+/// Starts a vCPU that writes all over `size` bytes at `address`, with these words among others.
 pub fn take(
     vm: &Arc<dyn Vm>,
     index: u32,
@@ -55,7 +55,7 @@ pub fn take(
         random.word(),
         SHARED_BASE + random.below(size_of::<SharedState>() as u64),
         base(index),
-        // Where the choices begin: anything but 0.
+        // The seed of the choices: anything but 0.
         random.word() | 1,
     ]);
     let bytes: Vec<u8> = all.iter().copied().flat_map(u64::to_le_bytes).collect();
@@ -80,7 +80,7 @@ pub fn take(
     vcpu
 }
 
-/// A part of the shared memory: its place and its size.
+/// Returns the address and the size of a part of the shared memory.
 fn part(random: &mut Random) -> (u64, u64) {
     let run = offset_of!(SharedState, runs);
     let page = size_of::<RunPage>();
@@ -107,7 +107,7 @@ fn part(random: &mut Random) -> (u64, u64) {
     (SHARED_BASE + offset as u64, size as u64)
 }
 
-/// One guest writes over a random part of what all share.
+/// A guest writes over a random part of the shared memory.
 pub fn a_guest_may_write_over_all_that_it_shares(watch: &'static Watch, random: &mut Random) {
     let config = VmConfig {
         vcpus: 2,
@@ -158,13 +158,13 @@ pub fn a_guest_may_write_over_all_that_it_shares(watch: &'static Watch, random: 
 const RUNS: u64 =
     SHARED_BASE + (size_of::<SharedState>() - MAX_VCPUS * size_of::<RunPage>()) as u64;
 
-/// Enters a vCPU for some time, or until its sandbox ends. No panic, no hang.
+/// Enters a vCPU for some time, or until its sandbox ends. There must be no panic and no hang.
 fn enter_for(vcpu: &mut Box<dyn Vcpu>, time: Duration) -> Result<u64, String> {
     let begun = Instant::now();
     enter_until(vcpu, move || begun.elapsed() >= time)
 }
 
-/// The same until a condition holds.
+/// Like [`enter_for`], until a condition holds.
 fn enter_until(
     vcpu: &mut Box<dyn Vcpu>,
     is_over: impl Fn() -> bool + Clone + Send + 'static,
@@ -229,7 +229,7 @@ pub fn removal_ends_though_the_counters_are_nonsense<H: Hypervisor>(h: &H) {
         count(&bell);
         std::thread::sleep(Duration::from_millis(50));
         assert_eq!(count(&bell), 0, "rung after the removal had returned");
-        // Descriptors can still be given and taken.
+        // Doorbells can still be registered and removed.
         let _again = vm
             .register_ioevent(&bell, place, datamatch, Sharing::Exclusive)
             .unwrap();
@@ -253,7 +253,7 @@ pub fn a_forged_exit_is_an_exit_or_an_error<H: Hypervisor>(h: &H) {
                 ..VmConfig::default()
             },
         );
-        // vCPU 1 writes over the run page of vCPU 0, which leaves all the time.
+        // vCPU 1 writes over the run page of vCPU 0, which exits all the time.
         let forger = scribble(RUNS, size_of::<RunPage>() as u64, seed * 0x1234_5679, 0);
         let page = GuestAddress(AREA + 0x2_0000);
         let honest = start(&vm, programs::scribble(), scribble(AREA, 64, 1, 0x55), 0);
@@ -276,8 +276,8 @@ pub fn a_forged_exit_is_an_exit_or_an_error<H: Hypervisor>(h: &H) {
 }
 
 pub fn every_reason_can_be_forged<H: Hypervisor>(h: &H) {
-    // The exit's first word, next to an exit that has a meaning: the guest jumps into the stub
-    // where it hands over. Here vCPU 1 stores one reason forever.
+    // A guest that jumps into the stub's hand-over can set the exit's first word, the reason, in an exit that has a
+    // meaning. Here vCPU 1 stores one reason forever.
     for reason in 0..16_u64 {
         let vm = configured(
             h,
@@ -302,7 +302,7 @@ pub fn every_reason_can_be_forged<H: Hypervisor>(h: &H) {
     }
 }
 
-/// A vCPU that answers no kick is given up.
+/// A guest whose vCPU answers no kick is ended.
 pub fn a_guest_that_writes_over_its_stub_is_ended<H: Hypervisor + Sync>(h: &H) {
     let ruin = |value| {
         let (vm, sandbox) = with_sandbox(h, &VmConfig::default());

@@ -1,8 +1,8 @@
-//! Sandboxes whose threads get no CPU for longer than a host in order leaves them without one: registrations and
+//! Sandboxes whose threads get no CPU for longer than a normal host would leave them without one: registrations and
 //! removals wait for them and succeed.
 //!
-//! A tracer that stops a thread simulates a scheduler that does not run it. The test cannot starve it otherwise: how long
-//! a runnable thread waits for a CPU is up to the kernel's scheduler.
+//! A tracer that stops a thread simulates a scheduler that does not run it. The test cannot starve the thread
+//! otherwise: how long a runnable thread waits for a CPU is up to the kernel's scheduler.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use vmm_sys_util::eventfd::EventFd;
 use testbed::process::{tasks, with_sandbox};
 use testbed::{event, programs, start};
 
-/// Longer than the second that a removal once waited at most.
+/// Longer than one second, which was once the longest wait of a removal.
 const HELD: Duration = Duration::from_millis(2500);
 
 /// Stops a thread of the sandbox as its tracer, calls `held`, and releases it after [`HELD`].
 fn hold(thread: libc::pid_t, held: impl FnOnce()) {
     let trace = |request: libc::c_uint| {
         let null = std::ptr::null_mut::<libc::c_void>();
-        // SAFETY: these requests take no pointers; the thread is one of a child of this process.
+        // SAFETY: these requests take no pointers; the thread belongs to a child of this process.
         let result = unsafe { libc::ptrace(request, thread, null, null) };
         assert!(result >= 0, "{}", std::io::Error::last_os_error());
     };
     trace(libc::PTRACE_SEIZE);
     trace(libc::PTRACE_INTERRUPT);
-    // SAFETY: the status is not asked for.
+    // SAFETY: a null status pointer asks for no status.
     let stopped = unsafe { libc::waitpid(thread, std::ptr::null_mut(), libc::__WALL) };
     assert_eq!(stopped, thread, "{}", std::io::Error::last_os_error());
     held();
@@ -39,7 +39,7 @@ fn hold(thread: libc::pid_t, held: impl FnOnce()) {
     trace(libc::PTRACE_DETACH);
 }
 
-/// Runs `body` while the vCPU's thread of a guest that spins is held.
+/// Runs `body` while the vCPU's thread of a spinning guest is held.
 fn while_held<H: Hypervisor, R>(
     h: &H,
     before: impl FnOnce(&Arc<dyn Vm>) -> Result<R, Error>,

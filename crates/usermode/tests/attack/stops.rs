@@ -1,5 +1,5 @@
-//! Sandboxes that another process stops and continues at any moment: no ring is lost, none comes twice, and none after a
-//! removal that has returned.
+//! Sandboxes that another process stops and continues at any moment: no ring is lost or comes twice, and none comes
+//! after a removal that has returned.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -29,26 +29,26 @@ use testbed::{HOLE, chain, count, event, programs, start};
 /// What another process does to a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Somebody {
-    /// Stops it and continues it, for these times at most.
+    /// Stops the sandbox and continues it, each for at most this time.
     Stops(Duration),
-    /// The same, but some of its stops are longer than the engine waits for anything.
+    /// Like `Stops`, but some of its stops are longer than the backend waits for a stopped sandbox.
     StopsLong,
-    /// Continues it, also if another process stopped it.
+    /// Continues the sandbox, even if another process stopped it.
     Continues,
 }
 
 impl Somebody {
-    /// Does it again and again, for a while; at the end the sandbox continues.
+    /// Acts again and again for a while; at the end the sandbox continues.
     fn act(self, sandbox: i32, random: &mut Random, over: &AtomicBool) {
         let signal = |number| {
-            // The monitor may have killed it.
+            // The monitor may have killed the sandbox.
             let _ = signal(sandbox, number);
         };
-        // Long after all is over, or in the middle of it.
+        // Long after the round is over, or in the middle of it.
         let until =
             Instant::now() + random.pick(&[Duration::from_millis(100), Duration::from_secs(60)]);
         let mut more = true;
-        // Once at least.
+        // At least once.
         while more {
             more = !over.load(Relaxed) && (Instant::now() < until || self == Self::Continues);
             let most = match self {
@@ -65,7 +65,7 @@ impl Somebody {
                 });
             }
             signal(Signal::CONT);
-            // Another stop is answered at once.
+            // Each further stop is answered at once.
             for _ in 0..random.below(32) {
                 pause(random.time(Duration::from_micros(20)));
                 signal(Signal::CONT);
@@ -75,17 +75,17 @@ impl Somebody {
     }
 }
 
-/// A guest that rings, and all that it rang.
+/// A guest that rings, and all doorbells that it rang.
 struct Ringing<'r> {
     watch: &'r Watch,
     vm: &'r Arc<dyn Vm>,
     place: usize,
-    /// All that were registered.
+    /// All doorbells that were registered.
     bells: Vec<Bell>,
     rings: u64,
 }
 
-/// A doorbell that was registered, or not.
+/// A doorbell whose registration succeeded or failed.
 struct Bell {
     event: Arc<EventFd>,
     /// `None` if its registration failed.
@@ -144,14 +144,14 @@ impl Ringing<'_> {
         };
         let result = self.watch.call("Doorbell::remove", || doorbell.remove());
         note(self.watch, "Doorbell::remove", &result);
-        // What came until now came before.
+        // Rings that have arrived by now came before the removal.
         self.rings += count(&bell.event);
         bell.is_removed = result.is_ok();
         result.map_err(|error| chain(&error))
     }
 }
 
-/// Runs a guest that rings until it is asked to end; returns its exits at that address.
+/// Runs a guest that rings until it is told to end; returns its exits at that address.
 fn ring(watch: &Watch, vcpu: &mut Box<dyn Vcpu>) -> Result<u64, String> {
     let mut exits = 0;
     loop {
@@ -196,7 +196,7 @@ pub fn a_sandbox_may_be_stopped_at_any_moment(watch: &'static Watch, random: &mu
         pause: 0,
     };
     let mut vcpu = start(&vm, programs::storm(), parameters, 0);
-    // Lookups that seem to be under way forever.
+    // Makes lookups look as if they never ended.
     let counters = std::mem::offset_of!(SharedState, lapics) as u64;
     let mut scribbler = hostile.then(|| scatter::take(&vm, 1, random, SHARED_BASE, counters, &[]));
     let mut ringing = Ringing {
@@ -208,7 +208,7 @@ pub fn a_sandbox_may_be_stopped_at_any_moment(watch: &'static Watch, random: &mu
     };
     let over = AtomicBool::new(false);
     let somebody = match random.below(12) {
-        // A removal from such a guest stops it too.
+        // A removal from such a guest also stops the sandbox.
         _ if hostile && random.once_in(2) => Somebody::Continues,
         0..3 => Somebody::Stops(Duration::from_micros(50)),
         3..6 => Somebody::Stops(Duration::from_millis(2)),
@@ -243,7 +243,7 @@ pub fn a_sandbox_may_be_stopped_at_any_moment(watch: &'static Watch, random: &mu
             let _ = signal(sandbox, Signal::KILL);
             std::panic::resume_unwind(panic)
         });
-        // It continues for good, so everything must be as if it had never stopped.
+        // The sandbox continues for good, so everything must work as if it had never stopped.
         let last = if failed {
             ringing.remove_all();
             ringing.come_and_go(Duration::from_millis(1))
@@ -312,7 +312,7 @@ pub fn a_removal_from_a_stopped_sandbox_is_finished_by_a_retry<H: Hypervisor>(h:
         assert!(error.contains("not removed yet"), "{error}");
         assert!(error.contains("the sandbox is stopped"), "{error}");
     }
-    // It keeps its place.
+    // The doorbell keeps its address.
     let error = chain(&register(&other).expect_err("the place is taken"));
     assert!(error.contains("already there"), "{error}");
     signal(sandbox, Signal::CONT).unwrap();
@@ -320,7 +320,7 @@ pub fn a_removal_from_a_stopped_sandbox_is_finished_by_a_retry<H: Hypervisor>(h:
         doorbell.remove().unwrap();
     }
     let _other = register(&other).unwrap();
-    // This does not remove the doorbell that has its place now.
+    // This does not remove the doorbell that now has its address.
     drop(doorbell);
     assert_eq!(player.play(&[Op::Out(1, 0x500, 1)]), []);
     assert_eq!((count(&bell), count(&other)), (0, 1));
@@ -342,7 +342,7 @@ pub fn a_doorbell_that_a_stopped_sandbox_keeps_is_dropped_without_another_try<H:
             doorbell.remove().unwrap_err();
             signal(sandbox, Signal::CONT).unwrap();
         }
-        // The sandbox runs again after a removal that failed, so another try would free the place.
+        // The sandbox runs again after a failed removal, so another attempt would free the address.
         drop(doorbell);
         signal(sandbox, Signal::CONT).unwrap();
         let error = chain(&register(&other).expect_err("the place is taken"));

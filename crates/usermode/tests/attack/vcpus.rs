@@ -1,4 +1,4 @@
-//! Guests and their vCPUs as a round uses them: each call of the engine is watched.
+//! Guests and their vCPUs as a round uses them: each call to the backend is watched.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use testbed::process::{await_gone, with_sandbox};
 use testbed::script::{Op, Player};
 use testbed::{chain, count, event};
 
-/// The parts of a guest.
+/// Returns random settings of a guest.
 pub fn config(random: &mut Random, irqchips: &[Irqchip]) -> VmConfig {
     let vcpus = 1 + u32::from(random.once_in(2));
     let patches = [PatchMode::Off, PatchMode::Int3, PatchMode::Jmp];
@@ -34,7 +34,7 @@ pub fn create(watch: &Watch, config: &VmConfig) -> (Arc<dyn Vm>, i32) {
     watch.call("create_vm", || with_sandbox(&Usermode, config))
 }
 
-/// Runs a vCPU until its guest or the time is at its end.
+/// Runs a vCPU until its guest ends or the time is over.
 pub fn run_until(watch: &Watch, vcpu: &mut Box<dyn Vcpu>, end: Instant) {
     let _deadline = Deadline::new(end, vcpu.kick_handle()).unwrap();
     let mut exits = 0;
@@ -48,7 +48,7 @@ pub fn run_until(watch: &Watch, vcpu: &mut Box<dyn Vcpu>, end: Instant) {
     watch.note("run: the time is over");
 }
 
-/// An error without its numbers.
+/// Returns the text of an error without its numbers.
 pub fn kind(error: &dyn std::error::Error) -> String {
     let text = chain(error);
     let words = text.split_whitespace().map(|word| {
@@ -58,7 +58,7 @@ pub fn kind(error: &dyn std::error::Error) -> String {
     words.collect::<Vec<_>>().join(" ").replace(';', ",")
 }
 
-/// Counts how a call ended.
+/// Counts the result of a call.
 pub fn note<T, E: std::error::Error>(watch: &Watch, name: &str, result: &Result<T, E>) {
     match result {
         Ok(_) => watch.note(format!("{name}: ok")),
@@ -66,7 +66,7 @@ pub fn note<T, E: std::error::Error>(watch: &Watch, name: &str, result: &Result<
     }
 }
 
-/// The end of a guest is that of its sandbox.
+/// Ends a guest, and waits for the end of its sandbox.
 pub fn end(watch: &Watch, vm: Arc<dyn Vm>, vcpus: Vec<Box<dyn Vcpu>>, sandbox: i32) {
     watch.call("drop", || {
         drop(vcpus);
@@ -75,7 +75,7 @@ pub fn end(watch: &Watch, vm: Arc<dyn Vm>, vcpus: Vec<Box<dyn Vcpu>>, sandbox: i
     await_gone(sandbox);
 }
 
-/// An honest guest is served as ever.
+/// Checks that an honest guest is served normally.
 pub fn a_good_guest_rings(watch: &Watch) {
     let config = VmConfig {
         irqchip: Irqchip::Full,
@@ -97,7 +97,7 @@ pub fn a_good_guest_rings(watch: &Watch) {
     end(watch, vm, Vec::new(), sandbox);
 }
 
-/// Not after `end`.
+/// Pauses for `time`, but not after `end`.
 pub fn pause_until(time: Duration, end: Instant) {
     crate::attack::random::pause(time.min(end.saturating_duration_since(Instant::now())));
 }

@@ -1,5 +1,5 @@
-//! Calls of the engine: one that hangs ends this process, with a line that names it. The caller may never return, so a panic
-//! on another thread would not help.
+//! Watches calls to the backend: a call that hangs ends this process, with a line that names the call. The caller may
+//! never return, so a panic on another thread would not help.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,13 +10,13 @@ use testbed::process::{children_of, stat};
 
 use vmbell::sync::Mutex;
 
-/// What is under way, and what was.
+/// The calls in progress, and a record of earlier calls.
 #[derive(Debug, Default)]
 pub struct Watch {
     under_way: Mutex<BTreeMap<u64, (&'static str, Instant)>>,
-    /// The longest call of each kind, and in which round it was.
+    /// The longest call of each kind, and its round.
     longest: Mutex<BTreeMap<&'static str, (Duration, String)>>,
-    /// How often something happened.
+    /// How often each noted event happened.
     notes: Mutex<BTreeMap<String, u64>>,
     /// The round, for messages.
     round: Mutex<String>,
@@ -27,7 +27,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Watch {
-    /// Starts a thread that looks until the process ends.
+    /// Starts a thread that checks until the process ends.
     pub fn start() -> &'static Self {
         let watch: &'static Self = Box::leak(Box::default());
         let look = move || {
@@ -57,17 +57,17 @@ impl Watch {
                 let state = stat(pid).map_or("gone".into(), |stat| stat[0].clone());
                 println!("its child process {pid} is in state {state}");
             }
-            // Its sandboxes end with it.
+            // The sandboxes of this process end with it.
             std::process::abort();
         }
     }
 
-    /// A new round begins.
+    /// Begins a new round.
     pub fn begin(&self, round: String) {
         *lock(&self.round) = round;
     }
 
-    /// Makes a call that is to return; one that takes [`HANG`] does not.
+    /// Makes a call that must return: one that takes [`HANG`] counts as hung.
     pub fn call<T>(&self, name: &'static str, call: impl FnOnce() -> T) -> T {
         let begin = Instant::now();
         let key = {
@@ -80,12 +80,12 @@ impl Watch {
         call()
     }
 
-    /// Counts something.
+    /// Counts an event.
     pub fn note(&self, what: impl Into<String>) {
         *lock(&self.notes).entry(what.into()).or_default() += 1;
     }
 
-    /// The longest calls, and what was counted.
+    /// Returns the longest calls, and what was counted.
     pub fn summary(&self) -> String {
         let mut text = String::new();
         for (name, (time, round)) in lock(&self.longest).iter() {
@@ -98,7 +98,7 @@ impl Watch {
     }
 }
 
-/// Ends a call, by a panic too.
+/// Ends a call, even by a panic.
 struct End<'w> {
     watch: &'w Watch,
     key: u64,

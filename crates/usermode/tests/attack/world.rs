@@ -1,4 +1,4 @@
-//! What a guest can know of its sandbox, and jumps with that.
+//! What a guest can know of its sandbox, and jumps that use this.
 
 use stub::layout::{
     CONTROL_BASE, Control, FD_BASE, PATCH_BASE, SHARED_BASE, SLOT_BASE, SLOT_SIZE, STUB_BASE,
@@ -14,10 +14,10 @@ use testbed::symbols::{code, symbol, syscalls};
 
 /// What a guest can know of its sandbox.
 pub struct World {
-    /// Of all code.
+    /// The instruction boundaries of all code.
     boundaries: Vec<u64>,
     gadgets: Vec<u64>,
-    /// Of process and threads.
+    /// The ids of the process and its threads.
     numbers: Vec<u64>,
 }
 
@@ -46,7 +46,7 @@ impl World {
             2 | 3 => random.pick(&self.boundaries),
             4 => within(random, "stub_direct_section", "stub_direct_section_end"),
             5 => within(random, "stub_entry", "stub_restorer"),
-            // The gadget itself, or what leads to it.
+            // The gadget itself, or the code before it.
             6 => {
                 let gadget = random.pick(&self.gadgets);
                 let place = self.boundaries.partition_point(|each| *each < gadget);
@@ -120,7 +120,7 @@ impl World {
         Jump { registers, target }
     }
 
-    /// A system call that the stub makes itself, or any.
+    /// Returns a system call that the stub itself makes, or any other.
     fn arguments(&self, random: &mut Random) -> (u64, [u64; 4]) {
         let shared = SHARED_BASE + (random.below(size_of::<SharedState>() as u64) & !3);
         match random.below(6) {

@@ -1,4 +1,4 @@
-//! The stub's decoder against iced-x86: for each instruction that the stub decodes, both have the same result.
+//! Compares the stub's decoder with iced-x86: both have the same result for each instruction that the stub decodes.
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use stub::decode::{self, MAX_LEN, Memory, Operation, Source, decode};
 
 const RIP: u64 = 0x12_3456;
 
-/// Decodes, and says how many bytes were asked for.
+/// Decodes an instruction, and returns how many bytes the decoder read.
 fn ours(bytes: &[u8]) -> (Option<decode::Instruction>, u8) {
     let mut asked = 0;
     let decoded = decode(|place| {
@@ -21,7 +21,7 @@ fn theirs(bytes: &[u8]) -> Instruction {
     Decoder::with_ip(64, bytes, RIP, DecoderOptions::NONE).decode()
 }
 
-/// A value for each general register, so that addresses that use another register differ.
+/// Returns a value for each general register, so that addresses differ if they use a different register.
 fn value(number: u8) -> u64 {
     0x1111_2345_6789_0101_u64.wrapping_mul(u64::from(number) * 2 + 3)
 }
@@ -49,7 +49,7 @@ fn their_address(instruction: &Instruction, operand: u32) -> u64 {
     instruction.virtual_address(operand, 0, register).unwrap()
 }
 
-/// Compares the stub's decoding of `bytes` with the other's.
+/// Compares the stub's decoding of `bytes` with that of iced-x86.
 fn agree(bytes: &[u8]) -> Option<decode::Instruction> {
     let (decoded, asked) = ours(bytes);
     assert!(asked <= MAX_LEN);
@@ -156,7 +156,7 @@ fn same_port(port: Option<u8>, other: &Instruction, operand: u32, what: &str) {
     assert_eq!(port, constant.then(|| other.immediate8()), "{what}");
 }
 
-/// Bytes that begin with prefixes and an opcode of interest more often than chance would have it.
+/// Generates bytes that begin with prefixes and an interesting opcode more often than chance would.
 fn likely() -> impl Strategy<Value = Vec<u8>> {
     let prefixes = prop::collection::vec(
         prop::sample::select(
@@ -241,11 +241,11 @@ fn every_modrm_and_sib_of_every_form_means_the_same_to_both() {
             }
         }
     }
-    // Three quarters of all have a memory operand.
+    // Three quarters of all cases have a memory operand.
     assert!(decoded > 100_000, "{decoded}");
 }
 
-/// The forms that must be decoded, by the other decoder's names for them.
+/// The forms that must be decoded, by their names in iced-x86.
 #[test]
 fn every_promised_form_is_decoded() {
     let promised = [

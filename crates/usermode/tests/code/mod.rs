@@ -1,4 +1,4 @@
-//! Guest code as the stub reads and changes it, and the stub's own.
+//! Guest code as the stub reads and changes it, and the stub's own code.
 
 mod decode;
 mod patches;

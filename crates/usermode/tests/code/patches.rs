@@ -1,5 +1,5 @@
-//! A vCPU that traps goes on with the instruction that trapped, wherever the sandbox is stopped meanwhile for a patch of that
-//! instruction for another vCPU.
+//! A vCPU that traps continues with the instruction that trapped, wherever the sandbox is stopped in the meantime to
+//! patch that instruction for another vCPU.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::AtomicU32;
@@ -11,16 +11,16 @@ use stub::patches::{Fetched, INT3, Patches};
 use stub::trampoline::{INVALID, JMP, ROOM, STEPS};
 
 const SITE: u64 = 0x30_0000;
-/// Bytes of code that a vCPU can read: those of a jump, and of an instruction that begins in it.
+/// The bytes of code that a vCPU can read: a jump, and an instruction that begins in it.
 const CODE: usize = 19;
-/// A jump whose distance is all invalid opcodes.
+/// A jump whose distance consists of invalid opcodes.
 const JUMP: [u8; 5] = [JMP, INVALID[0], INVALID[0], INVALID[0], INVALID[0]];
 
 /// A site, and the other instructions that the jump overwrites.
 struct Case {
     code: &'static [u8],
     overwritten: &'static [u64],
-    /// The first byte once the jump has been taken back.
+    /// The first byte after the jump was undone.
     restored: u8,
 }
 
@@ -47,15 +47,16 @@ const CASES: [Case; 3] = [
 
 /// What a vCPU does at an address.
 enum Step {
-    /// It has executed the instruction that is at this offset without jumps.
+    /// It has executed the instruction that was at this offset before any jump.
     Executed(u64),
     InvalidOpcode,
-    /// A trap of the instruction, with its first byte if it is `int3` now.
+    /// The instruction traps; with its original first byte if it is `int3` now.
     Trap(Option<u8>),
 }
 
-/// A guest with one vCPU, and a monitor that writes the jump and takes it back in turn. Each happens at a given stop of
-/// the sandbox. The sandbox can be stopped before each instruction, before each handler, and whenever one reads a byte of code.
+/// A guest with one vCPU, and a monitor that writes and undoes the jump in turn, each at a given stop of the sandbox.
+/// The sandbox can be stopped before each instruction, before each handler, and whenever a handler reads a byte of
+/// code.
 struct Guest<'a> {
     case: &'a Case,
     patches: Patches,
@@ -79,7 +80,7 @@ impl Guest<'_> {
         }
     }
 
-    /// Does what the monitor does at this stop.
+    /// Makes the monitor's changes for this stop.
     fn stop(&self) {
         let now = self.stops.replace(self.stops.get() + 1);
         while self.changes.borrow().first() == Some(&now) {
@@ -134,14 +135,14 @@ impl Guest<'_> {
         }
     }
 
-    /// The instruction that is at this offset without jumps, if it traps.
+    /// Decodes the instruction that was at this offset before any jump; `None` if it does not trap.
     fn original(&self, offset: u64) -> Option<Instruction> {
         let from = usize::try_from(offset).unwrap();
         decode(|place| self.case.code[from + usize::from(place)])
     }
 
-    /// Runs the vCPU from an offset until it has executed an instruction, and returns the offset of that; `None` if the handler
-    /// reports a fault.
+    /// Runs the vCPU from an offset until it has executed an instruction, and returns the offset of that instruction;
+    /// `None` if the handler reports a fault.
     fn run(&self, offset: u64) -> Option<u64> {
         let undone = AtomicU32::new(0);
         let mut rip = SITE + offset;
@@ -174,7 +175,7 @@ impl Guest<'_> {
     }
 }
 
-/// All places for `left` changes among the first stops, in ascending order, from `first` on.
+/// Returns all choices of `left` changes among the first stops, in ascending order, from stop `first` on.
 fn places(left: usize, first: usize) -> Vec<Vec<usize>> {
     const STOPS: usize = 16;
     if left == 0 {
@@ -191,7 +192,7 @@ fn places(left: usize, first: usize) -> Vec<Vec<usize>> {
 #[test]
 fn a_trap_at_any_moment_of_a_patch_leads_to_the_instruction() {
     for (number, case) in CASES.iter().enumerate() {
-        // After an `out` has become `int3` it stays that.
+        // Once an `out` has become `int3`, it stays `int3`.
         let most = if case.restored == INT3 { 2 } else { 4 };
         for changes in (0..=most).flat_map(|count| places(count, 0)) {
             for offset in case.overwritten.iter().chain([&0]) {

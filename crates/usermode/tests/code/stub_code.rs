@@ -1,4 +1,4 @@
-//! What the stub's finished code must not contain.
+//! What the stub's compiled code must not contain.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ fn instructions() -> Vec<Instruction> {
     Decoder::with_ip(64, code, address, 0).into_iter().collect()
 }
 
-/// The code that runs on the guest's stack and with its vector registers.
+/// Returns the code that runs on the guest's stack and with its vector registers.
 fn direct() -> Vec<Instruction> {
     let (begin, end) = (
         symbol("stub_direct_section"),
@@ -86,7 +86,7 @@ fn direct_code_goes_nowhere_but_back() {
         let what = format!("{:#x}: {instruction:?}", instruction.ip());
         match instruction.flow_control() {
             FlowControl::Next | FlowControl::Return | FlowControl::Interrupt => {}
-            // The system call of an eventfd's write.
+            // The system call that writes to an eventfd.
             FlowControl::Call if instruction.code() == iced_x86::Code::Syscall => calls += 1,
             FlowControl::ConditionalBranch
             | FlowControl::UnconditionalBranch
@@ -111,7 +111,7 @@ fn the_entries_are_where_the_layout_says() {
     assert_eq!(symbol("stub_interrupt_return"), INTERRUPT_RETURN_ENTRY);
 }
 
-/// Each number that the stub loads for a system call, found in the instructions before it.
+/// Collects each number that the stub loads for a system call, from the instructions before it.
 #[test]
 fn the_stub_makes_these_system_calls_and_no_others() {
     let sites: BTreeSet<u64> = syscalls().into_iter().collect();

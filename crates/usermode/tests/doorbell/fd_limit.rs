@@ -1,4 +1,4 @@
-//! A process with few descriptors: its own, because the limit is of the whole process.
+//! A process with few descriptors: a separate process, because the limit applies to the whole process.
 #![allow(unsafe_code)]
 
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
@@ -48,7 +48,7 @@ fn the_descriptor_limit_is_an_error_that_names_it<H: Hypervisor>(h: &H) {
             error.contains("the limit is 64") && error.contains("ulimit -n"),
             "{error}"
         );
-        // All others ring, the one that failed does not, and a place that becomes free can be had.
+        // All registered doorbells ring, the failed one does not, and a descriptor that becomes free can be used again.
         let mut player = Player::new(&vm);
         let ops: Vec<Op> = (0..=registered)
             .map(|index| Op::Store(4, HOLE + 4 * index, 1))

@@ -1,5 +1,5 @@
-//! A store that a jump has replaced does what it did before: it rings with any operands, and elsewhere it stores, leaves the guest
-//! or reaches the local APIC.
+//! A store that a jump has replaced does what it did before: it rings with any operands, and elsewhere it stores to
+//! memory, leaves the guest or reaches the local APIC.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -25,10 +25,10 @@ pub const CODE: u64 = AREA + 0x10_0000;
 const SAVED: u64 = AREA + 0x11_0000;
 /// A place within reach of the code.
 const NEAR: u64 = 0x5000_0000;
-/// Enough for the site to be patched, and then some.
+/// More than enough for the site to be patched.
 pub const ROUNDS: u32 = 40;
 
-/// A general register by its number, of two to the `width` bytes.
+/// Returns the general register with this number, of 2 to the power of `width` bytes.
 fn general(width: usize, number: usize) -> Register {
     let first = [Register::AL, Register::AX, Register::EAX, Register::RAX];
     match (width, u32::try_from(number).unwrap()) {
@@ -44,20 +44,20 @@ enum Source {
     Immediate(u32),
 }
 
-/// How a store has its address.
+/// How a store forms its address.
 #[derive(Clone, Copy, Debug)]
 enum Base {
     General(usize),
-    /// In 32 bits.
+    /// A 32-bit register.
     Short(usize),
     InstructionPointer,
     None,
 }
 
-/// A store, and what is in the registers before it.
+/// A store, and the register values before it.
 #[derive(Clone, Debug)]
 struct Store {
-    /// The width in bytes is two to this.
+    /// The width is 2 to the power of this, in bytes.
     width: usize,
     source: Source,
     base: Base,
@@ -108,7 +108,8 @@ impl Store {
         })
     }
 
-    /// `None` if there is no such instruction: a high byte together with an extended register, or a store to the stack.
+    /// Returns `None` if there is no such instruction: a high byte together with an extended register, or a store to
+    /// the stack.
     fn instruction(&self) -> Option<Instruction> {
         let near = NEAR.cast_signed();
         let (base, width, displacement) = match self.base {
@@ -211,14 +212,14 @@ pub fn patched(irqchip: Irqchip, patch: PatchMode) -> VmConfig {
     }
 }
 
-/// Loads `code` and takes a vCPU that begins there with these registers.
+/// Loads `code` and returns a vCPU that begins there with these registers.
 pub fn begin(vm: &Arc<dyn Vm>, index: u32, code: &[u8], registers: [u64; 16]) -> Box<dyn Vcpu> {
     vm.memory().write_slice(code, GuestAddress(CODE)).unwrap();
     let target = CODE;
     jumps::take(vm, index, &[Jump { registers, target }], 0)
 }
 
-/// A guest whose stores to [`HOLE`] ring, of any width.
+/// Makes a guest in which stores of any width to [`HOLE`] ring.
 pub fn ringing<H: Hypervisor>(h: &H, config: VmConfig) -> (Arc<dyn Vm>, Doorbell) {
     let vm = configured(h, config);
     let (place, any) = (IoEventAddress::Mmio(HOLE), Datamatch::AnyLength);
@@ -247,7 +248,7 @@ fn a_replaced_store_rings_with_any_operands<H: Hypervisor>(h: &H) {
         prop_assert_eq!(run_to_done(&mut vcpu, |_| VmEntry::Resume), []);
         prop_assert_eq!(count(&event), u64::from(ROUNDS));
         prop_assert_eq!(bell.payload(), Some(store.value()));
-        // One whose value is the stack pointer still traps.
+        // A store whose value is the stack pointer still traps.
         let is_replaced = memory.read_obj::<u8>(GuestAddress(CODE)).unwrap() == JMP;
         let is_of_stack = matches!(store.source, Source::General(RSP));
         prop_assert_eq!(is_replaced, !is_of_stack);
@@ -265,13 +266,13 @@ fn a_replaced_store_rings_with_any_operands<H: Hypervisor>(h: &H) {
     runner.run(&Store::any(), check).unwrap();
 }
 
-/// Of the local APIC, in its page.
+/// A register of the local APIC, in its page.
 const TASK_PRIORITY: u64 = 0xfee0_0080;
 /// Memory of a device.
 const DEVICE: u64 = HOLE + 0x10_0000;
 
-/// Stores 4 bytes to each of the addresses in turn, by one instruction. Returns the exits, the count of the doorbells, and what
-/// was stored in memory.
+/// Stores 4 bytes to each of the addresses in turn, by one instruction. Returns the exits, the count of the doorbells,
+/// and what was stored in memory.
 fn store_to<H: Hypervisor>(
     h: &H,
     patch: PatchMode,
@@ -337,12 +338,12 @@ fn store_to<H: Hypervisor>(
 fn a_replaced_store_does_elsewhere_what_it_did<H: Hypervisor>(h: &H) {
     let hot = [HOLE; ROUNDS as usize];
     let elsewhere = [
-        // Memory, although there is a doorbell.
+        // Memory, which is stored to although there is a doorbell elsewhere.
         SAVED,
         DEVICE,
-        // No doorbell.
+        // An address without a doorbell.
         HOLE + 8,
-        // Another width for a part of it: it crosses a page.
+        // An access that crosses a page, so its parts are narrower.
         HOLE + 0xffe,
         // A register of the APIC, if there is one.
         TASK_PRIORITY,

@@ -1,5 +1,5 @@
-//! Kicks as fast as they can be sent, at a guest that rings all the time: no ring is lost, none is
-//! counted twice, no register changes.
+//! Sends kicks as fast as possible to a guest that rings all the time: no ring is lost or counted twice, and no
+//! register changes.
 
 use std::fs::File;
 use std::mem::offset_of;
@@ -40,7 +40,7 @@ impl Way {
     }
 }
 
-/// A small generator: pauses need no quality.
+/// A simple generator: pauses need no good randomness.
 fn random(state: &mut u64) -> u64 {
     *state = state
         .wrapping_mul(0x5851_f42d_4c95_7f2d)
@@ -48,7 +48,7 @@ fn random(state: &mut u64) -> u64 {
     *state >> 33
 }
 
-/// Kicks until asked to end: in bursts without a pause, and after pauses of all lengths.
+/// Kicks until told to end: in bursts without a pause, and after pauses of all lengths.
 fn storm(kick: &dyn Kick, seed: u64, end: &AtomicBool) -> u64 {
     let (mut state, mut kicks) = (seed, 0);
     while !end.load(Relaxed) {
@@ -62,13 +62,13 @@ fn storm(kick: &dyn Kick, seed: u64, end: &AtomicBool) -> u64 {
         while start.elapsed() < Duration::from_micros(pause) {
             std::hint::spin_loop();
         }
-        // Two cores for everybody: the one that is kicked must get its turn.
+        // There may be two cores for all threads: the kicked vCPU must get its turn.
         std::thread::yield_now();
     }
     kicks
 }
 
-/// Sets a flag when it is dropped, by a panic too.
+/// Sets a flag when it is dropped, even by a panic.
 struct SetAtEnd<'f>(&'f AtomicBool);
 
 impl Drop for SetAtEnd<'_> {
@@ -77,7 +77,7 @@ impl Drop for SetAtEnd<'_> {
     }
 }
 
-/// How many lookups of a sandbox's stub have begun and ended, by the sections that it shares with the monitor.
+/// Returns how many lookups of the stub have begun and ended, from the sections that it shares with the monitor.
 fn lookups(sandbox: i32) -> (u64, u64) {
     let memory = File::open(format!("/proc/{sandbox}/mem")).unwrap();
     let kinds = [
@@ -86,7 +86,7 @@ fn lookups(sandbox: i32) -> (u64, u64) {
     ];
     let (mut begun, mut ended) = (0, 0);
     for sections in kinds {
-        // Entered and left, each by phase.
+        // The counts of entered and left sections, each by phase.
         let mut counts = [0; 32];
         let place = SHARED_BASE + sections as u64;
         memory.read_exact_at(&mut counts, place).unwrap();
@@ -102,7 +102,7 @@ fn lookups(sandbox: i32) -> (u64, u64) {
     (begun, ended)
 }
 
-/// Runs a guest that is kicked until it is done. If it is the only one, moves its doorbell at some of the stops: a
+/// Runs a guest that is kicked until it is done. If it has only one vCPU, moves its doorbell at some of the stops: a
 /// vCPU that is outside the guest is in no lookup. Counts its kicked exits in `seen`.
 fn ring(
     vm: &Arc<dyn Vm>,
@@ -146,7 +146,7 @@ fn ring(
     }
 }
 
-/// Lets the vCPUs ring under a storm, for some time and until there was one.
+/// Lets the vCPUs ring under a storm, for at least `time` and until enough kicks and rings were seen.
 fn survive<H: Hypervisor>(h: &H, way: Way, config: VmConfig, kickers: u64, time: Duration) {
     let vcpus = config.vcpus;
     let what = format!(
@@ -229,7 +229,7 @@ fn survive<H: Hypervisor>(h: &H, way: Way, config: VmConfig, kickers: u64, time:
     assert_eq!(events["kvm:kvm_entry"], events["kvm:kvm_exit"], "{what}");
 }
 
-/// How many kicks the monitor must have seen for a storm to be one, and how many rings must have arrived.
+/// How many kicks the monitor must have seen for it to count as a storm, and how many rings must have arrived.
 const ENOUGH: u64 = 20;
 const RINGS: u64 = 100;
 
@@ -315,7 +315,7 @@ fn entries_and_exits_are_equal_after_a_storm<H: Hypervisor>(h: &H) {
     }
 }
 
-/// The thread that kicks at the lowest priority, so that its kicks come in clumps.
+/// The kicking thread has the lowest priority, so that its kicks come in clumps.
 fn a_nice_storm_is_survived<H: Hypervisor>(h: &H) {
     nice(19);
     survive(h, Way::Call, VmConfig::default(), 2, TIME);
@@ -331,7 +331,7 @@ fn a_nice_storm_is_survived<H: Hypervisor>(h: &H) {
     );
 }
 
-/// Lowers the priority of the calling thread and of those that it starts.
+/// Lowers the priority of the calling thread and of the threads that it starts.
 #[allow(unsafe_code)]
 fn nice(by: i32) {
     // SAFETY: takes no pointers.

@@ -1,5 +1,5 @@
-//! A jump that has replaced a store is taken back where the guest has no stack for it, or branches under it, and nothing rings
-//! more or less often for that.
+//! A jump that has replaced a store is undone if the guest has no stack for it or branches under it, and no ring is
+//! lost or added.
 
 use iced_x86::code_asm::{CodeAssembler, al, byte_ptr, ecx, esp, qword_ptr, r8, r9, rbx};
 use vm_memory::{Bytes, GuestAddress};
@@ -9,8 +9,8 @@ use super::stores::{CODE, ROUNDS, begin, patched, ringing, say_done};
 use testbed::jumps::{self, RBX, RSP};
 use testbed::{HOLE, count, run_to_done};
 
-/// Of the guests of the tests below: `mov [rbx], al` after a test that leads past it every second time, so that the branch ends
-/// under the jump.
+/// The code of the guests below: `mov [rbx], al` after a test that branches past it every second time, so that the
+/// branch ends under the jump.
 fn branching(rounds: u32) -> Vec<u8> {
     let mut code = CodeAssembler::new(64).unwrap();
     let [mut again, mut behind] = [(); 2].map(|()| code.create_label());
@@ -26,7 +26,7 @@ fn branching(rounds: u32) -> Vec<u8> {
     code.assemble(CODE).unwrap()
 }
 
-/// Where the store is in it.
+/// The offset of the store in this code.
 const STORE: usize = 13;
 
 fn a_store_whose_jump_was_taken_back_stays<H: Hypervisor>(h: &H) {
@@ -48,7 +48,7 @@ fn a_store_whose_jump_was_taken_back_stays<H: Hypervisor>(h: &H) {
     }
 }
 
-/// All come to the jump, none has memory for the trampoline, and each goes on at the store.
+/// All vCPUs come to the jump, none has memory for the trampoline, and each continues at the store.
 fn a_jump_needs_no_stack_of_several_vcpus<H: Hypervisor>(h: &H) {
     const VCPUS: u32 = 3;
     const RINGS: u32 = 500;
@@ -73,7 +73,7 @@ fn a_jump_needs_no_stack_of_several_vcpus<H: Hypervisor>(h: &H) {
     }
 }
 
-/// Two stores under one jump: first the second of them is hot, then both are, and then the second once more, without a stack.
+/// Two stores under one jump: first the second store is hot, then both are, and then the second again, without a stack.
 fn a_jump_beside_another_needs_no_stack<H: Hypervisor>(h: &H) {
     let (vm, bell) = ringing(h, patched(Irqchip::None, PatchMode::Jmp));
     let mut code = CodeAssembler::new(64).unwrap();

@@ -1,4 +1,4 @@
-//! Guests that do not keep to the rules of interrupts: each has a clear end, and the monitor none.
+//! Guests that break the rules of interrupts: each ends with a clear error, and the monitor keeps running.
 
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ fn an_interrupt_without_a_stack_is_a_fault<H: Hypervisor>(h: &H) {
 fn a_return_without_a_frame_is_a_fault<H: Hypervisor>(h: &H) {
     let vm = configured(h, with_interrupts(1));
     let mut guest = Logged::new(&vm, EOI | LOSE_FRAME);
-    // With another one waiting the engine reads the frame; without, the processor.
+    // If another interrupt waits, the stub reads the frame; otherwise the processor does.
     guest.raise(0x40);
     guest.player.write(&[Op::Unmask]);
     let ended = fault(&mut guest.player.vcpu);
@@ -78,7 +78,7 @@ fn a_guest_without_apics_refuses_everything<H: Hypervisor>(h: &H) {
         assert!(text.contains("interrupt controller"), "{text}");
     }
     drop(vcpu);
-    // As before, these are not emulated.
+    // Without interrupt controllers these are not emulated.
     for op in [Op::Mask, Op::Unmask] {
         let vm = plain(h);
         let mut player = Player::new(&vm);
@@ -106,7 +106,7 @@ fn a_handler_is_set_before_the_first_run_and_in_the_guest<H: Hypervisor>(h: &H) 
 const RUNS: u64 =
     SHARED_BASE + (size_of::<SharedState>() - MAX_VCPUS * size_of::<RunPage>()) as u64;
 
-/// Enters a vCPU until its sandbox or the time is at its end.
+/// Enters a vCPU until its sandbox ends or the time is over.
 fn enter_until(vcpu: &mut Box<dyn Vcpu>, end: Instant) -> String {
     let _deadline = Deadline::new(end, vcpu.kick_handle()).unwrap();
     while Instant::now() < end {
@@ -130,7 +130,7 @@ fn local_apics_full_of_nonsense_harm_nobody_else<H: Hypervisor>(h: &H) {
         4,
         7,
     ]) {
-        // vCPU 1 writes over what vCPU 0 is interrupted by: its local APIC, or its run page.
+        // vCPU 1 writes over memory that interrupts vCPU 0: its local APIC, or its run page.
         let (place, len) = if round % 2 == 0 {
             (apics.start, apics.end - apics.start)
         } else {

@@ -7,7 +7,7 @@ use vmbell_hypervisor::{Vcpu, Vm};
 
 use testbed::{programs, start};
 
-/// Takes vCPU 0; it says when it has its stack, and waits for interrupts.
+/// Starts vCPU 0, which reports when it has its stack, and waits for interrupts.
 pub fn spin_with_stack(vm: &Arc<dyn Vm>, rsp: u64) -> Box<dyn Vcpu> {
     let parameters = Parameters {
         value: rsp,

@@ -1,5 +1,4 @@
-//! A resamplefd that is full and blocks: it holds the vCPU that ends the interrupt, as a full doorbell
-//! does, and no other vCPU.
+//! A full blocking resamplefd: it holds the vCPU that ends the interrupt, as a full doorbell does, but no other vCPU.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;

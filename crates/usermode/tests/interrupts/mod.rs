@@ -1,4 +1,4 @@
-//! Interrupts in the sandbox: storms of them, handlers without a stack, and full eventfds.
+//! Interrupts in the sandbox: interrupt storms, handlers without a stack, and full eventfds.
 
 mod bad;
 mod bare;

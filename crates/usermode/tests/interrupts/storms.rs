@@ -1,5 +1,5 @@
-//! Interrupts as fast as they can be sent, together with kicks and exits of all kinds: all that were
-//! raised arrive, no register changes, no ring is lost.
+//! Sends interrupts as fast as possible, together with kicks and exits of all kinds: all raised interrupts arrive, no
+//! register changes, no ring is lost.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,11 +15,11 @@ use testbed::taker::{
 use testbed::{HANG, HOLE, await_that, configured, count, event};
 
 const TIME: Duration = Duration::from_millis(300);
-/// What is a storm on the slowest of hosts.
+/// How many interrupts make a storm, even on the slowest hosts.
 const ENOUGH: u64 = 300;
 /// How many kicks the monitor has to see.
 const KICKS: u64 = 20;
-/// Vectors of all priorities. One of each can be on its way, so none is coalesced.
+/// Vectors of all priorities. At most one of each is pending, so none is coalesced.
 const VECTORS: [u8; 14] = [
     0x20, 0x2f, 0x31, 0x45, 0x46, 0x58, 0x69, 0x7a, 0x8b, 0x9c, 0xad, 0xbe, 0xcf, 0xf0,
 ];
@@ -31,7 +31,7 @@ fn random(state: &mut u64) -> u64 {
     *state >> 33
 }
 
-/// How the guest rings meanwhile.
+/// How the guest rings in the meantime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bell {
     None,
@@ -68,7 +68,8 @@ impl Storm {
         }
     }
 
-    /// Raises vectors as fast as they arrive, until that and something else is enough; gives how many of each.
+    /// Raises vectors as fast as they arrive, until there are enough and `is_enough` holds; returns the number of each
+    /// vector.
     fn raise(
         vm: &Arc<dyn Vm>,
         index: u32,
@@ -143,7 +144,7 @@ impl Storm {
                         let mut state = 3;
                         while !calm.load(Relaxed) {
                             kick.kick();
-                            // A kick before every entry would let the guest execute nothing at all.
+                            // A kick before every entry would keep the guest from executing anything.
                             let micros = random(&mut state) % 400;
                             std::thread::sleep(Duration::from_micros(micros));
                         }

@@ -1,5 +1,5 @@
-//! A whole irqchip with two vCPUs but without a guest, which tests drive from both sides: as devices and irqfds
-//! do, and by the loads, stores and EOIs of a guest.
+//! A whole irqchip with two vCPUs but without a guest. Tests drive it from both sides: as devices and irqfds do, and by
+//! the loads, stores and EOIs of a guest.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -25,7 +25,7 @@ pub const LEVEL: u32 = 1 << 15;
 pub const MASKED: u32 = 1 << 16;
 pub const REMOTE_IRR: u32 = 1 << 14;
 
-/// The local APICs of two vCPUs, pins and lines, and the vCPUs that were notified.
+/// The local APICs of two vCPUs, the pins and lines, and the vCPUs that were notified.
 pub struct Parts {
     pub lapics: Vec<Lapic>,
     pins: Box<Pins>,
@@ -137,7 +137,7 @@ impl Chip {
         Self::new(|_| ControllerState::split())
     }
 
-    /// The controller, locked.
+    /// Locks the controller.
     pub fn controller(&self) -> Controller<'_> {
         Controller::new(self.state.lock(), self.parts.apics())
     }
@@ -155,35 +155,35 @@ impl Chip {
             .for_each(|one| self.acked(one.descriptor()));
     }
 
-    /// The guest stores to the I/O APIC.
+    /// Stores to the I/O APIC, as the guest.
     pub fn store(&mut self, offset: u64, value: u32) {
         let acked = self.controller().write_ioapic(offset, value);
         self.all_acked(&acked.unwrap());
     }
 
-    /// The guest loads from the I/O APIC; `None` if there is no I/O APIC.
+    /// Loads from the I/O APIC, as the guest; `None` if there is no I/O APIC.
     pub fn load(&self, offset: u64) -> Option<u32> {
         self.controller().read_ioapic(offset)
     }
 
-    /// The guest writes a register of the I/O APIC.
+    /// Writes a register of the I/O APIC, as the guest.
     pub fn write(&mut self, register: u32, value: u32) {
         self.store(IOREGSEL, register);
         self.store(IOWIN, value);
     }
 
-    /// The guest reads a register of the I/O APIC.
+    /// Reads a register of the I/O APIC, as the guest.
     pub fn read(&mut self, register: u32) -> u32 {
         self.store(IOREGSEL, register);
         self.load(IOWIN).unwrap()
     }
 
-    /// The guest writes the low half of a pin's redirection entry. The high half names APIC 0 at first.
+    /// Writes the low half of a pin's redirection entry, as the guest. The high half names APIC 0 at first.
     pub fn entry(&mut self, pin: u32, low: u32) {
         self.write(0x10 + 2 * pin, low);
     }
 
-    /// The guest writes the high half of a pin's redirection entry, whose highest byte is the destination.
+    /// Writes the high half of a pin's redirection entry, whose highest byte is the destination.
     pub fn destination(&mut self, pin: u32, destination: u8) {
         self.write(0x11 + 2 * pin, u32::from(destination) << 24);
     }
@@ -192,37 +192,37 @@ impl Chip {
         self.read(0x10 + 2 * pin)
     }
 
-    /// A pin and its line.
+    /// Returns a pin and its line.
     pub fn pin_line(&self, pin: u8) -> PinLine<'_> {
         self.parts.apics().pin_line(pin).unwrap()
     }
 
-    /// The handler of a level-triggered vector begins; whether the guest may end it without an exit.
+    /// Begins the handler of a level-triggered vector; returns whether the guest may end it without an exit.
     pub fn begin_service(&self, vector: u8) -> bool {
         begin_service(&self.parts.pins, &self.parts.lines, vector)
     }
 
-    /// The owner of a line forwards it.
+    /// Forwards a line, as its owner.
     pub fn forward(&mut self, number: u32) -> Result<(), IrqError> {
         self.controller().forward_line(gsi(number))
     }
 
-    /// The owner of a line takes its forwarding back.
+    /// Stops forwarding a line, as its owner.
     pub fn unforward(&mut self, number: u32) {
         self.controller().unforward_line(gsi(number));
     }
 
-    /// The owner of a forwarded line raises it.
+    /// Raises a forwarded line, as its owner.
     pub fn raise(&mut self, number: u32) {
         self.controller().raise_forwarded(gsi(number));
     }
 
-    /// The owner of a forwarded line looks.
+    /// Returns whether the interrupts of a forwarded line have ended, as its owner sees it.
     pub fn has_ended(&self, number: u32, ended_by_bit: impl FnOnce(u8) -> bool) -> bool {
         self.controller().has_ended(gsi(number), ended_by_bit)
     }
 
-    /// The stub's part of the EOI of a vector that has left service.
+    /// Does the stub's part of the EOI of a vector that has left service.
     pub fn end_pins(&self, vector: u8) {
         let (pins, lines) = (&self.parts.pins, &self.parts.lines);
         eoi_pins(pins, lines, vector, &mut StubEoi(self));
@@ -292,7 +292,7 @@ impl Chip {
         Some(vector)
     }
 
-    /// Does the EOI as the stub does, which leaves a pin with too many resamplefds to the monitor.
+    /// Does the EOI as the stub does; the stub leaves a pin with too many resamplefds to the monitor.
     pub fn end(&mut self) {
         let eoi = self.parts.lapics[0].eoi().unwrap();
         if !self.parts.lapics[0].eoi_exit_bitmap.contains(eoi.vector) {

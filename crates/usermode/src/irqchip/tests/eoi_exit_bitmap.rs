@@ -6,7 +6,7 @@ use super::chip::{Chip, LEVEL, MASKED};
 use super::guest::{WORD, Word, vectors};
 use vmbell::irq::{Msi, Target};
 
-/// A level-triggered message to APIC `id`.
+/// Returns a level-triggered message to APIC `id`.
 fn level_message(id: u64, vector: u32) -> Target {
     Target::Msi(Msi {
         address: 0xfee0_0000 | id << 12,
@@ -46,7 +46,7 @@ fn vector_under_way_stays_in_the_eoi_exit_bitmap_until_its_end() {
     assert!(!chip.parts.lapics[0].eoi_exit_bitmap.contains(0x51));
 }
 
-/// Whether paravirtual EOI would spare the guest the EOI of the interrupt that `raise` raises.
+/// Returns whether paravirtual EOI would spare the guest the EOI of the interrupt that `raise` raises.
 fn is_spared(chip: &mut Chip, raise: impl FnOnce(&mut Chip), vector: u8) -> bool {
     let (pv_eoi, word) = (PvEoi::default(), Word::default());
     pv_eoi.write_msr(WORD | 1, |_| true).unwrap();

@@ -1,7 +1,7 @@
 //! Forwarded lines against a plain model of a hardware-mapped interrupt, in random steps, and case by case.
 //!
-//! Controller, lines, local APIC and PV EOI are the real ones; here are the vCPU's loop and its guest, which takes one
-//! interrupt at a time.
+//! Controller, lines, local APIC and PV EOI are the real ones. This file simulates the vCPU's loop and its guest, which
+//! takes one interrupt at a time.
 
 use proptest::prelude::*;
 use vmbell_core::lapic::{Effect, Eoi, Register};
@@ -26,7 +26,7 @@ struct Guest {
 }
 
 impl Guest {
-    /// Pin 5 is level-triggered and forwarded.
+    /// Makes a guest whose pin 5 is level-triggered and forwarded.
     fn new() -> Self {
         let mut chip = Chip::full();
         chip.entry(PIN, ENTRY);
@@ -71,20 +71,20 @@ impl Guest {
         }
     }
 
-    /// An exit for another reason, or for a notification.
+    /// Exits and enters again, for a notification or another reason.
     fn exit(&mut self) {
         self.leave();
         self.enter();
     }
 
-    /// The vCPU is in the guest, so that a notification makes it leave.
+    /// Exits if the vCPU was notified: it is in the guest, so a notification makes it leave.
     fn take_signals(&mut self) {
         if !std::mem::take(&mut *self.chip.parts.woken.borrow_mut()).is_empty() {
             self.exit();
         }
     }
 
-    /// The handler ends the interrupt.
+    /// Ends the interrupt, as the handler.
     fn end(&mut self) {
         self.handles = false;
         if self.word.byte.replace(0) & 1 == 0 {
@@ -138,7 +138,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The model: a physical line that is mapped to one interrupt of the guest, which takes it as soon as it is pending.
+/// The model: a physical line that is mapped to one interrupt of the guest. The guest takes it as soon as it is
+/// pending.
 struct Model {
     forwarded: bool,
     level: bool,
@@ -235,7 +236,7 @@ fn second_edge_while_active_is_taken_after_the_end_and_a_third_is_one_with_it() 
     let mut guest = Guest::new();
     (0..3).for_each(|_| guest.raise());
     assert_eq!(guest.taken, 1);
-    // The end by the register, because another one waits.
+    // The guest ends it by the register, because another interrupt waits.
     guest.end();
     assert_eq!((guest.taken, guest.has_ended()), (2, false));
     guest.end();

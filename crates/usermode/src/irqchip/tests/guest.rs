@@ -1,7 +1,7 @@
 //! A vCPU without a processor: a local APIC, the host's loop around it, and a guest whose handlers nest.
 //!
-//! The loop is that of a backend. On every way out of the guest it completes a paravirtual EOI; on the way in,
-//! if there is a reason to, it injects the next vector and arms the PV EOI bit.
+//! The loop is a backend's loop. On every way out of the guest it completes a paravirtual EOI; on the way in, if there
+//! is a reason to, it injects the next vector and arms the PV EOI bit.
 
 use std::cell::Cell;
 
@@ -56,11 +56,11 @@ pub struct Vcpu {
     pub interruptible: bool,
     /// Whether a vector was raised since the guest was last left.
     pub kicked: bool,
-    /// Whether the loop has to look for a vector to inject (Linux `KVM_REQ_EVENT`).
+    /// Whether the loop has to check for a vector to inject (Linux `KVM_REQ_EVENT`).
     event: bool,
     /// Vectors in the order in which they left service.
     pub ended: Vec<u8>,
-    /// How many of them left service by the PV EOI bit.
+    /// The number of vectors that left service by the PV EOI bit.
     pub spared: usize,
     pub begun: usize,
     pub accepted: usize,
@@ -68,7 +68,7 @@ pub struct Vcpu {
 }
 
 impl Vcpu {
-    /// A vCPU in the guest and interruptible, which uses PV EOI if `pv_eoi` is set.
+    /// Makes a vCPU in the guest and interruptible, which uses PV EOI if `pv_eoi` is set.
     pub fn new(pv_eoi: bool) -> Self {
         let vcpu = Self {
             lapic: lapic(0),
@@ -92,7 +92,7 @@ impl Vcpu {
         vcpu
     }
 
-    /// Another thread raises a vector.
+    /// Raises a vector, as another thread.
     pub fn raise(&mut self, vector: u8) -> Raise {
         let raise = self.lapic.raise(vector, false);
         if raise == Raise::Accepted {
@@ -102,7 +102,7 @@ impl Vcpu {
         raise
     }
 
-    /// The guest is left.
+    /// Leaves the guest.
     pub fn exit(&mut self) -> Completion {
         self.exits += 1;
         self.event |= std::mem::take(&mut self.kicked);
@@ -119,7 +119,7 @@ impl Vcpu {
         self.event = true;
     }
 
-    /// The guest is entered.
+    /// Enters the guest.
     pub fn enter(&mut self) {
         if !std::mem::take(&mut self.event) {
             return;
@@ -139,19 +139,19 @@ impl Vcpu {
         self.pv_eoi.arm(&self.lapic, &self.word);
     }
 
-    /// An exit that has nothing to do with interrupts.
+    /// Makes an exit that has nothing to do with interrupts.
     pub fn unrelated_exit(&mut self) {
         let _ = self.exit();
         self.enter();
     }
 
-    /// Raises a vector, followed by the exit that its kick causes.
+    /// Raises a vector, and makes the exit that its kick causes.
     pub fn interrupt(&mut self, vector: u8) {
         let _ = self.raise(vector);
         self.unrelated_exit();
     }
 
-    /// `sti`: the exit of an interrupt window, if a vector is pending.
+    /// Executes `sti`: makes the exit of an interrupt window, if a vector is pending.
     pub fn sti(&mut self) {
         self.interruptible = true;
         if self.lapic.next_interrupt().is_some() {
@@ -161,8 +161,8 @@ impl Vcpu {
         }
     }
 
-    /// The guest's EOI: test and clear of the bit, or a write to the register. Returns whether the bit spared
-    /// the register.
+    /// Does the guest's EOI: tests and clears the bit, or writes to the register. Returns whether the bit spared the
+    /// write.
     pub fn eoi(&mut self) -> bool {
         if let Some(handler) = self.innermost() {
             handler.ended = true;
@@ -174,12 +174,12 @@ impl Vcpu {
         false
     }
 
-    /// The one instruction that tests and clears the bit.
+    /// Tests and clears the bit, by one instruction.
     pub fn test_and_clear(&mut self) -> bool {
         self.word.byte.replace(self.word.byte.get() & !1) & 1 != 0
     }
 
-    /// A write to the EOI register.
+    /// Writes to the EOI register.
     pub fn write_eoi(&mut self) {
         let _ = self.exit();
         match self.lapic.write(Register::Eoi, 0) {
@@ -190,7 +190,7 @@ impl Vcpu {
         self.enter();
     }
 
-    /// A write to the task priority.
+    /// Writes to the task priority.
     pub fn write_tpr(&mut self, value: u8) {
         let _ = self.exit();
         assert_eq!(self.lapic.write(Register::Tpr, value.into()), Effect::None);
@@ -198,7 +198,7 @@ impl Vcpu {
         self.enter();
     }
 
-    /// A write to the PV EOI register.
+    /// Writes to the PV EOI register.
     pub fn write_msr(&mut self, value: u64) -> bool {
         let _ = self.exit();
         let good = self.pv_eoi.write_msr(value, |address| address == WORD);
@@ -229,7 +229,7 @@ impl Vcpu {
         self.enter();
     }
 
-    /// The handler that runs and has not done its EOI.
+    /// Returns the running handler that has not done its EOI.
     pub fn innermost(&mut self) -> Option<&mut Handler> {
         self.handlers
             .iter_mut()
@@ -237,7 +237,7 @@ impl Vcpu {
             .find(|handler| !handler.ended)
     }
 
-    /// `iretq`.
+    /// Executes `iretq`.
     pub fn iret(&mut self) {
         if let Some(handler) = self.handlers.pop()
             && handler.interruptible
@@ -246,12 +246,12 @@ impl Vcpu {
         }
     }
 
-    /// Whether the guest would now skip the write to the EOI register.
+    /// Returns whether the guest would now skip the write to the EOI register.
     pub fn is_armed(&self) -> bool {
         self.pv_eoi.is_pending() && self.word.byte.get() & 1 != 0
     }
 
-    /// Vectors in service, highest first.
+    /// Returns the vectors in service, highest first.
     pub fn in_service(&self) -> Vec<u8> {
         let words = (0..8).map(|index| self.lapic.read(Register::Isr(index)));
         let mut all = list(words);
@@ -260,7 +260,7 @@ impl Vcpu {
     }
 }
 
-/// The vectors of a set, lowest first.
+/// Returns the vectors of a set, lowest first.
 pub fn vectors(set: &VectorSet) -> Vec<u8> {
     list((0..8).map(|index| set.word(index)))
 }

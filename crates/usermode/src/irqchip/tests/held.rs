@@ -1,10 +1,10 @@
-//! The sources that hold a line up, and the events that let it go down (Linux `kvm_set_irq` with its source
-//! IDs, `irqfd_resampler_shutdown`).
+//! The sources that hold a line up, and the events that release it (Linux `kvm_set_irq` with its source IDs,
+//! `irqfd_resampler_shutdown`).
 
 use super::chip::{Chip, LEVEL, MASKED, event, gsi};
 use vmbell::irq::{Msi, Target};
 
-/// GSIs 5 and 6 lead to pin 5, which is level-triggered.
+/// Makes an irqchip whose GSIs 5 and 6 lead to pin 5, which is level-triggered.
 fn shared_pin() -> Chip {
     let mut chip = Chip::full();
     chip.route(&[(5, Target::Pin(5)), (6, Target::Pin(5))])
@@ -13,7 +13,7 @@ fn shared_pin() -> Chip {
     chip
 }
 
-/// Whether the line of pin 5 is up: then unmasking the pin signals its resamplefds.
+/// Returns whether the line of pin 5 is up: if so, unmasking the pin signals its resamplefds.
 fn is_up(chip: &mut Chip) -> bool {
     chip.entry(5, LEVEL | MASKED | 0x41);
     let resample = chip.resampling(99, 5);

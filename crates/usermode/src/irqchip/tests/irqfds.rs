@@ -1,5 +1,5 @@
-//! Irqfds without a resamplefd: which eventfds may be irqfds, which interrupts their signals raise, and that
-//! their removal leaves others alone.
+//! Irqfds without a resamplefd: which eventfds may be irqfds, which interrupts their signals raise, and that their
+//! removal does not affect other irqfds.
 
 use super::chip::Chip;
 use vmbell::irq::{IrqError, Msi, Target};
@@ -54,7 +54,7 @@ fn irqfd_that_goes_leaves_the_others_of_its_gsi_alone() {
     assert!(chip.remove(1, 24));
     chip.signal(2);
     assert_eq!(chip.serve(), Some(0x45));
-    // An irqfd that is assigned again uses the route of that time.
+    // An irqfd that is assigned again uses the route at that time.
     chip.route(&[(24, Target::Msi(Msi::fixed(0, 0x55)))])
         .unwrap();
     chip.irqfd(1, 24).unwrap();

@@ -1,4 +1,4 @@
-//! The local APICs to which a message goes.
+//! Which local APICs accept a message.
 
 use vmbell_core::lapic::{Destination, Effect, Lapic, MMIO_BASE, Message, Mode, Raise, Register};
 
@@ -13,14 +13,14 @@ fn message(mode: Mode, destination: Destination) -> Message {
     }
 }
 
-/// The result of a message, and the local APICs that accepted it.
+/// Returns the result of a message, and the local APICs that accepted it.
 fn delivered(lapics: &[Lapic], message: Message) -> (Raise, Vec<usize>) {
     let mut accepted = Vec::new();
     let raise = message.deliver(lapics.iter(), |index| accepted.push(index));
     (raise, accepted)
 }
 
-/// The local APICs that accepted a message. They begin its interrupt, so that they can accept the next.
+/// Returns the local APICs that accepted a message. They begin its interrupt, so that they can accept the next message.
 fn begun(lapics: &[Lapic], message: Message) -> Vec<usize> {
     let (_, vcpus) = delivered(lapics, message);
     assert!(

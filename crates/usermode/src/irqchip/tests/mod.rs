@@ -26,7 +26,7 @@ mod shared_bit;
 
 use vmbell_core::lapic::{Lapic, Register};
 
-/// A local APIC in xAPIC mode that is switched on.
+/// Makes an enabled local APIC in xAPIC mode.
 fn lapic(id: u32) -> Lapic {
     let lapic = Lapic::default();
     lapic.reset(id);

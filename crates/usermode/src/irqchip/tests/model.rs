@@ -1,4 +1,4 @@
-//! Compares the local APIC with PV EOI to a plain reference without PV EOI, in random steps.
+//! Checks the local APIC with PV EOI against a plain reference without PV EOI, in random steps.
 
 use std::collections::BTreeSet;
 
@@ -14,9 +14,9 @@ pub enum Step {
     Kick,
     /// An exit for another reason.
     Exit,
-    /// `sti`, in a handler or out of it.
+    /// `sti`, inside or outside a handler.
     Sti,
-    /// The innermost handler that has not done its EOI does it.
+    /// The innermost handler that has not done its EOI does the EOI.
     Eoi,
     /// The innermost handler returns.
     Iret,
@@ -26,8 +26,7 @@ pub enum Step {
     Migrate,
 }
 
-/// Random steps, weighted so that handlers nest and the pending requests run out; [`super::reach`] checks that
-/// they do.
+/// Returns random steps, weighted so that handlers nest and no requests remain pending; [`super::reach`] checks this.
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step(), 1..120)
 }
@@ -83,8 +82,8 @@ impl Pair {
         }
     }
 
-    /// Lets the vCPU run `action`, which leaves the guest and enters it again. If the vCPU entered a handler,
-    /// checks that the reference expects the same one, and lets the reference enter it.
+    /// Makes the vCPU run `action`, which leaves the guest and enters it again. If the vCPU entered a handler, checks
+    /// that the reference expects the same handler, and makes the reference enter it.
     fn through_exit(&mut self, action: impl FnOnce(&mut Vcpu)) -> Result<(), TestCaseError> {
         let (begun, expected) = (self.vcpu.begun, self.reference.next());
         action(&mut self.vcpu);
@@ -99,7 +98,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Takes a step on both sides and compares them.
+    /// Makes a step on both sides and compares them.
     pub fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
         match step {
             Step::Raise(vector) => {
@@ -145,7 +144,7 @@ impl Pair {
         let Self { vcpu, reference } = self;
         let requests = vectors(&vcpu.lapic.irr);
         prop_assert!(requests.iter().eq(&reference.requests), "{:x?}", requests);
-        // At most the newest EOI is unknown to the host, and only while no vector waits for an exit.
+        // The host may miss only the newest EOI, and only while no vector waits for an exit.
         let owed = vcpu.pv_eoi.is_pending() && !vcpu.is_armed();
         let mut ended = vcpu.ended.clone();
         let mut service = vcpu.in_service();
@@ -219,8 +218,8 @@ fn three_that_nest_end_from_the_inside_whichever_of_them_is_spared() {
         }
         play(&[Step::Exit]).unwrap();
         assert_eq!(pair.vcpu.ended, [0x5f, 0x45, 0x31], "exits {exits:#b}");
-        // After an EOI the host no longer knows which vector in service is the newest, so only the innermost
-        // one can be spared.
+        // After an EOI the host no longer knows which vector in service is the newest, so only the innermost vector can
+        // be spared.
         assert_eq!(pair.vcpu.spared, usize::from(exits & 1 == 0), "{exits:#b}");
     }
 }

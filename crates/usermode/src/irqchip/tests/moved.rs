@@ -1,13 +1,13 @@
 //! A vCPU that is saved and restored elsewhere (Linux `KVM_SET_MSRS`, `KVM_SET_LAPIC`).
 //!
-//! The only PV EOI state to save is its register: the guest's byte is in memory, and the host's flag is completed
-//! by the exit before the vCPU can be saved.
+//! The only PV EOI state to save is its register: the guest's byte is in memory, and the exit before the vCPU can be
+//! saved resolves the host's flag.
 
 use vmbell_core::pv_eoi::{Fault, PvEoi};
 
 use super::guest::{Vcpu, WORD};
 
-/// A vCPU in two nested handlers, with the PV EOI bit armed for the inner one.
+/// Returns a vCPU in two nested handlers, with the PV EOI bit armed for the inner handler.
 fn armed() -> Vcpu {
     let mut vcpu = Vcpu::new(true);
     vcpu.interrupt(0x31);

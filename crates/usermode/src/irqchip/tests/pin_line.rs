@@ -1,5 +1,5 @@
-//! Pins and lines as both sides drive them: which resamplefds are signalled, which thread sends, and what
-//! happens if another one interferes.
+//! Pins and lines as both sides drive them: which resamplefds are signalled, which thread sends, and what happens if
+//! another thread interferes.
 
 use std::cell::Cell;
 
@@ -29,7 +29,7 @@ fn resamplefd_that_stays_keeps_its_place() {
     assert!(!pin.is_resampled());
     pin.set_resamplefds(&[16, 17, 18]);
     assert_eq!(resamplefds(&pin), [16, 17, 18]);
-    // An EOI that has already read the first place still finds both others.
+    // An EOI that has already read the first slot still finds both others.
     pin.set_resamplefds(&[17, 18]);
     assert_eq!(resamplefds(&pin), [17, 18]);
     pin.set_resamplefds(&[17, 18, 19]);

@@ -254,7 +254,7 @@ fn cve_2026_72284_switching_off_after_the_word_has_gone_is_survived() {
     let mut vcpu = Vcpu::new(true);
     vcpu.interrupt(0x31);
     vcpu.word.unmapped.set(true);
-    // The exit of the write cannot resolve the flag; so PV EOI is switched off while the flag is pending.
+    // The exit of the write cannot resolve the flag, so PV EOI is switched off while the flag is pending.
     assert!(vcpu.write_msr(WORD));
     assert!(vcpu.pv_eoi.is_pending());
     assert_eq!(vcpu.exit(), Completion::Disarmed);
@@ -289,7 +289,7 @@ fn word_that_moves_while_armed_leaves_no_bit_behind() {
 
 #[test]
 fn an_exit_leaves_nothing_to_save_but_the_register() {
-    // An armed bit is taken back, and the vector stays in service.
+    // An armed bit is cleared, and the vector stays in service.
     let mut vcpu = Vcpu::new(true);
     vcpu.interrupt(0x31);
     let _ = vcpu.exit();
@@ -323,8 +323,7 @@ fn halt_with_an_eoi_owed_completes_it_before_it_decides() {
     let mut vcpu = Vcpu::new(true);
     vcpu.interrupt(0x31);
     assert!(vcpu.eoi());
-    // The vector is of the same class, so it can only be delivered after the EOI that the host does not know of
-    // yet.
+    // The vector is of the same class, so it can only be delivered after the EOI that the host has not seen yet.
     let _ = vcpu.raise(0x32);
     assert_eq!(vcpu.lapic.next_interrupt(), None);
     let _ = vcpu.exit();

@@ -8,13 +8,13 @@ use proptest::test_runner::{TestCaseError, TestRunner};
 use super::model::{Pair, Step, steps};
 
 const CASES: usize = 512;
-/// How often each situation must be met in all [`CASES`] together.
+/// How often each situation must occur in all [`CASES`] together.
 const ENOUGH: usize = CASES / 8;
 
-/// How often each situation was met.
+/// How often each situation occurred.
 type Met = BTreeMap<&'static str, usize>;
 
-/// Takes a step and counts the situations that it meets.
+/// Makes a step and counts the situations that it meets.
 fn step(pair: &mut Pair, step: Step, met: &mut Met) -> Result<(), TestCaseError> {
     let mut note = |what, is_met: bool| *met.entry(what).or_default() += usize::from(is_met);
     let vcpu = &pair.vcpu;

@@ -8,7 +8,7 @@ const LOGICAL: u32 = 1 << 11;
 const LOWEST_PRIORITY: u32 = 1 << 8;
 const REMOTE_IRR: u32 = 1 << 14;
 
-/// The vCPUs on which a vector is pending after pin 5 has risen once with this redirection entry.
+/// Returns the vCPUs on which a vector is pending after pin 5 has risen once with this redirection entry.
 fn reached(chip: &mut Chip, low: u32, destination: u8) -> Vec<usize> {
     chip.destination(5, destination);
     chip.entry(5, low);
@@ -19,7 +19,7 @@ fn reached(chip: &mut Chip, low: u32, destination: u8) -> Vec<usize> {
     pending.map(|(vcpu, _)| vcpu).collect()
 }
 
-/// Two vCPUs whose flat logical destinations are bits 0 and 1.
+/// Makes an irqchip whose two vCPUs have the flat logical destinations bit 0 and bit 1.
 fn logical() -> Chip {
     let chip = Chip::full();
     for lapic in &chip.parts.lapics {

@@ -1,9 +1,9 @@
 //! Every interleaving of a guest's handlers, two senders and the host's exits, until no step leads to a new
 //! state.
 //!
-//! The host touches the PV EOI bit only while the guest is stopped, so it is enough to allow exits between any
-//! two of the guest's instructions. The key of a state contains everything that decides what happens next. A
-//! state is reached by replaying the steps that led to it.
+//! The host accesses the PV EOI bit only while the guest is stopped, so it is enough to allow exits between any two of
+//! the guest's instructions. The key of a state contains everything that decides what happens next. A state is reached
+//! by replaying the steps that led to it.
 
 use std::collections::HashSet;
 
@@ -17,9 +17,9 @@ const EACH: usize = 2;
 /// How the guest does an EOI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Guest {
-    /// It tests and clears the bit by one instruction.
+    /// The guest tests and clears the bit by one instruction.
     OneInstruction,
-    /// It reads the bit and clears it by a second instruction, which the interface forbids.
+    /// The guest reads the bit and clears it by a second instruction, which the interface forbids.
     TwoInstructions,
 }
 
@@ -61,7 +61,7 @@ impl Run {
         }
     }
 
-    /// Takes a step; returns false if the step is not possible in this state.
+    /// Makes a step; returns false if the step is not possible in this state.
     fn take(&mut self, step: Step, guest: Guest) -> bool {
         match step {
             Step::Raise(vector) => {
@@ -122,7 +122,7 @@ impl Run {
         }
     }
 
-    /// The key of the state: everything that decides what happens next.
+    /// Returns the key of the state: everything that decides what happens next.
     fn state(&self) -> String {
         let Vcpu {
             lapic,
@@ -145,14 +145,13 @@ impl Run {
         )
     }
 
-    /// Whether host and guest agree on the EOIs that were done.
+    /// Returns whether host and guest agree on the EOIs that were done.
     fn is_good(&self) -> bool {
         let ended = &self.vcpu.ended;
         let agrees = self.guest_ended.starts_with(ended);
         let owed = self.guest_ended.len().saturating_sub(ended.len());
         let may_owe = usize::from(self.vcpu.pv_eoi.is_pending() && !self.vcpu.is_armed());
-        // A vector that waits for an EOI which the host does not know of waits forever, unless a kick is under
-        // way.
+        // A vector that waits for an EOI unknown to the host waits forever, unless a kick is pending.
         let waits = owed != 0 && !self.vcpu.lapic.irr.is_empty();
         let deliverable = self.vcpu.interruptible && self.vcpu.lapic.next_interrupt().is_some();
         agrees && owed == may_owe && (self.vcpu.kicked || !waits && !deliverable)
@@ -221,8 +220,8 @@ fn no_interleaving_loses_or_doubles_an_eoi() {
 
 #[test]
 fn test_and_clear_in_two_instructions_is_caught() {
-    // The guest reads the bit, an exit takes it back, and the guest clears it: the guest assumes an EOI that
-    // the host does not.
+    // The guest reads the bit, an exit clears it, and the guest clears it again: the guest assumes an EOI that the host
+    // does not know.
     let (_, bad) = explore(Guest::TwoInstructions);
     assert!(bad.is_some());
 }
