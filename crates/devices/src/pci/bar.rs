@@ -1,5 +1,4 @@
-//! Base address registers: the bits that a guest can write, and the addresses that they mean
-//! (PCI 3.0, 6.2.5.1).
+//! Base address registers: the bits that a guest can write, and the addresses that they select (PCI 3.0, 6.2.5.1).
 
 use super::PciError;
 use vmbell::bus::BusRange;
@@ -18,7 +17,7 @@ pub enum BarSpace {
     Memory64,
 }
 
-/// The bit of a memory BAR that is prefetchable.
+/// The bit that marks a memory BAR as prefetchable.
 const PREFETCHABLE: u64 = 1 << 3;
 
 impl BarSpace {
@@ -37,7 +36,7 @@ impl BarSpace {
         }
     }
 
-    /// The last address that a BAR can have. A BAR at the end of the space is not mapped: the register has that
+    /// The last address that a BAR can use. A BAR at the end of the space is not mapped, because its register has that
     /// value while a guest determines the size.
     const fn limit(self) -> u64 {
         match self {
@@ -93,8 +92,8 @@ impl Bar {
         !(self.size - 1)
     }
 
-    /// The addresses that a register's value means. `None` for the address 0 and for the end of the space, where
-    /// a BAR is not mapped.
+    /// Returns the addresses that a register's value selects; `None` for the address 0 and for the end of the space,
+    /// where a BAR is not mapped.
     pub(super) fn decode(self, value: u64) -> Option<BusRange> {
         let base = value & self.writable();
         let range = BusRange::new(base, self.size).ok()?;

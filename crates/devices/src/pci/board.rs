@@ -1,5 +1,5 @@
-//! What a board decides for its PCI bus: how guests reach configuration space, the addresses that BARs are assigned
-//! from, those where no BAR answers, and where INTx lines lead.
+//! A board's choices for its PCI bus: how guests reach configuration space, which addresses BARs are assigned from, at
+//! which addresses no BAR answers, and which GSIs the INTx pins raise.
 
 use std::fmt;
 
@@ -9,24 +9,24 @@ use vmbell::irq::Gsi;
 use super::Pin;
 use super::bar::{Bar, BarSpace};
 
-/// What a board decides for its PCI bus.
+/// A board's choices for its PCI bus.
 #[derive(Clone, Debug)]
 pub struct Board {
     /// How a guest reaches configuration space.
     pub config: ConfigAccess,
     /// The addresses that BARs are assigned from.
     pub windows: Windows,
-    /// Memory that answers without being on the bus, such as RAM and interrupt controllers. It wins over a BAR that
-    /// the guest puts there: the BAR is not mapped.
+    /// Memory that answers without being on the bus, such as RAM and interrupt controllers. A BAR that the guest puts
+    /// there is not mapped.
     pub reserved: Vec<BusRange>,
-    /// The GSI that a pin of the function in a slot raises; `None` if the pin is not connected.
+    /// Returns the GSI that an interrupt pin of the function in `slot` raises; `None` if the pin is not connected.
     pub intx: fn(slot: usize, pin: Pin) -> Option<Gsi>,
 }
 
 /// How a guest reaches configuration space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigAccess {
-    /// By the ports 0xcf8 to 0xcff, of which an access takes two (configuration mechanism 1, PCI 3.0, 3.2.2.3.2).
+    /// Through the ports 0xcf8 to 0xcff; an access uses two of them (configuration mechanism 1, PCI 3.0, 3.2.2.3.2).
     Ports,
     /// In the 1 MiB of memory from this address, 4 KiB for each function (ECAM, PCI Express 5.0, 7.2.2).
     Memory(u64),
@@ -44,7 +44,7 @@ impl From<Windows> for Board {
     }
 }
 
-/// A range of addresses, which is handed out from its start.
+/// A range of addresses that are handed out from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     range: BusRange,
@@ -53,7 +53,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window of a whole range, all free.
+    /// Creates a window over `range`, all of it free.
     pub const fn new(range: BusRange) -> Self {
         Self {
             range,
@@ -96,7 +96,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Takes an address for a BAR; the error is the window that has no room.
+    /// Takes an address for a BAR. Fails with the window that has no room.
     pub(super) fn take(&mut self, bar: Bar) -> Result<u64, Window> {
         let window = match bar.space {
             BarSpace::Io => &mut self.io,

@@ -1,5 +1,6 @@
-//! The list of capabilities in configuration space (PCI 3.0, 6.7): finds those of a device, which may be broken or
-//! hostile, and describes what a function shows to the guest of one. No state; runs on the caller's thread.
+//! The list of capabilities in configuration space (PCI 3.0, 6.7): finds the capabilities of a device, which may be
+//! broken or hostile, and describes the capabilities that a function shows to the guest. No state; runs on the caller's
+//! thread.
 
 use super::config::{CAPABILITY_POINTER, CONFIG_SIZE, STATUS, STATUS_CAPABILITIES};
 
@@ -19,15 +20,14 @@ pub(super) const FIRST: u8 = 0x40;
 /// Bytes of the ID and of the pointer to the next capability.
 pub(super) const HEADER: usize = 2;
 
-/// A capability that a function shows to the guest; its offset is that in the
-/// [list](super::CapabilityList).
+/// A capability that a function shows to the guest. The [list](super::CapabilityList) stores its offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capability {
-    /// Its ID.
+    /// The capability's ID.
     pub id: u8,
     /// The first values of the emulated registers, from offset 2 of the capability on.
     pub registers: Vec<u8>,
-    /// The bits of these registers that the guest can write. What the list is too short for is read-only.
+    /// The bits of these registers that the guest can write. Registers past the end of this list are read-only.
     pub writable: Vec<u8>,
     /// How many bytes of the capability follow these registers. The function answers for them, if it has
     /// [own registers](super::Registers::own).
@@ -50,7 +50,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// A capability of this length. Fails if it ends outside of configuration space.
+    /// Creates a capability of this length. Fails if it ends outside of configuration space.
     pub(super) fn new(id: u8, at: u8, len: usize) -> Result<Self, CapabilityError> {
         let found = Self { id, at, len };
         if found.end() > CONFIG_SIZE {
@@ -69,7 +69,7 @@ impl Found {
         self.at
     }
 
-    /// The offset after its last byte if it is MSI or MSI-X; of others the one after the two bytes of the header.
+    /// The offset after the capability's last byte for MSI and MSI-X; for others, after the two bytes of the header.
     pub fn end(self) -> usize {
         usize::from(self.at) + self.len
     }
@@ -145,8 +145,8 @@ pub enum CapabilityError {
     },
 }
 
-/// The capabilities of a device with these bytes of configuration space, in the order of its list. Fails with what is
-/// wrong with the list. The two low bits of pointers are reserved and ignored, as the specification says.
+/// Returns the capabilities in these bytes of a device's configuration space, in the order of the device's list, or
+/// what is wrong with the list. The two low bits of pointers are reserved and ignored, as the specification says.
 pub fn find_capabilities(config: &[u8; CONFIG_SIZE]) -> Result<Vec<Found>, CapabilityError> {
     let mut found: Vec<Found> = Vec::new();
     if config[STATUS] & STATUS_CAPABILITIES == 0 {

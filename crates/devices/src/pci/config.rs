@@ -78,7 +78,7 @@ impl ConfigSpace {
         space
     }
 
-    /// Adds what a function has in addition to the header.
+    /// Adds the registers that a function has in addition to the header.
     pub(super) fn add(&mut self, registers: &Registers) {
         if registers.own {
             self.own = [0xff; CONFIG_SIZE];

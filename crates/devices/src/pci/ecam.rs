@@ -1,8 +1,8 @@
-//! Configuration space in memory (ECAM, PCI Express 5.0, 7.2.2), on boards without configuration ports. An access is one
-//! exit here, and two by the ports. Where the registers are memory ([`ConfigPages`]), the guest reads them without an exit.
+//! Configuration space in memory (ECAM, PCI Express 5.0, 7.2.2), on boards without configuration ports. An access takes
+//! one exit, and through the ports two. Registers in shared memory ([`ConfigPages`]) are read without an exit.
 //!
-//! Bits 19 to 15 of an address select the slot, bits 14 to 12 the function, and the rest the register. Functions have the
-//! 256 registers of PCI 3.0; those above read as ones. It runs on the thread of the vCPU that configures.
+//! Bits 19 to 15 of an address select the slot, bits 14 to 12 the function, and the rest the register. Functions have
+//! the 256 bytes of PCI 3.0; the bytes above read as ones. Runs on the thread of the vCPU that makes the access.
 
 use std::fs::File;
 use std::io;
@@ -24,7 +24,7 @@ const SLOT_BITS: u32 = 15;
 const FUNCTIONS: u64 = 7;
 const REGISTERS: u64 = (1 << FUNCTION_BITS) - 1;
 
-/// The memory of a root's only bus.
+/// The configuration memory of a root's only bus.
 #[derive(Debug)]
 pub(super) struct ConfigMemory(Arc<PciRoot>);
 
@@ -34,7 +34,7 @@ impl ConfigMemory {
     }
 }
 
-/// The registers that an offset means; `None` for a function that no slot has.
+/// Returns the registers at an offset; `None` for a function number that no slot has.
 fn place(offset: u64) -> Option<ConfigPlace> {
     if offset >> FUNCTION_BITS & FUNCTIONS != 0 {
         return None;
@@ -59,8 +59,8 @@ impl BusDevice for ConfigMemory {
     }
 }
 
-/// The registers of the first slots as memory that the guest reads without an exit. Their copy is written by the thread that
-/// changes them, before its vCPU enters the guest again.
+/// A copy of the first slots' registers in memory that the guest reads without an exit. The thread that changes a
+/// register updates the copy before its vCPU enters the guest again.
 pub(super) struct ConfigPages {
     memory: GuestMemoryMmap,
     file: Arc<File>,
@@ -88,7 +88,7 @@ impl ConfigPages {
         self.slots
     }
 
-    /// What the guest gets.
+    /// Returns the memory to map into the guest.
     pub(super) fn device_memory(&self) -> DeviceMemory {
         DeviceMemory {
             file: Arc::clone(&self.file),
@@ -98,7 +98,7 @@ impl ConfigPages {
         }
     }
 
-    /// Copies the dwords in which these registers are, as `read` reads them.
+    /// Copies the dwords that contain these registers, with the values that `read` returns.
     pub(super) fn copy(&self, place: ConfigPlace, len: usize, read: impl Fn(usize, &mut [u8])) {
         let base = (place.slot as u64) << SLOT_BITS;
         let end = place.register.saturating_add(len).min(CONFIG_SIZE);

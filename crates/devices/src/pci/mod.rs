@@ -1,9 +1,9 @@
-//! A PCI bus with functions on it, whose configuration space is behind two ports or in memory.
+//! A PCI bus and its functions. The guest reaches configuration space through I/O ports or in memory (ECAM).
 //!
-//! [`PciRoot`] is the device on ports 0xcf8 to 0xcff, or behind the memory. It owns the configuration space of every
-//! [`PciFunction`], assigns base addresses before the guest starts, as firmware would, and maps
-//! each BAR on the bus at the guest's address, during the configuration write that changes the address. All of it
-//! runs on the thread of the vCPU that accesses.
+//! [`PciRoot`] is the device on ports 0xcf8 to 0xcff, or on the ECAM memory. It owns the configuration space of every
+//! [`PciFunction`] and assigns base addresses before the guest starts, as firmware would. A configuration write that
+//! changes the address of a BAR also maps the BAR there on the bus. All of it runs on the thread of the vCPU that makes
+//! the access.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -53,7 +53,7 @@ pub use registers::{CapabilityList, Pin, Registers};
 pub use root::{CONFIG_PORTS, CONFIG_PORTS_LEN, PciRoot, SLOTS};
 pub use routes::{MessageIrqfd, Routes};
 
-/// What a function is, which does not change.
+/// The fixed properties of a function.
 #[derive(Clone, Debug)]
 pub struct FunctionInfo {
     /// The function's name, for messages.
@@ -66,10 +66,10 @@ pub struct FunctionInfo {
     pub registers: Registers,
 }
 
-/// How the registers that a function itself answers for change.
+/// When the registers that a function itself answers for may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnRegisters {
-    /// Each only when it is written itself, so that they can be memory that the guest reads without an exit.
+    /// Each only when the guest writes to it, so that the guest can read the registers from memory, without an exit.
     Still,
     /// At any time.
     Live,
@@ -77,7 +77,7 @@ pub enum OwnRegisters {
 
 /// A PCI function. Its methods run on the thread of the vCPU that accesses it.
 pub trait PciFunction: Send + Sync {
-    /// What the function is.
+    /// Returns the fixed properties of the function.
     fn info(&self) -> FunctionInfo;
 
     /// Reads registers that are the function's own: fills `data`, at most four bytes of one dword.
@@ -88,9 +88,9 @@ pub trait PciFunction: Send + Sync {
     /// Writes registers that are the function's own, at most four bytes of one dword.
     fn write_config(&self, _offset: usize, _data: &[u8]) {}
 
-    /// The emulated registers are these now: before the guest starts, after each of its writes to them and after
-    /// each reset. BARs that no longer decode have been unmapped before, those that decode now are mapped
-    /// afterwards. The bus is locked during the call. Returns how the function's own registers change from now on.
+    /// Announces the emulated registers: before the guest starts, after each of its writes to them and after each
+    /// reset. BARs that no longer decode have already been unmapped; BARs that decode now are mapped afterwards. The
+    /// bus is locked during the call. Returns how the function's own registers change from now on.
     ///
     /// The function's interrupt pin raises `intx`; `None` if it has no pin, or the pin is not connected.
     fn configured(&self, _config: &ConfigSpace, _intx: Option<Gsi>) -> OwnRegisters {
@@ -103,7 +103,7 @@ pub trait PciFunction: Send + Sync {
     /// Handles a write of `data` at `offset` in BAR `bar`.
     fn write(&self, bar: usize, offset: u64, data: &[u8]);
 
-    /// BAR `bar` is mapped at the address `base` from now on, or not mapped if `None`.
+    /// Announces that BAR `bar` is mapped at the address `base` from now on, or not mapped if `None`.
     fn moved(&self, bar: usize, base: Option<u64>);
 
     /// Resets the function's state, except for the addresses of its BARs.
@@ -138,7 +138,7 @@ pub enum PciError {
         /// The largest size.
         most: u64,
     },
-    /// A 64-bit BAR has no register for its upper half, because it is the last or the next one is used.
+    /// A 64-bit BAR has no register for its upper half: the BAR is in the last register, or the next register is used.
     #[error("BAR{bar} of {name} has no register for its upper half")]
     UpperHalf {
         /// The function.
@@ -153,15 +153,15 @@ pub enum PciError {
         name: &'static str,
         /// The number of the BAR.
         bar: usize,
-        /// Its size in bytes or ports.
+        /// The BAR's size in bytes or ports.
         size: u64,
-        /// The window of BARs of this kind.
+        /// The window for BARs of this kind.
         window: Window,
     },
     /// The configuration ports cannot be added to the bus.
     #[error("cannot use the ports of PCI configuration")]
     Ports(#[from] BusError),
-    /// A BAR is on top of RAM or of other memory that is not on the bus.
+    /// A BAR overlaps RAM or other memory that is not on the bus.
     #[error(
         "BAR{bar} of {name} at {range} is over {reserved}, which is not free, and is not mapped"
     )]
@@ -172,7 +172,7 @@ pub enum PciError {
         bar: usize,
         /// The addresses of the BAR.
         range: BusRange,
-        /// The memory that is there.
+        /// The memory that the BAR overlaps.
         reserved: BusRange,
     },
     /// Another device has the addresses of a BAR.

@@ -1,5 +1,5 @@
 //! The MSI capability (PCI 3.0, 6.8.1): its registers as the guest sees them, and which interrupts the guest has set up
-//! by them. Runs on the thread of the vCPU that configures.
+//! through them. Runs on the thread of the vCPU that makes the access.
 
 use super::capability::{
     CAPABILITY_MSI, Capability, Found, HEADER, MSI_MASKABLE as MASKABLE, MSI_WIDE as WIDE,
@@ -10,11 +10,11 @@ use vmbell_hypervisor::IRQ_ARCH;
 
 /// Bits of the message control register.
 const ENABLE: u16 = 1 << 0;
-/// The numbers of vectors that the device asks for and that the guest allows, as logarithms.
+/// Fields with the numbers of vectors that the device requests and that the guest allows, as base-2 logarithms.
 const CAPABLE_SHIFT: u16 = 1;
 const ENABLED_SHIFT: u16 = 4;
 const LOG: u16 = 0b111;
-/// The logarithm of the most vectors, 32.
+/// The logarithm of the maximum number of vectors, 32.
 const LOG_MAX: u16 = 5;
 
 const CONTROL: usize = 2;
@@ -36,8 +36,8 @@ pub struct MsiCapability {
 pub struct MsiState {
     /// Whether MSI is on.
     pub enabled: bool,
-    /// The message of each vector that the guest allows; `None` if the vector is masked or if its address and data
-    /// are those of no interrupt.
+    /// The message of each vector that the guest allows; `None` if the vector is masked or if its address and data do
+    /// not describe an interrupt.
     pub messages: Vec<Option<Msi>>,
 }
 
@@ -60,7 +60,7 @@ impl MsiCapability {
         1 << self.log
     }
 
-    /// The offset of the register with the pending bits, four bytes, which is not emulated; `None` if there is no such
+    /// The offset of the four-byte register with the pending bits, which is not emulated; `None` if there is no such
     /// register.
     pub fn pending(self) -> Option<usize> {
         self.maskable.then_some(self.mask() + 4)
@@ -114,7 +114,7 @@ impl MsiCapability {
         } else {
             0
         };
-        // The guest may not allow more vectors than the device asks for; here it gets those that there are.
+        // The guest must not allow more vectors than the device requests; if it does, it gets all that the device has.
         let count = 1_u16 << (control >> ENABLED_SHIFT & LOG).min(self.log);
         let message = |vector: u16| {
             let data = u32::from(data & !(count - 1) | vector);
@@ -131,12 +131,12 @@ impl MsiCapability {
         }
     }
 
-    /// The offset of the data register, two bytes.
+    /// The offset of the two-byte data register.
     fn data(self) -> usize {
         usize::from(self.at) + ADDRESS + if self.wide { 8 } else { 4 }
     }
 
-    /// The offset of the mask register, four bytes, if there is one.
+    /// The offset of the four-byte mask register, if there is one.
     fn mask(self) -> usize {
         self.data() + 4
     }

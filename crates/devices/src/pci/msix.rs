@@ -6,13 +6,13 @@ use super::bar::{BARS, Bar, BarSpace};
 use super::capability::{CAPABILITY_MSIX, Capability, CapabilityError, Found};
 use super::config::{CONFIG_SIZE, ConfigSpace};
 
-/// Bits of the message control register, and those of the number of vectors, less one.
+/// Bits of the message control register, and its field with the number of vectors minus one.
 const ENABLE: u16 = 1 << 15;
 const MASK: u16 = 1 << 14;
 const COUNT: u16 = (1 << 11) - 1;
 
 const CONTROL: usize = 2;
-/// The offsets of the registers that say where the table and the pending bits are, and the bits for the BAR.
+/// The offsets of the registers that locate the table and the pending bits, and the bits that select the BAR.
 const TABLE: usize = 4;
 const PENDING: usize = 8;
 const BAR: u32 = 0b111;
@@ -35,7 +35,7 @@ pub struct BarPart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MsixError {
-    /// The BAR is not there, or is one of ports.
+    /// The BAR does not exist, or is an I/O BAR.
     #[error("the {part} of msi-x is in BAR{bar}, which is not a memory BAR")]
     Bar {
         /// The table or the pending bits.
@@ -52,9 +52,9 @@ pub enum MsixError {
         part: &'static str,
         /// The number of the BAR.
         bar: usize,
-        /// Where in the BAR it begins, in bytes.
+        /// Where in the BAR the part begins, in bytes.
         offset: u64,
-        /// Its length in bytes.
+        /// The part's length in bytes.
         len: u64,
         /// The size of the BAR in bytes.
         size: u64,
@@ -87,12 +87,12 @@ pub struct MsixControl {
 }
 
 impl MsixCapability {
-    /// Adds the capability of an emulated function to its list: 1 to 2048 vectors, the table and the pending bits each at a
-    /// multiple of 8 bytes of a BAR.
+    /// Adds the capability of an emulated function to `list`. It has 1 to 2048 vectors; the table and the pending bits
+    /// are each at a multiple of 8 bytes in a BAR.
     ///
     /// # Errors
     ///
-    /// If the list has no room for it.
+    /// If the list has no room for the capability.
     pub fn add(
         list: &mut CapabilityList,
         vectors: u16,
@@ -164,7 +164,7 @@ impl MsixCapability {
         self.table
     }
 
-    /// Where the pending bits are: a multiple of eight bytes.
+    /// Where the pending bits are. Their length is a multiple of eight bytes.
     pub const fn pending(self) -> BarPart {
         self.pending
     }
@@ -193,12 +193,12 @@ impl MsixCapability {
     }
 }
 
-/// The bytes of the pending bits.
+/// The length of the pending bits in bytes.
 fn pending_len(vectors: u16) -> u64 {
     u64::from(vectors).div_ceil(64) * 8
 }
 
-/// The part of a BAR that a register says.
+/// The part of a BAR that a register describes.
 fn part(
     part: &'static str,
     register: u32,

@@ -1,11 +1,11 @@
 //! The table of MSI-X (PCI 3.0, 6.8.2.5 to 6.8.2.9): one message for each vector, in memory that the guest writes. The
-//! caller has a lock; it runs on the threads of the vCPUs that access the table.
+//! caller holds a lock. Runs on the threads of the vCPUs that access the table.
 
 use super::msix::{ENTRY, MsixControl};
 use vmbell::irq::Msi;
 use vmbell_hypervisor::IRQ_ARCH;
 
-/// The bits of the address that are not reserved, and the bit of the vector control that masks.
+/// The bits of the address that are not reserved, and the mask bit of the vector control.
 const ADDRESS_BITS: u32 = !0b11;
 const MASKED: u32 = 1 << 0;
 
@@ -28,7 +28,7 @@ impl MsixTable {
         }
     }
 
-    /// Reads 4 or 8 bytes at a multiple of their number; any other access reads as ones.
+    /// Reads 4 or 8 naturally aligned bytes; any other access reads as ones.
     pub fn read(&self, offset: u64, data: &mut [u8]) {
         data.fill(0xff);
         let Some((vector, first)) = place(offset, data.len()) else {
@@ -42,8 +42,8 @@ impl MsixTable {
         }
     }
 
-    /// Writes 4 or 8 bytes at a multiple of their number, and returns the vector whose message may have changed. Any
-    /// other access does nothing.
+    /// Writes 4 or 8 naturally aligned bytes, and returns the vector whose message may have changed. Any other access
+    /// does nothing.
     pub fn write(&mut self, offset: u64, data: &[u8]) -> Option<u16> {
         let (vector, first) = place(offset, data.len())?;
         let entry = self.entries.get_mut(vector)?;
@@ -58,12 +58,12 @@ impl MsixTable {
         u16::try_from(vector).ok()
     }
 
-    /// Turns MSI-X on or off, and the mask of all vectors.
+    /// Turns MSI-X and the mask of all vectors on or off.
     pub fn set_control(&mut self, control: MsixControl) {
         self.control = control;
     }
 
-    /// Whether MSI-X is on, and the mask of all vectors.
+    /// Whether MSI-X is on, and whether all vectors are masked.
     pub const fn control(&self) -> MsixControl {
         self.control
     }
@@ -96,8 +96,8 @@ impl MsixTable {
     }
 }
 
-/// Reads pending bits at `offset` from their start: 4 or 8 bytes at a multiple of their number; any other access reads
-/// as ones. `is_pending` says it of a vector.
+/// Reads 4 or 8 naturally aligned bytes of pending bits, at `offset` from their start; any other access reads as ones.
+/// `is_pending` returns whether a vector is pending.
 pub fn read_pending(offset: u64, data: &mut [u8], mut is_pending: impl FnMut(u16) -> bool) {
     data.fill(0xff);
     if place(offset, data.len()).is_none() {
@@ -114,7 +114,7 @@ pub fn read_pending(offset: u64, data: &mut [u8], mut is_pending: impl FnMut(u16
     }
 }
 
-/// The entry and the word in it that an access means; `None` if its width or its alignment is not allowed.
+/// The entry and the word in it that an access selects; `None` if the width or the alignment is not allowed.
 fn place(offset: u64, len: usize) -> Option<(usize, usize)> {
     let aligned = matches!(len, 4 | 8) && offset.is_multiple_of(len as u64);
     let vector = usize::try_from(offset / ENTRY).ok()?;

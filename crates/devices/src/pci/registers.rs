@@ -1,9 +1,9 @@
 //! What a function adds to a plain header of configuration space: an interrupt pin, its own registers, and the list of
 //! capabilities (PCI 3.0, 6.7).
 //!
-//! The list computes the offsets: each capability follows those before it, at a multiple of 4. A host's device keeps
-//! the offsets that it has, because the registers that are not emulated are at these offsets. Made on the thread that
-//! makes the function.
+//! The list computes the offsets: each capability follows the previous ones, at a multiple of 4. The capabilities of a
+//! host's device keep their offsets, because the registers that are not emulated are there. The list is built on the
+//! thread that creates the function.
 
 use super::capability::{Capability, CapabilityError, FIRST, Found, check_beside};
 use super::config::CONFIG_SIZE;
@@ -22,7 +22,7 @@ pub enum Pin {
 }
 
 impl Pin {
-    /// The pin that a value of the interrupt pin register means; `None` if it is not 1 to 4.
+    /// The pin for a value of the interrupt pin register; `None` if the value is not 1 to 4.
     pub const fn new(register: u8) -> Option<Self> {
         match register {
             1 => Some(Self::A),
@@ -46,10 +46,10 @@ pub struct Registers {
     pub pin: Option<Pin>,
     /// The capabilities.
     pub capabilities: CapabilityList,
-    /// Whether the function itself answers for the registers that are not emulated, by
-    /// [`read_config`](super::PciFunction::read_config) and [`write_config`](super::PciFunction::write_config).
-    /// Emulated are the vendor, device and command registers, the header's type, the BARs, the expansion ROM (there is
-    /// none), the interrupt line and pin, and of capabilities the header and the registers that they have here.
+    /// Whether the function itself answers for the registers that are not emulated, with
+    /// [`read_config`](super::PciFunction::read_config) and [`write_config`](super::PciFunction::write_config). The
+    /// emulated registers are vendor, device, command, header type, BARs, expansion ROM (there is no ROM), interrupt
+    /// line and pin, and each capability's header and `registers`.
     pub own: bool,
 }
 
@@ -64,7 +64,7 @@ impl CapabilityList {
     ///
     /// # Errors
     ///
-    /// If configuration space has too few bytes left, or there is a second capability for MSI or MSI-X.
+    /// If configuration space has too few bytes left, or the capability is a second one for MSI or MSI-X.
     pub fn add(&mut self, capability: Capability) -> Result<u8, CapabilityError> {
         let end = self.placed.iter().map(|(found, _)| found.end()).max();
         let at = end.unwrap_or(FIRST.into()).next_multiple_of(4);
@@ -82,8 +82,8 @@ impl CapabilityList {
     ///
     /// # Errors
     ///
-    /// If the offset is not a multiple of 4 from 0x40 on, the capability ends outside of configuration space or overlaps
-    /// another one, or there is a second capability for MSI or MSI-X.
+    /// If the offset is below 0x40 or not a multiple of 4, the capability ends outside of configuration space or
+    /// overlaps another one, or the capability is a second one for MSI or MSI-X.
     pub fn add_at(&mut self, at: u8, capability: Capability) -> Result<(), CapabilityError> {
         let id = capability.id;
         if at < FIRST || !at.is_multiple_of(4) {

@@ -1,5 +1,5 @@
-//! The root of the PCI bus, with its configuration ports (mechanism 1, PCI 3.0, 3.2.2.3.2): the address of a register at
-//! port 0xcf8, its data at port 0xcfc. A board may have memory in place of the ports ([`ConfigMemory`]). In slot 0 is the
+//! The root of the PCI bus and its configuration ports (mechanism 1, PCI 3.0, 3.2.2.3.2): port 0xcf8 takes the address
+//! of a register, port 0xcfc its data. A board may have memory instead of the ports ([`ConfigMemory`]). Slot 0 has the
 //! host bridge, which guests look for when they probe for a PCI bus.
 
 use std::collections::BTreeMap;
@@ -14,16 +14,16 @@ use super::ecam::{CONFIG_MEMORY_LEN, ConfigMemory, ConfigPages};
 use super::slot::{Buses, Slot};
 use super::{Board, CONFIG_SIZE, ConfigAccess, HostBridge, PciError, PciFunction};
 
-/// The first of its eight ports.
+/// The first of the root's eight configuration ports.
 pub const CONFIG_PORTS: u64 = 0xcf8;
-/// How many ports it has.
+/// How many configuration ports the root has.
 pub const CONFIG_PORTS_LEN: u8 = 8;
 /// Offset of the data port.
 const DATA: u64 = 4;
 
 /// Offset of the reset control register of Intel's PIIX3 (82371SB), a byte among the configuration ports.
 const RESET_CONTROL: u64 = 1;
-/// Its bits: the kind of reset, which is stored, and the reset.
+/// Bits of the reset control register: the kind of reset, which is only stored, and the reset itself.
 const SYSTEM_RESET: u8 = 1 << 1;
 const RESET_CPU: u8 = 1 << 2;
 
@@ -33,8 +33,8 @@ const ENABLE: u32 = 1 << 31;
 
 /// The root of the bus, with all functions on it.
 ///
-/// It runs on the thread of the vCPU that configures, under a lock. A configuration write moves a BAR on
-/// the bus before it returns, so that the next access of any vCPU finds the BAR.
+/// Runs on the thread of the vCPU that makes the access, under a lock. A configuration write moves a BAR on the bus
+/// before it returns, so that the next access of any vCPU finds the BAR.
 pub struct PciRoot {
     pio: Weak<Bus>,
     mmio: Weak<Bus>,
@@ -49,9 +49,9 @@ struct PciRootState {
     board: Board,
     /// The functions by slot; `None` where a function was removed.
     slots: Vec<Option<Slot>>,
-    /// The registers of the first slots as memory, and the function that takes it away from the guest.
+    /// The memory with the registers of the first slots, and the function that takes this memory away from the guest.
     pages: Option<(ConfigPages, Box<dyn Fn() + Send + Sync>)>,
-    /// Who hears of the conflicts of a slot's BARs, and of those of all other slots.
+    /// Called on a conflict of a BAR: the functions for single slots, and the function for all other slots.
     on_conflict_of: BTreeMap<usize, OnConflict>,
     on_conflict: Option<OnConflict>,
     reset_control: Option<ResetControl>,
@@ -120,15 +120,15 @@ impl PciRoot {
         mapped.map(|()| number)
     }
 
-    /// Copies the registers of the first slots into memory, from [`ConfigAccess::Memory`]'s address on, which the guest may read
-    /// without an exit; its writes must still come here. `None` if no function's registers can be memory. To be called before the
-    /// guest starts, when all functions are there.
+    /// Copies the registers of the first slots into memory that the guest may read without an exit, from the address in
+    /// [`ConfigAccess::Memory`] on. The guest's writes must still come here. Returns `None` if no function's registers
+    /// can be memory. Call this before the guest starts, when all functions have been added.
     ///
-    /// The memory is kept equal to the registers, and `withdraw` is called once when that is no longer possible: it must take
-    /// the memory away before it returns. The bus is locked during the call.
+    /// The memory is kept equal to the registers. When that is no longer possible, `withdraw` is called once: it must
+    /// take the memory away from the guest before it returns. The bus is locked during the call.
     ///
     /// # Errors
-    /// The host has no such memory left.
+    /// If the host cannot provide the memory.
     pub fn publish(
         &self,
         withdraw: impl Fn() + Send + Sync + 'static,
@@ -146,8 +146,8 @@ impl PciRoot {
         Ok(Some(memory))
     }
 
-    /// Removes the function in a slot while the guest runs, as if it were pulled out: its BARs are unmapped,
-    /// and its configuration space reads as ones. Returns whether there was one. Any thread may call it.
+    /// Removes the function in a slot while the guest runs, as if it were pulled out: its BARs are unmapped, and its
+    /// configuration space reads as ones. Returns whether there was a function. Any thread may call this.
     pub fn remove(&self, slot: usize) -> bool {
         let mut state = self.state.lock();
         let PciRootState { board, slots, .. } = &mut *state;
@@ -157,20 +157,20 @@ impl PciRoot {
         self.with_buses(&board.reserved, |buses| removed.unmap(buses));
         let report = state.on_conflict_of.remove(&slot);
         state.withdraw();
-        // The function ends without the lock.
+        // The function is dropped without the lock.
         drop(state);
         drop((removed, report));
         true
     }
 
-    /// Sets the function that is called if the guest puts a BAR onto another device or onto memory that is reserved,
-    /// where it is not mapped; it is called for the first such conflict of each BAR, on the vCPU's thread. The bus
-    /// is locked during the call. The last function that was set is called.
+    /// Sets the function that is called if the guest moves a BAR onto another device or onto reserved memory, where the
+    /// BAR is not mapped. It is called for the first such conflict of each BAR, on the vCPU's thread, with the bus
+    /// locked. Another call of this replaces the function.
     pub fn on_conflict(&self, report: impl Fn(PciError) + Send + Sync + 'static) {
         self.state.lock().on_conflict = Some(Box::new(report));
     }
 
-    /// The same for the PCI function in one slot, if there is one: its conflicts go to `report` alone.
+    /// Like [`on_conflict`](Self::on_conflict) for the function in one slot, if any: its conflicts go only to `report`.
     pub fn on_conflict_of(&self, slot: usize, report: impl Fn(PciError) + Send + Sync + 'static) {
         let mut state = self.state.lock();
         if state.slots.get(slot).is_some_and(Option::is_some) {
@@ -178,8 +178,8 @@ impl PciRoot {
         }
     }
 
-    /// Gives the machine a reset control register at port 0xcf9: a write of bit 2 calls `reset`, on the vCPU's thread. Without
-    /// one the port is not there.
+    /// Gives the machine a reset control register at port 0xcf9: a write of bit 2 calls `reset`, on the vCPU's thread.
+    /// Without this call the port does not exist.
     pub fn add_reset_control(&self, reset: impl Fn() + Send + Sync + 'static) {
         self.state.lock().reset_control = Some(ResetControl {
             value: 0,
@@ -187,7 +187,7 @@ impl PciRoot {
         });
     }
 
-    /// Resets every function: restores the registers that the guest found, deselects tests and removes doorbells.
+    /// Resets every function: restores the initial registers, deselects tests and removes doorbells.
     pub fn reset(&self) {
         let mut state = self.state.lock();
         state.address = 0;
@@ -218,9 +218,9 @@ impl PciRoot {
         state.copy(place, data.len());
     }
 
-    /// Maps the BARs where their registers say. All BARs that move are removed before any is added, so that two
-    /// can change places. In between, `act` is called for each slot, and the function gets its registers, so that
-    /// no BAR of it is mapped while it does not decode.
+    /// Maps the BARs at the addresses in their registers. All BARs that move are removed before any is added, so that
+    /// two can swap addresses. In between, `act` is called for each slot, and the function is told its registers, so
+    /// that none of its BARs is mapped while it does not decode.
     fn remap_bars(&self, state: &mut PciRootState, act: fn(&Slot)) {
         let PciRootState {
             board,
@@ -263,7 +263,7 @@ impl PciRoot {
     }
 }
 
-/// The registers that an access means.
+/// The registers that an access selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ConfigPlace {
     pub(super) slot: usize,
@@ -271,7 +271,7 @@ pub(super) struct ConfigPlace {
 }
 
 impl PciRootState {
-    /// The registers that an access to the data port at `offset` means.
+    /// Returns the registers that an access to the data port at `offset` selects.
     ///
     /// All eight low bits of the address count. In the specification bits 1 and 0 are zero, and the port selects
     /// the byte; kvm-unit-tests sets these bits and always uses port 0xcfc. Both ways work here, as on hardware
@@ -289,7 +289,7 @@ impl PciRootState {
         })
     }
 
-    /// Copies registers that were written into the memory that the guest reads, if it has them.
+    /// Copies registers, after a write to them, to the memory that the guest reads, if they have a copy there.
     fn copy(&mut self, place: ConfigPlace, len: usize) {
         let Some((pages, _)) = &self.pages else {
             return;

@@ -1,6 +1,6 @@
-//! Routes of a guest whose devices send messages: the routes of its lines, and one for each message. A backend takes
-//! its whole table at once, so all devices of a guest share this. Any thread may use it. The irqfd of a message belongs to
-//! the device that sends it, which has a lock.
+//! The interrupt routes of a guest whose devices send messages: one for each line, and one for each message. A backend
+//! takes the whole table at once, so all devices of a guest share it. Any thread may use it. The irqfd of a message
+//! belongs to the device that sends the message, under that device's lock.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,10 +11,10 @@ use vmbell::irq::{Gsi, IrqError, Msi, Route, Target};
 use vmbell::sync::Mutex;
 use vmbell_hypervisor::{Error, IRQ_ARCH, Irqfd, Irqs};
 
-/// The first GSI that no pin has.
+/// The first GSI after those of the pins.
 const FIRST: u32 = IRQ_ARCH.pins() as u32;
 
-/// The routes.
+/// The interrupt routes of a guest.
 pub struct Routes {
     irqs: Arc<dyn Irqs>,
     lines: Vec<Route>,
@@ -22,7 +22,7 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// The routes of a guest that has `lines`, which are the backend's already.
+    /// Creates the table with `lines`, the routes that the backend already has.
     pub fn new(irqs: Arc<dyn Irqs>, lines: Vec<Route>) -> Arc<Self> {
         Arc::new(Self {
             irqs,
@@ -36,7 +36,7 @@ impl Routes {
         &self.irqs
     }
 
-    /// Leads a GSI to this message from now on: one that no other route has if there is none yet.
+    /// Routes a GSI to this message from now on: `gsi`, or if that is `None`, a GSI without a route. Returns the GSI.
     fn lead(&self, gsi: Option<Gsi>, message: Msi) -> Result<Gsi, Error> {
         self.change(|messages| {
             let is_free = |number: &u32| {
@@ -56,7 +56,7 @@ impl Routes {
         })
     }
 
-    /// Changes the table, and changes it back if the backend refuses it.
+    /// Changes the table, and undoes the change if the backend refuses the table.
     fn change<T>(
         &self,
         change: impl FnOnce(&mut BTreeMap<u32, Msi>) -> Result<T, IrqError>,
@@ -86,19 +86,19 @@ impl fmt::Debug for Routes {
     }
 }
 
-/// An eventfd whose signals send a message while it is connected, and wait in its count otherwise. Its irqfd goes with this,
-/// and its route after it.
+/// An eventfd whose signals send a message while it is connected, and otherwise wait in its count. A drop removes the
+/// irqfd and then the route.
 #[derive(Debug)]
 pub struct MessageIrqfd {
     routes: Arc<Routes>,
     event: Arc<EventFd>,
     irqfd: Option<Irqfd>,
-    /// From the first message on.
+    /// Set from the first message on.
     route: Option<(Gsi, Msi)>,
 }
 
 impl MessageIrqfd {
-    /// The signals of this eventfd wait.
+    /// Takes an eventfd that is not connected yet: its signals wait.
     pub const fn new(event: Arc<EventFd>, routes: Arc<Routes>) -> Self {
         Self {
             routes,
@@ -113,7 +113,7 @@ impl MessageIrqfd {
         &self.event
     }
 
-    /// Sends this message for each signal from now on, and once for those that waited.
+    /// Sends this message for each signal from now on, and once for the signals that have waited.
     pub fn connect(&mut self, message: Msi) -> Result<&Irqfd, Error> {
         let gsi = match self.route {
             Some((gsi, now)) if now == message => gsi,
@@ -131,8 +131,8 @@ impl MessageIrqfd {
         self.irqfd.take().map_or(Ok(()), |mut irqfd| irqfd.remove())
     }
 
-    /// Whether a signal waits. If the kernel has no memory to answer, one does: the guest then looks for an interrupt that
-    /// may not be there.
+    /// Whether a signal waits. If the kernel has no memory to answer, returns true: the guest then looks for an
+    /// interrupt that may not be there.
     pub fn is_pending(&self) -> bool {
         self.irqfd.is_none() && has_count(&self.event).unwrap_or(true)
     }

@@ -1,5 +1,5 @@
-//! A PCI function in its slot: its configuration space, and its BARs on the buses. It runs on the thread of the
-//! vCPU that configures.
+//! A PCI function in its slot: its configuration space, and its BARs on the buses. Runs on the thread of the vCPU that
+//! makes the access.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -67,15 +67,15 @@ pub(super) struct Slot {
     function: Arc<dyn PciFunction>,
     name: &'static str,
     bars: [Option<Bar>; BARS],
-    /// What the interrupt pin raises, if it is connected.
+    /// The GSI that the interrupt pin raises, if the pin is connected.
     intx: Option<Gsi>,
     config: ConfigSpace,
-    /// The registers at the start of the guest and after a reset.
+    /// The registers at the guest's start and after a reset.
     initial: ConfigSpace,
     /// Whether the function answers for registers itself, and how these change.
     has_own: bool,
     own: OwnRegisters,
-    /// Whether the function knows the registers as they are.
+    /// Whether the function has been told the current registers.
     is_announced: bool,
     /// The range of each BAR on its bus; `None` if the BAR is not mapped.
     placed: [Option<BusRange>; BARS],
@@ -84,7 +84,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// Slot `number`, whose BARs have addresses and are not mapped yet.
+    /// Creates slot `number`. Its BARs have addresses and are not mapped yet.
     pub(super) fn new(
         function: Arc<dyn PciFunction>,
         number: usize,
@@ -135,7 +135,7 @@ impl Slot {
         })
     }
 
-    /// Removes the BARs from the bus that are not where their registers say.
+    /// Removes from the bus the BARs that are no longer at the addresses in their registers.
     pub(super) fn withdraw(&mut self, buses: Buses<'_>) {
         for (index, (placed, bar)) in self.placed.iter_mut().zip(self.bars).enumerate() {
             let (Some(range), Some(bar)) = (*placed, bar) else {
@@ -144,7 +144,7 @@ impl Slot {
             if self.config.placed(index) == Some(range) {
                 continue;
             }
-            // The doorbells are removed first: then a write reaches the device until the BAR is removed, too.
+            // The doorbells are removed before the BAR: a write in between still reaches the device.
             self.function.moved(index, None);
             let removed = buses.of(bar.space).remove(range);
             debug_assert!(removed.is_ok(), "{range} was put there by us");
@@ -158,8 +158,9 @@ impl Slot {
         self.withdraw(buses);
     }
 
-    /// Adds the BARs to the bus that are not mapped where their registers say. If something else has the addresses,
-    /// the BAR stays unmapped until that is gone or the BAR moves; the first such conflict of each BAR is reported.
+    /// Adds the unmapped BARs to the bus, at the addresses in their registers. If other memory or another device has
+    /// the addresses, the BAR stays unmapped until they are free or the BAR moves. The first such conflict of each BAR
+    /// is reported.
     pub(super) fn map_bars(&mut self, buses: Buses<'_>, mut report: impl FnMut(PciError)) {
         for (index, bar) in self.bars.into_iter().enumerate() {
             let (None, Some(bar), Some(range)) =
@@ -223,7 +224,7 @@ impl Slot {
         }
     }
 
-    /// Whether each register changes only when it is written itself.
+    /// Whether each register changes only when the guest writes to it.
     pub(super) fn is_still(&self) -> bool {
         !self.has_own || self.own == OwnRegisters::Still
     }
@@ -251,8 +252,8 @@ impl Slot {
         })
     }
 
-    /// Announces its registers to the function if they may have changed. BARs that move have been withdrawn before, and are
-    /// mapped afterwards.
+    /// Announces the registers to the function if they may have changed. BARs that move have already been withdrawn,
+    /// and are mapped afterwards.
     pub(super) fn announce_registers(&mut self) {
         if !self.is_announced {
             self.is_announced = true;

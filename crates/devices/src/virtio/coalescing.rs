@@ -1,30 +1,31 @@
 //! Interrupt coalescing for a queue whose driver does not wait for its chains, such as a network interface's sending queue.
 //!
-//! The interrupt for chains that were given back waits until the next service, at most [`LATEST`]. Most drivers have taken them by
-//! then: Linux's network driver does that whenever it sends or receives a packet (`drivers/net/virtio_net.c`,
-//! `virtnet_poll_cleantx`). Its interrupt, and the end of the guest's sleep that it causes, are then not needed.
+//! The interrupt for chains that were given back waits until the next service, at most [`LATEST`]. Most drivers have
+//! taken the chains by then: Linux's network driver does so whenever it sends or receives a packet
+//! (`drivers/net/virtio_net.c`, `virtnet_poll_cleantx`). The interrupt, and the wake-up of the guest that it causes,
+//! are then not needed.
 //!
-//! A driver that does need the interrupt gets the next ones at once, after each such case for twice as many services. The thread that
-//! serves the queue runs this. virtio 1.3 sets no limit of time for a used buffer notification.
+//! If a driver did need the interrupt, the next interrupts are sent at once, after each such case for twice as many
+//! services. Runs on the thread that serves the queue. virtio 1.3 sets no time limit for a used buffer notification.
 
 use std::time::Duration;
 
-/// How long an interrupt waits. Linux's TCP lets a flow have 1 ms of packets that were not given back (`net/ipv4/tcp_output.c`,
-/// `sk_pacing_shift`), so this does not slow it down.
+/// How long an interrupt waits at most. Linux's TCP lets a flow have 1 ms of packets that were not given back yet
+/// (`net/ipv4/tcp_output.c`, `sk_pacing_shift`), so the wait does not slow the flow down.
 pub(super) const LATEST: Duration = Duration::from_micros(200);
-/// For how many chains an interrupt waits: the driver may need the descriptors.
+/// The most chains for which an interrupt waits: the driver may need their descriptors.
 const MOST: u64 = 32;
-/// For how many services there is no waiting, at most.
+/// The most services that interrupt at once after an interrupt that was needed.
 const MOST_AT_ONCE: u16 = 1023;
 
-/// What the driver was seen to do.
+/// The state of a queue's interrupt coalescing.
 #[derive(Debug, Default)]
 pub(super) struct Coalescing {
     /// Chains whose interrupt waits.
     waiting: u64,
-    /// How many services still interrupt at once: none while an interrupt waits.
+    /// How many more services interrupt at once; 0 while an interrupt waits.
     at_once: u16,
-    /// How many did so after the last interrupt that was needed.
+    /// The next value of `at_once`: doubled after an interrupt that was needed, halved after one that was not.
     penalty: u16,
 }
 
@@ -34,8 +35,8 @@ impl Coalescing {
         self.waiting > 0
     }
 
-    /// Decides for chains that were just given back, if there are any: true if an interrupt waits. Otherwise the caller interrupts
-    /// now, for those that waited before, too.
+    /// Decides about the interrupt for chains that were just given back, if any. Returns true if an interrupt waits;
+    /// otherwise the caller interrupts now, also for the chains that waited before.
     pub(super) fn waits(&mut self, chains: u64) -> bool {
         if chains == 0 {
             return self.is_waiting();
@@ -51,7 +52,7 @@ impl Coalescing {
         self.is_waiting()
     }
 
-    /// The wait is over, and the driver `needed` the interrupt or not.
+    /// Ends the wait. `needed` says whether the driver needed the interrupt.
     pub(super) fn end(&mut self, needed: bool) {
         self.waiting = 0;
         if needed {

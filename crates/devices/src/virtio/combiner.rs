@@ -1,8 +1,9 @@
-//! Which thread works on the ring of a queue: any may serve it, and any may complete a request later.
+//! Decides which thread works on the ring of a queue: any thread may serve it, and any may complete a request later.
 //!
-//! No thread waits for one that serves, because a driver could make that wait long. It leaves what it wants: a service is counted,
-//! and a completion is put on a list. The thread that has the ring looks at both after it has let go of it. A thread that serves
-//! does wait for one that only gives completions back, which is short. A stop waits for either.
+//! No thread waits for a thread that serves, because a driver could make the wait long. It leaves its work instead: a
+//! call to serve is counted, and a completion is put on a list. The thread that has the ring checks both after it has
+//! released the ring. A thread that wants to serve does wait for one that only gives back completions, which is short.
+//! A stop waits for both.
 //!
 //! The models of `combiner_test.rs` run this file under loom.
 
@@ -28,8 +29,8 @@ struct Started<R> {
 
 /// Asks the thread that serves to return soon: the ring is stopped.
 const LEAVE: u64 = 1 << 0;
-/// Whether there was ever something to complete later. It is set by a thread that has the ring, so that all that have it after that
-/// see it.
+/// Whether a request was ever deferred. Set by a thread that has the ring, so that every thread that has the ring later
+/// sees it.
 const DEFERS: u64 = 1 << 1;
 
 impl<R, C> Combiner<R, C> {
@@ -45,14 +46,14 @@ impl<R, C> Combiner<R, C> {
         }
     }
 
-    /// Starts the ring that `ring` makes, for the start with this number.
+    /// Starts the ring that `ring` creates from the number of this start.
     pub(super) fn start(&self, ring: impl FnOnce(u64) -> R) {
         let mut started = self.started.lock();
         started.starts += 1;
         started.ring = Some(ring(started.starts));
     }
 
-    /// Stops the ring: after the return, no thread has it. What waits for it is forgotten.
+    /// Stops the ring: after the return, no thread has it. Completions that wait for the ring are dropped.
     pub(super) fn stop(&self) {
         self.flags.fetch_or(LEAVE, Ordering::Relaxed);
         self.started.lock().ring = None;
@@ -61,17 +62,17 @@ impl<R, C> Combiner<R, C> {
         drop(self.take_late());
     }
 
-    /// Calls `serve` with the ring, and `give_back` with what was completed meanwhile. Returns whether other calls came meanwhile,
-    /// and so the caller must call again; or `None` if another thread serves, and will do that.
+    /// Calls `serve` with the ring, and `give_back` with what was completed meanwhile. Returns whether other calls came
+    /// meanwhile, so that the caller must call again; or `None` if another thread is serving, and will call again.
     ///
-    /// Neither may panic.
+    /// Neither function may panic.
     #[inline]
     pub(super) fn serve<T: Default>(
         &self,
         serve: impl FnOnce(&mut Option<R>) -> T,
         give_back: impl FnMut(&mut Option<R>, Vec<C>),
     ) -> Option<(T, bool)> {
-        // The one who serves sees what happened before the calls that it has counted.
+        // The thread that serves sees everything that happened before the calls that it has counted.
         if self.calls.fetch_add(1, Ordering::AcqRel) > 0 {
             return None;
         }
@@ -92,32 +93,33 @@ impl<R, C> Combiner<R, C> {
         self.flags.load(Ordering::Relaxed) & LEAVE != 0
     }
 
-    /// Called before something is left to complete later, by the thread that has the ring.
+    /// Called by the thread that has the ring, before it defers a request.
     pub(super) fn expect_late(&self) {
         if !self.may_be_late() {
             self.flags.fetch_or(DEFERS, Ordering::Relaxed);
         }
     }
 
-    /// Completes something: calls `give_back` with it, unless another thread has the ring and will do that.
+    /// Completes a request: calls `give_back` with it, unless another thread has the ring and will do so.
     pub(super) fn complete(&self, completion: C, give_back: impl FnMut(&mut Option<R>, Vec<C>)) {
         self.late.lock().push(completion);
         self.flush(give_back);
     }
 
-    /// Whether something may have been completed while the caller had the ring, which then [takes](Self::take_late) it.
+    /// Whether something may have been completed while the caller had the ring. The caller then
+    /// [takes](Self::take_late) it.
     #[inline]
     pub(super) fn may_be_late(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & DEFERS != 0
     }
 
-    /// Takes what was completed while the caller had the ring.
+    /// Takes the completions that were added while the caller had the ring.
     pub(super) fn take_late(&self) -> Vec<C> {
         std::mem::take(&mut *self.late.lock())
     }
 
-    /// Gives back what is on the list. Each thread that has had the ring calls this: one that has put something on the list since
-    /// then may have found the ring taken.
+    /// Gives back what is on the list. Each thread calls this after it has released the ring, because another thread
+    /// that added to the list may have found the ring taken.
     #[inline(never)]
     fn flush(&self, mut give_back: impl FnMut(&mut Option<R>, Vec<C>)) {
         while !self.late.lock().is_empty() {

@@ -8,38 +8,38 @@ pub enum Notify {
     /// By a doorbell, whose eventfd wakes the device's thread.
     #[default]
     Doorbell,
-    /// By doorbells that wake one thread for all queues of the device. After its last chain it looks at the rings for 200 us before it
-    /// sleeps, and lets other threads run between two looks. The driver need not notify meanwhile. It takes a CPU of the host while
-    /// the driver is busy.
+    /// By doorbells that wake one thread for all queues of the device. After its last chain, the thread polls the rings
+    /// for 200 us before it sleeps, and lets other threads run between two polls. The driver need not notify meanwhile.
+    /// The thread takes a CPU of the host while the driver is busy.
     Poll,
     /// By an exit of the vCPU, on whose thread the queue is served.
     Exit,
-    /// Not at all: the driver is told that it need not notify, and a thread of the VMM calls [`Queue::serve`](super::Queue::serve)
-    /// all the time.
+    /// Not at all: the driver is told that it need not notify, and a thread of the VMM keeps calling
+    /// [`Queue::serve`](super::Queue::serve).
     Never,
 }
 
 /// How the device's interrupts reach the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Raise {
-    /// By an irqfd, whose GSI has the message as its route, or is the line.
+    /// By an irqfd, whose GSI is routed to the message, or is the line's.
     #[default]
     Irqfd,
     /// By a call for each interrupt.
     Call,
 }
 
-/// The choices of a device.
+/// The choices for a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VirtioConfig {
     /// How notifications come.
     pub notify: Notify,
     /// How interrupts go.
     pub raise: Raise,
-    /// Whether the driver may notify by I/O ports, too, which cost less: for a store the hypervisor has to find out what the
-    /// instruction does, unless the CPU tells it. Only on PCI, in a machine with ports.
+    /// Whether the driver may also notify through I/O ports, which cost less: for a store to memory, the hypervisor has
+    /// to decode the instruction, unless the CPU does so. Only on PCI, in a machine with ports.
     pub notify_ports: bool,
-    /// Whether the driver may choose packed rings. Not with a worker.
+    /// Whether the driver may choose packed rings. Not available with a worker.
     pub packed: bool,
     /// Whether the driver may say with a notification how far it has made buffers available
     /// (`VIRTIO_F_NOTIFICATION_DATA`). Only on PCI, and with a doorbell, on a backend with
@@ -48,32 +48,33 @@ pub struct VirtioConfig {
 }
 
 impl VirtioConfig {
-    /// The choices of a device on MMIO registers.
+    /// Returns the choices for a device on MMIO registers.
     ///
     /// # Errors
     ///
-    /// One of them needs PCI. Ports for notifications are left out, because the driver need not use them.
+    /// If a choice needs PCI. Ports for notifications are left out without an error, because the driver need not use
+    /// them.
     pub(super) fn on_mmio(self) -> io::Result<Self> {
         let why = "notification data needs PCI: MMIO registers have one for all queues";
         self.without(&[(self.notification_data, why)])
     }
 
-    /// The choices of a device whose queues are served by threads of this process.
+    /// Returns the choices for a device whose queues are served by threads of this process.
     ///
     /// # Errors
     ///
-    /// They contradict each other.
+    /// If the choices contradict each other.
     pub(super) fn of_handler(self) -> io::Result<Self> {
         let has_bell = matches!(self.notify, Notify::Doorbell | Notify::Poll);
         let needs_bell = !has_bell && self.notification_data;
         self.without(&[(needs_bell, "notification data needs a doorbell")])
     }
 
-    /// The choices of a device whose queues a worker serves.
+    /// Returns the choices for a device whose queues a worker serves.
     ///
     /// # Errors
     ///
-    /// A worker cannot do one of them.
+    /// If a worker does not support one of the choices.
     pub(super) fn of_worker(self) -> io::Result<Self> {
         self.without(&[
             (self.packed, "a worker has no packed rings"),

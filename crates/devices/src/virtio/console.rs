@@ -1,5 +1,6 @@
-//! The console device (virtio 1.3, 5.3) with one port: the driver's output goes to an [`Output`], and its input comes from a
-//! descriptor, directly to guest memory. A buffer for which the output has no room waits. The threads that serve the two queues run it.
+//! The console device (virtio 1.3, 5.3) with one port: the driver's output goes to an [`Output`], and its input is read
+//! from a descriptor directly into guest memory. A buffer waits while the output has no room for it. Runs on the
+//! threads that serve the two queues.
 
 use std::fs::File;
 use std::io;
@@ -23,7 +24,7 @@ const SEND: u16 = 1;
 /// How many queues there are.
 pub const CONSOLE_QUEUES: u16 = 2;
 
-/// The most bytes of one buffer of the driver's, so that an empty output has room for it; the bytes after them are lost.
+/// The most bytes taken from one buffer of the driver, so that an empty output has room. The bytes after them are lost.
 const MOST: usize = FULL;
 
 /// How long a driver has to have been ready before it gets input.
@@ -54,7 +55,7 @@ impl ConsoleReady {
     }
 }
 
-/// How long a driver that has been ready since then still has to be so, or one that is not ready.
+/// How much longer a driver that has been ready `since` then must stay ready; the full time if it is not ready.
 fn left(since: Option<Instant>, now: Instant) -> Duration {
     since.map_or(SETTLED, |since| {
         SETTLED.saturating_sub(now.duration_since(since))
@@ -72,19 +73,19 @@ pub struct Console {
 }
 
 impl Console {
-    /// A console between the driver and the two ends of the host. The input is a pipe, a socket or a terminal, which
-    /// becomes non-blocking.
+    /// Creates a console that connects the driver to an input and an output of the host. The input is a pipe, a socket
+    /// or a terminal, and is made non-blocking.
     ///
     /// # Errors
     ///
-    /// If the input cannot become so, or the process cannot have another descriptor.
+    /// If the input cannot be made non-blocking, or the process cannot have another descriptor.
     pub fn new(input: OwnedFd, output: &Output) -> io::Result<Self> {
         let flags = fcntl_getfl(&input)?;
         fcntl_setfl(&input, flags | OFlags::NONBLOCK)?;
         let room = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let signal = Arc::clone(&room);
         output.on_room(move || {
-            // It fails if its count is full, and then it is readable.
+            // The write fails if the eventfd's count is full, and then the eventfd is readable anyway.
             let _ = rustix::io::write(&*signal, &1_u64.to_ne_bytes());
         });
         Ok(Self {
@@ -114,14 +115,14 @@ impl Handler for Console {
         vec![(RECEIVE, self.input.as_fd()), (SEND, self.room.as_fd())]
     }
 
-    /// A buffer of the driver waits until there is something for it, or room for what it has.
+    /// Leaves a buffer of the driver waiting until there is input for it, or room for its output.
     fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
         if request.queue() == RECEIVE {
             let to = request.writable();
             if to.is_empty() {
                 return Ok(request.complete(0));
             }
-            // For nothing, and at the end, the descriptor wakes us when there is more.
+            // Without input, and at its end, the descriptor wakes this thread when there is more.
             let len = read_once(&self.input, to, &mut []).unwrap_or_default();
             return Ok(match len {
                 0 => request.wait(),

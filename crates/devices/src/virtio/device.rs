@@ -1,6 +1,7 @@
-//! A virtio device without a transport: before it is plugged in, its handler or worker with what its user chose; and then what
-//! every transport has, the status, the choice of features and the description of queues (virtio 1.3, 2.1, 2.2 and 3.1), on the
-//! thread of the vCPU that accesses them. The values that the driver has written are pure state, without guest memory and threads.
+//! A virtio device without a transport. Before it is plugged in, it is a handler or a worker with its user's choices;
+//! then it is what every transport has: the status, the choice of features and the description of queues (virtio 1.3,
+//! 2.1, 2.2 and 3.1), on the thread of the vCPU that accesses them. The values that the driver has written are plain
+//! data.
 
 use std::sync::Arc;
 use std::{fmt, io};
@@ -17,8 +18,8 @@ use super::ring::{NOTIFICATION_DATA, OF_RINGS, QueueRegisters, RING_PACKED, VERS
 use super::server::{DeviceInfo, Queues, Server};
 use super::vhost::{Vhost, Worker};
 
-/// A device that is not plugged in yet. Every transport and every board takes this one value: the type of the handler or worker ends
-/// here.
+/// A device that is not plugged in yet. Every transport and every board takes this type, which hides the type of the
+/// handler or worker.
 ///
 /// ```
 /// use vmbell_devices::virtio::{Entropy, VirtioConfig, VirtioDevice};
@@ -33,11 +34,11 @@ pub struct VirtioDevice {
     connect: Box<Connect>,
 }
 
-/// Starts what serves the queues.
+/// Starts the server of the queues.
 type Connect = dyn FnOnce(DriverSide, Backlog) -> io::Result<Arc<dyn Server>> + Send;
 
 impl VirtioDevice {
-    /// A device with this number of queues, which threads of this process serve.
+    /// Creates a device with this number of queues, which threads of this process serve.
     pub fn new<H: Handler + 'static>(handler: H, queues: u16, config: VirtioConfig) -> Self {
         let mut offered = OF_RINGS | handler.features();
         for (is_chosen, feature) in [
@@ -64,7 +65,7 @@ impl VirtioDevice {
         }
     }
 
-    /// A device whose queues a worker serves, in the guest's memory that it was opened for.
+    /// Creates a device whose queues a worker serves, in the guest memory that the worker was opened for.
     pub fn with_worker<W: Worker + 'static>(worker: W, config: VirtioConfig) -> Self {
         let features = worker.features();
         Self {
@@ -88,21 +89,22 @@ impl VirtioDevice {
         self.info.name
     }
 
-    /// What its user chose.
+    /// The choices of the device's user.
     pub const fn config(&self) -> VirtioConfig {
         self.config
     }
 
-    /// How many queues it has.
+    /// How many queues the device has.
     pub(super) const fn queues(&self) -> u16 {
         self.info.queues
     }
 
-    /// Starts what serves the queues. They are stopped.
+    /// Starts the server of the queues. The queues are stopped at first.
     ///
     /// # Errors
     ///
-    /// The process cannot have more descriptors or threads, or the choices contradict each other or the kind of device.
+    /// If the process cannot have more descriptors or threads, or the choices contradict each other or the kind of
+    /// device.
     pub(super) fn connect(
         self,
         driver: DriverSide,
@@ -139,11 +141,11 @@ impl fmt::Debug for Control {
 }
 
 impl Control {
-    /// A device in the state after a reset, in which the size of its queues is `size`.
+    /// Creates a device in the state after a reset, with queues of `size` descriptors.
     ///
     /// # Errors
     ///
-    /// The process cannot have more descriptors or threads, or the choices of the device contradict each other.
+    /// If the process cannot have more descriptors or threads, or the choices of the device contradict each other.
     pub(super) fn new(
         device: VirtioDevice,
         memory: GuestMemoryMmap,
@@ -167,22 +169,22 @@ impl Control {
         })
     }
 
-    /// What the device is.
+    /// The fixed properties of the device.
     pub(super) const fn device(&self) -> &DeviceInfo {
         &self.device
     }
 
-    /// What serves the queues.
+    /// The server of the queues.
     pub(super) fn server(&self) -> &Arc<dyn Server> {
         &self.server
     }
 
-    /// What the driver did wrong last; `None` if there was nothing since the last call.
+    /// Takes the last refusal; `None` if there was none since the last call.
     pub(super) fn take_refusal(&self) -> Option<Refusal> {
         self.trouble.take()
     }
 
-    /// The registers. No other thread accesses them while they are locked.
+    /// Locks the registers.
     pub(super) fn registers(&self) -> MutexGuard<'_, DriverRegisters> {
         self.registers.lock()
     }
@@ -264,7 +266,7 @@ impl Control {
         half(offered, registers.device_features_sel)
     }
 
-    /// Handles a write to the half of the driver's features that it has selected.
+    /// Handles a write to the half of the driver's features that the driver has selected.
     pub(super) fn choose(&self, registers: &mut DriverRegisters, half: u32) {
         if !registers.status.has(Status::FEATURES_OK) {
             let (bits, selector) = (registers.driver_features, registers.driver_features_sel);
@@ -280,8 +282,8 @@ impl Control {
         }
     }
 
-    /// Makes the selected queue ready. One that cannot be set up does not become ready, which the driver sees when it
-    /// reads the register.
+    /// Makes the selected queue ready. A queue that cannot be set up does not become ready, which the driver sees when
+    /// it reads the register.
     pub(super) fn enable_queue(&self, registers: &mut DriverRegisters) {
         let Some((index, queue)) = registers.selected() else {
             return;
@@ -329,7 +331,7 @@ impl DriverRegisters {
         }
     }
 
-    /// Sets all registers to what they were at first.
+    /// Sets all registers to their initial values.
     pub(super) fn reset(&mut self) {
         let queues = u16::try_from(self.queues.len()).unwrap_or(u16::MAX);
         *self = Self::new(queues, self.size);

@@ -1,5 +1,5 @@
-//! What the threads that serve a device know of its driver: its memory, how to interrupt it, and what it did wrong. A [`Refusal`] is
-//! also a failure of the device itself, or of the worker that serves its queues.
+//! What the threads that serve a device know about its driver: its memory, how to interrupt it, and what it did wrong.
+//! A [`Refusal`] may also be a failure of the device itself, or of the worker that serves its queues.
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
@@ -20,7 +20,7 @@ pub enum HandlerError {
     Outside {
         /// The address of the buffer.
         address: GuestAddress,
-        /// Which part of it is not.
+        /// Which part of the buffer is not in guest memory.
         source: GuestMemoryError,
     },
     /// The chain is too short for any request of this device, so that it cannot be answered.
@@ -34,9 +34,9 @@ pub enum HandlerError {
     /// The host could not do what the device needs.
     #[error("the host could not {operation}")]
     Host {
-        /// What it could not do.
+        /// What the host could not do.
         operation: &'static str,
-        /// Its error.
+        /// The host's error.
         source: io::Error,
     },
 }
@@ -129,9 +129,9 @@ pub enum Refusal {
     /// The worker could not do what the device needs.
     #[error("the worker could not {operation}")]
     Worker {
-        /// What it could not do.
+        /// What the worker could not do.
         operation: &'static str,
-        /// Its error.
+        /// The error of the request to the worker.
         source: vhost::Error,
     },
 }
@@ -149,9 +149,9 @@ impl Refusal {
     }
 }
 
-/// Calls code of a device, and makes a panic in it a refusal: the thread goes on to serve the device after a reset.
+/// Calls code of a device, and turns a panic into a refusal, so that the thread can serve the device after a reset.
 pub(super) fn catch<R>(code: impl FnOnce() -> R) -> Result<R, Refusal> {
-    // What the code may have left half done is not used before a reset: the queue stops.
+    // State that the code left half done is not used before a reset, because the queue stops.
     let caught = panic::catch_unwind(AssertUnwindSafe(code));
     caught.map_err(|payload| {
         let text = payload.downcast_ref::<&str>().copied();
@@ -162,7 +162,7 @@ pub(super) fn catch<R>(code: impl FnOnce() -> R) -> Result<R, Refusal> {
     })
 }
 
-/// What a server knows of the driver.
+/// What a server knows about the driver.
 #[derive(Clone)]
 pub(super) struct DriverSide {
     /// Where the queues and their buffers are.
@@ -173,21 +173,21 @@ pub(super) struct DriverSide {
     pub(super) trouble: Arc<Trouble>,
 }
 
-/// How a transport interrupts the driver. It is called by the thread that serves a queue, and by that of a vCPU.
+/// How a transport interrupts the driver. Called by the threads that serve queues, and by vCPU threads.
 pub(super) trait Interrupts: Send + Sync {
-    /// The device has used a buffer of this queue.
+    /// Interrupts because the device has used a buffer of this queue.
     fn used_buffer(&self, queue: u16);
 
-    /// The eventfd whose signal is the interrupt of this queue without a thread of this process, as long as the driver
-    /// does not change the device's interrupts. Defaults to none.
+    /// The eventfd whose signal interrupts for this queue without a thread of this process, as long as the driver does
+    /// not change the device's interrupts. Defaults to none.
     fn irqfd(&self, _queue: u16) -> Option<Arc<EventFd>> {
         None
     }
 
-    /// The configuration has changed, or the device needs a reset.
+    /// Interrupts because the configuration has changed, or the device needs a reset.
     fn configuration(&self);
 
-    /// Forgets the interrupts that the driver has not got or not acknowledged: the device is reset.
+    /// Drops the interrupts that the driver has not received or not acknowledged, because the device is reset.
     fn reset(&self);
 }
 

@@ -1,6 +1,6 @@
-//! System calls directly on the guest memory of a request, without a copy in this process: reads and writes of a file at a
-//! position, messages of a tap or a socket, and random bytes. One slice alone costs less by `pread(2)` than by `preadv(2)`, and
-//! by `write(2)` than by `writev(2)`. They run on the thread that handles the request.
+//! System calls directly on the guest memory of a request, without a copy in this process: reads and writes of a file
+//! at a position, messages of a tap or a socket, and random bytes. A single slice costs less with `pread(2)` than with
+//! `preadv(2)`, and with `write(2)` than with `writev(2)`. Runs on the thread that handles the request.
 #![allow(unsafe_code, reason = "system calls on slices of guest memory")]
 
 use std::fs::File;
@@ -15,10 +15,10 @@ use super::slices::{Readable, Slices, Writable};
 /// The most slices of one system call on a stream, and of a message without an allocation.
 const BATCH: usize = 32;
 
-/// Not filled first: that takes longer than what most requests need of it.
+/// Left uninitialized: filling all entries would take longer than writing the few that most requests need.
 const UNWRITTEN: [MaybeUninit<libc::iovec>; BATCH] = [const { MaybeUninit::uninit() }; BATCH];
 
-/// Fills `to` with the bytes of a file from `at` on. A part may be filled if this fails, as it does at the end of the file.
+/// Fills `to` with the bytes of a file from `at` on. If this fails, as at the end of the file, a part may be filled.
 pub(super) fn read_exact_at(file: &File, to: Writable<'_>, at: u64) -> io::Result<()> {
     let file = file.as_raw_fd();
     transfer(to, at, io::ErrorKind::UnexpectedEof, |slices, at| {
@@ -32,7 +32,7 @@ pub(super) fn read_exact_at(file: &File, to: Writable<'_>, at: u64) -> io::Resul
     })
 }
 
-/// Writes all of `from` to a file, from `at` on. A part may be written if this fails.
+/// Writes all of `from` to a file, from `at` on. If this fails, a part may have been written.
 pub(super) fn write_all_at(file: &File, from: Readable<'_>, at: u64) -> io::Result<()> {
     let file = file.as_raw_fd();
     transfer(from, at, io::ErrorKind::WriteZero, |slices, at| {
@@ -45,8 +45,8 @@ pub(super) fn write_all_at(file: &File, from: Readable<'_>, at: u64) -> io::Resu
     })
 }
 
-/// Reads once, a message or what a stream has now, into `to` and after its end into `spare`. Returns how many bytes these
-/// are together.
+/// Reads once, a message or what a stream has now, into `to`, and what does not fit into `spare`. Returns the total
+/// number of bytes.
 pub(super) fn read_once(file: &File, to: Writable<'_>, spare: &mut [u8]) -> io::Result<usize> {
     let file = file.as_raw_fd();
     let spare = libc::iovec {
@@ -61,7 +61,7 @@ pub(super) fn read_once(file: &File, to: Writable<'_>, spare: &mut [u8]) -> io::
     })
 }
 
-/// Writes a message of `first` and then `from`.
+/// Writes a message that consists of `first` and then `from`.
 pub(super) fn write_once(file: &File, first: &[u8], from: Readable<'_>) -> io::Result<usize> {
     let file = file.as_raw_fd();
     let first = (!first.is_empty()).then(|| libc::iovec {
@@ -87,7 +87,7 @@ pub(super) fn fill_randomly(to: Writable<'_>) -> io::Result<()> {
             // SAFETY: `rest` has `len - done` bytes of memory that `to` borrows; the kernel may write it, as others may at
             // any time.
             let got = repeat(|| unsafe { libc::getrandom(rest.cast(), len - done, 0) })?;
-            // After a signal these may be fewer.
+            // After a signal, the call may have filled fewer bytes.
             done += got;
         }
     }
@@ -153,7 +153,8 @@ fn written(entries: &[MaybeUninit<libc::iovec>; BATCH], count: usize) -> &[libc:
     unsafe { std::slice::from_raw_parts(entries.as_ptr().cast(), entries.len()) }
 }
 
-/// Calls `call` with slices and with the position of their bytes until none are left; fails with `end` if it does nothing.
+/// Calls `call` with slices and the position of their bytes until no bytes are left; fails with `end` if a call does
+/// nothing.
 fn transfer<const WRITABLE: bool>(
     mut left: Slices<'_, WRITABLE>,
     mut at: u64,

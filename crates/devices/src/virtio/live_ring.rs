@@ -1,5 +1,5 @@
-//! The ring of a queue from its start to its stop: how the thread that serves the queue and those that complete requests
-//! later give chains back to the driver. Which of them has the ring, the [`Combiner`] decides.
+//! The ring of a queue from its start to its stop: how the thread that serves the queue, and the threads that complete
+//! requests later, give chains back to the driver. The [`Combiner`] decides which thread has the ring.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,31 +14,31 @@ use super::ring::Ring;
 use super::slices::{SliceList, Writable};
 use vmbell_virtqueue::{Buffer, Chain, DeviceQueue, Head, QueueError};
 
-/// How many times a thread looks again at a ring that lacks a chain of which it was told: for about 100 us, which is long for a
-/// store on its way from one CPU to another.
+/// How many times a thread looks again at a ring that lacks a chain that the driver announced: for about 100 us, which
+/// is long for a store on its way from one CPU to another.
 const LOOKS: u16 = 1000;
 
 /// A chain that was taken from a ring.
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) head: Head,
-    /// The start of the queue, by its number.
+    /// Which start of the queue the chain is from, counted from 1.
     pub(super) start: u64,
-    /// Counts the chains that were taken since the start of the queue, from 1.
+    /// The chain's number since that start, from 1.
     pub(super) number: u64,
 }
 
-/// Writes what a request that was deferred answers, and returns its length.
+/// Writes the answer to a deferred request, and returns the answer's length.
 pub(super) type Answer = dyn FnOnce(Writable<'_>) -> usize + Send;
 
-/// A request that was deferred and is complete.
+/// A deferred request that is complete.
 pub(super) struct Late {
     pub(super) taken: Taken,
     pub(super) writable: Box<[Buffer]>,
     pub(super) answer: Box<Answer>,
 }
 
-/// The length of a used element. A driver is given no request of 4 GiB.
+/// Converts a length for a used element. No request has 4 GiB.
 pub(super) fn used_len(written: usize) -> u32 {
     u32::try_from(written).unwrap_or(u32::MAX)
 }
@@ -52,10 +52,10 @@ pub(super) struct Live {
     start: u64,
     /// How many chains were taken, which is the number of the last one.
     taken: u64,
-    /// How many times in succession the ring had no chain where the driver said that there is one.
+    /// How many times in a row the ring had no chain although the driver had announced one.
     empty: u16,
     pub(super) coalescing: Coalescing,
-    /// What `VIRTIO_F_IN_ORDER` needs, if the driver has accepted that.
+    /// The state for `VIRTIO_F_IN_ORDER`, if the driver has accepted it.
     order: Option<Order>,
 }
 
@@ -76,7 +76,7 @@ impl Order {
 }
 
 impl Live {
-    /// Takes the chain that waits, or else the next one, if there is one.
+    /// Takes the waiting chain, or otherwise the next one, if there is one.
     #[inline]
     pub(super) fn next(&mut self) -> Result<Option<Head>, QueueError> {
         if let Some(head) = self.waiting.take() {
@@ -87,8 +87,8 @@ impl Live {
         Ok(head)
     }
 
-    /// Called before the thread that serves goes to sleep: whether it looks at the ring again, because the driver has
-    /// `said` that a chain is there and none was taken since `next`.
+    /// Returns whether the thread that serves looks at the ring again before it sleeps, because the driver has `said`
+    /// that a chain is there and no chain was taken since `next`.
     pub(super) fn looks_again(&mut self, next: u16, said: u16) -> bool {
         let found_nothing = self.waiting.is_none() && self.ring.next_avail() == next;
         self.empty = match found_nothing && self.ring.is_behind(said) {
@@ -98,7 +98,7 @@ impl Live {
         (1..=LOOKS).contains(&self.empty)
     }
 
-    /// The chain that was taken last, and with this head.
+    /// The chain that was taken last, which has this head.
     #[inline]
     pub(super) fn taken(&self, head: Head) -> Taken {
         Taken {
@@ -136,7 +136,7 @@ impl LiveRing {
         &self.driver.memory
     }
 
-    /// How many chains were given back so far, by any thread.
+    /// How many chains were given back, by any thread.
     #[inline]
     pub(super) fn served(&self) -> u64 {
         self.served.load(Ordering::Relaxed)
@@ -176,9 +176,9 @@ impl LiveRing {
             .serve(serve, |live, late| self.give_back_and_interrupt(live, late))
     }
 
-    /// Does some work with the ring, if it is started. The queue stops if the driver or the device did something wrong, or if
-    /// the device panics: a panic must neither leave the ring taken nor end the thread, because a reset by the driver could not
-    /// start the queue again.
+    /// Does `work` with the ring, if it is started. The queue stops if the driver or the device did something wrong, or
+    /// if the device panics. A panic must neither leave the ring taken nor end the thread, because otherwise a reset by
+    /// the driver could not start the queue again.
     pub(super) fn work<T: Default>(
         &self,
         live: &mut Option<Live>,
@@ -214,7 +214,7 @@ impl LiveRing {
         });
     }
 
-    /// Gives a chain back, or keeps it until those before it have gone back.
+    /// Gives a chain back, or keeps it until the chains before it have gone back.
     #[inline]
     pub(super) fn give_back(
         &self,
@@ -278,7 +278,7 @@ impl LiveRing {
             answer,
         } in late
         {
-            // Others are of a ring that was stopped.
+            // Other requests belong to a ring that was stopped.
             if taken.start != live.start {
                 continue;
             }
@@ -290,7 +290,7 @@ impl LiveRing {
         Ok(())
     }
 
-    /// Interrupts the driver for chains whose interrupt has waited, if it still wants that.
+    /// Interrupts the driver for chains whose interrupt has waited, if the driver still wants the interrupt.
     #[inline]
     pub(super) fn end_wait(&self, live: &mut Live) {
         if live.coalescing.is_waiting() {
@@ -299,7 +299,7 @@ impl LiveRing {
         }
     }
 
-    /// Interrupts the driver, if it wants that, and returns whether it does.
+    /// Interrupts the driver if it wants an interrupt, and returns whether it did.
     #[inline]
     pub(super) fn interrupt(&self, live: &mut Live) -> bool {
         let wanted = live.ring.needs_notification();

@@ -1,14 +1,14 @@
 //! Virtio devices (virtio 1.3), with split or packed rings in guest memory.
 //!
-//! A [`Handler`] does a device's work on a [`Request`], at once or later; or a worker does all of it ([`vhost`]). Either is a
-//! [`VirtioDevice`], which a transport shows to its driver: [`mmio`] on registers in memory, [`pci`] as a function of a PCI bus. What the transports have in
-//! common is here: the status, the choice of features and the description of queues, which vCPU threads access, and the
-//! [`Queue`], which is served by the thread that calls [`Queue::serve`]: the vCPU's thread if the driver notifies and
-//! there is no doorbell, a thread that waits for a doorbell's eventfd, or a thread that polls.
+//! A [`Handler`] does a device's work on each [`Request`], at once or later; or a worker does all of the work
+//! ([`vhost`]). Either becomes a [`VirtioDevice`], which a transport shows to the driver: [`mmio`] as registers in
+//! memory, [`pci`] as a function of a PCI bus. This module has what the transports share: the status, the choice of
+//! features and the description of queues, which vCPU threads access, and the [`Queue`]. The thread that calls
+//! [`Queue::serve`] serves a queue: the vCPU's thread if the driver notifies without a doorbell, a thread that waits
+//! for a doorbell's eventfd, or a thread that polls.
 //!
-//! The driver is hostile: what it writes is checked before it is used, a queue that it breaks stays
-//! broken, [`Refusal`] reports what the driver did wrong to the VMM, and no thread serves a queue for longer than a
-//! budget.
+//! The driver is hostile: what it writes is checked before it is used, a queue that it breaks stays broken, [`Refusal`]
+//! tells the VMM what the driver did wrong, and no thread serves a queue for longer than a budget.
 
 #[cfg(test)]
 mod answer_double;

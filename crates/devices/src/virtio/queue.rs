@@ -1,8 +1,8 @@
 //! A queue of the device, and the service of its chains.
 //!
-//! A driver can make chains available as fast as they are served, so a service has a budget. After that its
-//! thread can do something else: a vCPU's thread can see a kick, a listener's thread that it must stop.
-//! Notifications stay disabled then, so the thread must call the service again.
+//! A driver can make chains available as fast as they are served, so a service has a budget. After the budget, the
+//! thread can do something else: a vCPU's thread can see a kick, and a listener's thread that it must stop.
+//! Notifications stay disabled meanwhile, so the thread must serve again.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::listener::Rest;
 use vmbell::bus::Work;
 use vmbell_virtqueue::DeviceQueue;
 
-/// The most chains of one service: a full ring of the largest size, so that a second service is needed only if
-/// the driver makes chains available during the first. Linux's vhost-net yields its thread after as many
+/// The most chains of one service: a full ring of the largest size, so that a second service is needed only if the
+/// driver makes chains available during the first. Linux's vhost-net yields its thread after the same number
 /// (`VHOST_NET_PKT_WEIGHT`).
 pub(super) const BUDGET: u16 = QUEUE_SIZE_MAX;
 
-/// How many turns a thread waits for the next chain of a driver that polls: about 200 ns on an EPYC, a few times the way of a
-/// cache line to the driver's CPU and back, and a small part of a wake-up.
+/// How many turns a thread waits for the next chain of a driver that polls: about 200 ns on an EPYC. That is a few
+/// round trips of a cache line to the driver's CPU, and a small part of a wake-up.
 const TURNS: u32 = 8;
 
 /// The result of a service.
@@ -33,20 +33,21 @@ pub struct Served {
     pub chains: u64,
     /// Whether more chains may wait, for which the driver does not notify: the caller must serve again.
     pub more: bool,
-    /// Whether the driver is interrupted for some of them only in the next service, if it needs that then.
+    /// Whether the interrupt for some of the chains waits for the next service, if the driver still needs it then.
     pub(super) interrupt_waits: bool,
 }
 
 /// What a thread does after a service.
 pub(super) enum Then<'w> {
-    /// It waits for a notification. The driver has `said` how far it is; `wait` is called when a driver that polls may make the
-    /// next chain available. With `nap`, an interrupt may wait, and the thread then sleeps no longer than [`LATEST`].
+    /// Waits for a notification. `said` is the position that the driver has announced; `wait` is called when a driver
+    /// that polls may make the next chain available. With `nap`, an interrupt may wait, and the thread then sleeps at
+    /// most [`LATEST`].
     Sleep {
         said: Option<u16>,
         wait: &'w dyn Fn(),
         nap: bool,
     },
-    /// It serves again.
+    /// Serves again.
     Poll,
 }
 
@@ -114,7 +115,7 @@ impl Queue {
         self.is_awaited
     }
 
-    /// How many chains were given back so far, by any thread.
+    /// How many chains were given back, by any thread.
     pub fn served(&self) -> u64 {
         self.ring.served()
     }
@@ -127,8 +128,8 @@ impl Queue {
         self.ring.start(ring, is_in_order);
     }
 
-    /// Stops the queue: after the return, no thread accesses the ring or a request's buffers. Requests that are pending
-    /// stay so with the handler, which completes them to no effect.
+    /// Stops the queue: after the return, no thread accesses the ring or a request's buffers. The handler keeps pending
+    /// requests, and completing them has no effect.
     pub(super) fn stop(&self) {
         self.ring.stop();
     }
@@ -148,15 +149,15 @@ impl Queue {
 
     /// As [`serve`](Self::serve), for a thread that sleeps afterwards until the driver notifies.
     ///
-    /// If the driver wants no interrupt for what was served, it polls, and may make the next chain available at once. The
-    /// thread waits for that a moment before it lets the driver notify, because a notification and a wake-up take far
-    /// longer. A vCPU's thread does not wait, because its driver is the one that waits for it.
+    /// If the driver wants no interrupt for what was served, it polls, and may make the next chain available at once.
+    /// The thread waits a moment for that chain before it lets the driver notify, because a notification and a wake-up
+    /// take far longer. A vCPU's thread does not wait, because the driver waits for that thread.
     pub fn serve_before_sleep(&self) -> Served {
         self.serve_and_wait(false)
     }
 
-    /// As [`serve_before_sleep`](Self::serve_before_sleep), for a thread that sleeps as it is told: an interrupt that
-    /// [waits](super::coalescing) is sent in the next service, if it is needed then.
+    /// As [`serve_before_sleep`](Self::serve_before_sleep), for a thread that sleeps as the returned [`Rest`] says: an
+    /// interrupt that [waits](super::coalescing) is sent in the next service, if it is needed then.
     pub(super) fn serve_before_nap(&self) -> Rest {
         let served = self.serve_and_wait(!self.is_awaited);
         match (served.more, served.interrupt_waits) {
@@ -177,7 +178,7 @@ impl Queue {
         self.serve_then(&Then::Poll)
     }
 
-    // Compiled once: the parts of a copy each would not be inlined.
+    // Compiled once: in several copies, its parts would not be inlined.
     #[inline(never)]
     pub(super) fn serve_then(&self, then: &Then<'_>) -> Served {
         let Some((served, called)) = self.ring.serve(|live| self.service(live, then)) else {
@@ -207,7 +208,7 @@ impl Queue {
         }
     }
 
-    /// Drains the ring until it stays empty or the device waits for the host; returns whether the budget ended before that.
+    /// Drains the ring until it stays empty or the device waits for the host; returns whether the budget ended first.
     fn rounds(&self, live: &mut Live, then: &Then<'_>) -> Result<bool, Refusal> {
         let mut budget = BUDGET;
         self.ring.end_wait(live);
@@ -233,7 +234,8 @@ impl Queue {
             if leave || waits || budget > 0 && (is_polled || !live.ring.enable_notification()) {
                 return Ok(false);
             }
-            // Rounds count as well: a driver can take a chain back between two looks, so that there is none to serve.
+            // Rounds count as well: a driver can take a chain back between two looks, so that there is no chain to
+            // serve.
             budget = budget.saturating_sub(1);
         }
         Ok(true)

@@ -19,13 +19,13 @@ pub trait Handler: Send + Sync {
     /// The device's name, for messages.
     const NAME: &'static str = "virtio";
 
-    /// The features that only this type of device has (bits 0 to 23): none.
+    /// The features that only this type of device has (bits 0 to 23). Defaults to none.
     fn features(&self) -> u64 {
         0
     }
 
-    /// The driver has accepted these features, and its requests follow. None is under way; what is still pending from before a
-    /// reset has no effect any more.
+    /// Called when the driver has accepted these features, before its first request. No request is being handled;
+    /// requests that are still pending from before a reset no longer have an effect.
     fn accepted(&self, _features: u64) {}
 
     /// The configuration that only this type of device has. Defaults to none.
@@ -33,30 +33,31 @@ pub trait Handler: Send + Sync {
         &[]
     }
 
-    /// The queues whose chains wait for the host, each with the descriptor that is readable when the host has something for
-    /// them or room for what they have, or when [pending](Pending) requests are complete. Defaults to none. The thread that
-    /// serves what waits for the host watches them, which on PCI is a thread of the device.
+    /// The queues whose chains wait for the host, each with a descriptor that is readable when the host has data for
+    /// the chains or room for their data, or when [pending](Pending) requests are complete. Defaults to none. The
+    /// thread that serves these queues watches the descriptors; on PCI it is a thread of the device.
     fn sources(&self) -> Vec<(u16, BorrowedFd<'_>)> {
         Vec::new()
     }
 
-    /// Whether the driver waits until the chains of this queue are given back. If not, its interrupts are
+    /// Whether the driver waits until the chains of this queue are given back. If not, the queue's interrupts are
     /// coalesced. Defaults to true.
     fn is_awaited(&self, _queue: u16) -> bool {
         true
     }
 
-    /// Handles one request: [completes](Request::complete) it, [defers](Request::defer) it, to complete it later, or leaves
-    /// it [waiting](Request::wait) for its queue's [source](Self::sources). A driver cannot make more requests available than the
-    /// queue has descriptors, which limits how many are pending; a device with a lower limit leaves further ones waiting.
+    /// Handles one request: [completes](Request::complete) it, [defers](Request::defer) it to complete it later, or
+    /// leaves it [waiting](Request::wait) for its queue's [source](Self::sources). A driver cannot make more requests
+    /// available than the queue has descriptors, which limits how many are pending; a device with a lower limit leaves
+    /// further requests waiting.
     ///
     /// # Errors
     ///
-    /// The queue stops then.
+    /// If the request cannot be handled. The queue then stops.
     ///
     /// # Panics
     ///
-    /// A panic stops the queue as an error does, if the process unwinds: the device needs a reset, and continues after it.
+    /// If the process unwinds, a panic stops the queue as an error does: the device continues after a reset.
     fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError>;
 }
 
@@ -85,10 +86,10 @@ pub struct Handled(pub(super) Outcome);
 
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It goes back, with this number of bytes written.
+    /// The request goes back, with this number of bytes written.
     Complete(Head, u32),
     Deferred,
-    /// It is handled again when the queue is served again.
+    /// The request is handled again when the queue is served again.
     Waits(Head),
 }
 
@@ -98,19 +99,19 @@ impl Request<'_> {
         self.ring.index()
     }
 
-    /// What the device reads.
+    /// The part that the device reads.
     #[inline]
     pub fn readable(&self) -> Readable<'_> {
         self.slices.readable()
     }
 
-    /// What the device writes.
+    /// The part that the device writes.
     #[inline]
     pub fn writable(&self) -> Writable<'_> {
         self.slices.writable()
     }
 
-    /// Completes the request, with this number of bytes written, from the first one on.
+    /// Completes the request, with this number of bytes written from the start of the writable part.
     #[inline]
     pub fn complete(self, written: usize) -> Handled {
         Handled(Outcome::Complete(self.head, used_len(written)))
@@ -134,8 +135,8 @@ impl Request<'_> {
     }
 }
 
-/// A request that is complete later, on any thread. One that is dropped stays with the device until the driver resets it,
-/// and with `VIRTIO_F_IN_ORDER` so do those after it.
+/// A request that any thread completes later. If it is dropped, it stays with the device until the driver resets the
+/// device, and with `VIRTIO_F_IN_ORDER` so do all later requests.
 #[must_use = "a request that is not completed is lost to the driver"]
 pub struct Pending {
     writable: Box<[Buffer]>,
@@ -144,10 +145,10 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Completes the request: `answer` writes what the device writes, and returns how many bytes that is, from the first one on.
-    /// It is called here, or by the thread that serves the queue at the moment. No other thread has the queue meanwhile, so it
-    /// must not wait for anything. It is not called if the driver has reset the device or the queue. The driver is
-    /// interrupted, if it wants that.
+    /// Completes the request. `answer` writes what the device writes, and returns the number of bytes, from the first
+    /// one on. `answer` is called here, or by the thread that is serving the queue. No other thread has the queue
+    /// during the call, so it must not wait for anything. It is not called if the driver has reset the device or the
+    /// queue. The driver is interrupted if it wants an interrupt.
     pub fn complete(self, answer: impl FnOnce(Writable<'_>) -> usize + Send + 'static) {
         self.ring.complete(Late {
             taken: self.taken,
@@ -165,8 +166,8 @@ impl fmt::Debug for Pending {
     }
 }
 
-/// A handler without its type. The loop over the chains of a ring is compiled once for each type, so that the type's code is
-/// inlined there.
+/// A handler without its type. The loop over the chains of a ring is compiled once for each type, so that the type's
+/// code is inlined into the loop.
 pub(super) trait AnyHandler: Send + Sync {
     fn accepted(&self, features: u64);
 
@@ -174,8 +175,8 @@ pub(super) trait AnyHandler: Send + Sync {
 
     fn is_awaited(&self, queue: u16) -> bool;
 
-    /// Serves chains until none is available, the budget is used up, the driver resets the device, or the device waits for
-    /// the host; returns whether it does.
+    /// Serves chains until none is available, the budget is used up, the driver resets the device, or the device waits
+    /// for the host; returns whether the device waits.
     fn drain(
         &self,
         ring: &Arc<LiveRing>,

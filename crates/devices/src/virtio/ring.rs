@@ -1,5 +1,5 @@
-//! The device side of a ring in either format, as the driver has chosen (virtio 1.3, 2.7 and 2.8), on the thread that
-//! serves the queue, and how far the driver says that the ring is.
+//! The device side of a ring in the format that the driver has chosen (virtio 1.3, 2.7 and 2.8), on the thread that
+//! serves the queue, and the position that the driver announces with its notifications.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ pub(super) const RING_PACKED: u64 = 1 << 34;
 pub(super) const IN_ORDER: u64 = 1 << 35;
 pub(super) const NOTIFICATION_DATA: u64 = 1 << 38;
 
-/// What the rings of [`virtqueue`](vmbell_virtqueue) support, but for the packed format.
+/// The features that the rings of [`virtqueue`](vmbell_virtqueue) support, except for the packed format.
 pub(super) const OF_RINGS: u64 = INDIRECT_DESC | EVENT_IDX | VERSION_1 | IN_ORDER;
 
 /// The most descriptors of a queue.
@@ -61,7 +61,7 @@ pub(super) enum Ring {
     Packed(PackedDevice<Arc<GuestMemoryMmap>>),
 }
 
-/// Calls a method of either.
+/// Calls a method of the ring in either format.
 macro_rules! either {
     ($ring:expr, $device:ident => $call:expr) => {
         match $ring {
@@ -72,7 +72,7 @@ macro_rules! either {
 }
 
 impl Ring {
-    /// The ring that the registers of a queue describe, with accepted features.
+    /// Creates the ring that the registers of a queue describe, with the accepted features.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl Ring {
 }
 
 impl Ring {
-    /// Whether a driver that says that it is at `position` has made chains available that the device has not taken.
+    /// Whether the `position` that the driver announced means that there are chains that the device has not taken.
     pub(super) fn is_behind(&self, position: u16) -> bool {
         let (next, size) = (self.next_avail(), self.size());
         let ahead = match self {
@@ -188,21 +188,22 @@ impl DeviceQueue for Ring {
 }
 
 /// What a driver says with a notification, if it has accepted `VIRTIO_F_NOTIFICATION_DATA`: how far it has made buffers
-/// available (virtio 1.3, 2.9 and 4.1.5.2). A vCPU's thread registers the doorbell that stores it, and the thread that serves
-/// the queue reads it.
+/// available (virtio 1.3, 2.9 and 4.1.5.2). A vCPU's thread registers the doorbell that stores the value, and the
+/// thread that serves the queue reads the value.
 ///
-/// Only the last value is stored, and vCPUs may write theirs in another order than they made buffers available. So a position
-/// that the device has reached says nothing: a device that then went to sleep without a look at the ring would lose a
-/// notification. A position ahead of the device says that there are buffers, and a device that finds none looks again.
+/// Only the last value is stored, and vCPUs may write values in a different order than they made buffers available. So
+/// a position that the device has reached says nothing: a device that then slept without a look at the ring would lose
+/// a notification. A position ahead of the device says that there are buffers, and a device that finds none looks
+/// again.
 #[derive(Debug, Default)]
 pub(super) struct LastNotification {
     doorbell: Mutex<Option<Doorbell>>,
-    /// Whether there is one, so that each service of a queue without one does not take the lock.
+    /// Whether there is a doorbell, so that a service of a queue without one does not take the lock.
     is_stored: AtomicBool,
 }
 
 impl LastNotification {
-    /// Takes the value from this doorbell from now on, and returns the one before.
+    /// Uses the value of this doorbell from now on, and returns the previous doorbell.
     pub(super) fn replace(&self, doorbell: Option<Doorbell>) -> Option<Doorbell> {
         let mut now = self.doorbell.lock();
         self.is_stored.store(doorbell.is_some(), Ordering::Relaxed);
@@ -210,7 +211,8 @@ impl LastNotification {
     }
 
     /// How far the driver has said that buffers are available, in the format of
-    /// [`DeviceQueue::next_avail`](vmbell_virtqueue::DeviceQueue::next_avail). `None` if it says nothing, or names another queue.
+    /// [`DeviceQueue::next_avail`](vmbell_virtqueue::DeviceQueue::next_avail). `None` if the driver says nothing, or
+    /// names another queue.
     #[inline]
     pub(super) fn position(&self, queue: u16) -> Option<u16> {
         let is_stored = self.is_stored.load(Ordering::Relaxed);
@@ -223,7 +225,7 @@ impl LastNotification {
     }
 }
 
-/// The position in a value. 0 is what a doorbell has before the first notification.
+/// Extracts the position from a value. A doorbell's value is 0 before the first notification.
 fn position(value: u64, queue: u16) -> Option<u16> {
     let value = u32::try_from(value).ok().filter(|value| *value != 0)?;
     let [a, b, c, d] = value.to_le_bytes();

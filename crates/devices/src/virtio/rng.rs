@@ -1,15 +1,15 @@
-//! The entropy device (virtio 1.3, 5.4): the host's kernel fills buffers with random bytes (`getrandom(2)`). It runs on the
-//! thread that serves the queue.
+//! The entropy device (virtio 1.3, 5.4): the host's kernel fills buffers with random bytes (`getrandom(2)`). Runs on
+//! the thread that serves the queue.
 
 use super::driver::HandlerError;
 use super::host_io::fill_randomly;
 use super::request::{Handled, Handler, Request};
 
-/// The most bytes of an answer, so that no driver keeps a thread busy with one chain. A driver has to take fewer bytes
-/// than its buffer has (virtio 1.3, 5.4.6.1).
+/// The most bytes of an answer, so that no driver keeps a thread busy with one chain. A driver must accept fewer bytes
+/// than its buffer has room for (virtio 1.3, 5.4.6.1).
 const MOST: usize = 64 << 10;
 
-/// Random bytes. Its one queue is that of requests.
+/// Random bytes. Its only queue takes requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entropy;
 

@@ -1,6 +1,6 @@
-//! What serves the queues of a device while its driver runs: a [`Handler`](super::Handler) on threads of this process
-//! ([`Queues`]), a worker of the kernel or another process ([`vhost`](super::vhost)). A transport, on the vCPUs' threads, starts
-//! and stops it, and sees no difference.
+//! Serves the queues of a device while its driver runs: with a [`Handler`](super::Handler) on threads of this process
+//! ([`Queues`]), or with a worker in the kernel or in another process ([`vhost`](super::vhost)). A transport starts and
+//! stops both in the same way, on the vCPUs' threads.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -21,7 +21,7 @@ use super::request::AnyHandler;
 use super::ring::{LastNotification, QueueRegisters, Ring};
 use crate::listener::Listener;
 
-/// What a device is, which does not change.
+/// The fixed properties of a device.
 #[derive(Debug)]
 pub(super) struct DeviceInfo {
     /// The device ID (virtio 1.3, 5).
@@ -30,7 +30,7 @@ pub(super) struct DeviceInfo {
     pub(super) name: &'static str,
     /// How many queues the device has.
     pub(super) queues: u16,
-    /// All features that are offered, those of the rings among them.
+    /// All offered features, including those of the rings.
     pub(super) features: u64,
     /// The configuration that only this type of device has.
     pub(super) config: Box<[u8]>,
@@ -41,7 +41,7 @@ pub(super) trait Server: Send + Sync {
     /// Fails if a queue cannot be served with these features. They were accepted.
     fn check(&self, index: u16, registers: &QueueRegisters, features: u64) -> Result<(), Refusal>;
 
-    /// Serves those queues that are ready, which were [checked](Self::check), from now on.
+    /// Starts to serve the queues that are ready. They have been [checked](Self::check).
     fn start(&self, features: u64, queues: &[QueueRegisters]) -> Result<(), Refusal>;
 
     /// Stops all queues: after the return, no thread accesses a ring.
@@ -53,8 +53,8 @@ pub(super) trait Server: Send + Sync {
     /// The eventfd whose signal notifies a queue; `None` if a notification has to be a [call](Self::notify).
     fn kick(&self, index: u16) -> Option<&Arc<EventFd>>;
 
-    /// Where the doorbell goes that stores what the driver says with its notifications; `None` for a server that does not
-    /// offer `VIRTIO_F_NOTIFICATION_DATA`.
+    /// The place for the doorbell that stores what the driver says with its notifications; `None` for a server that
+    /// does not offer `VIRTIO_F_NOTIFICATION_DATA`.
     fn notification(&self, _index: u16) -> Option<&LastNotification> {
         None
     }
@@ -82,10 +82,10 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// The queues, which are stopped, with the threads that serve them: one that serves what waits for the host, if the device
-    /// has that, and by default one for each queue, which the queue's eventfd wakes. One that [polls](Notify::Poll) does the
-    /// work of all. `name` is that of the device. The backlog is the machine's: it continues the service of a notification that
-    /// exceeds the budget.
+    /// Creates the queues, stopped, and the threads that serve them. By default, each queue has a thread that the
+    /// queue's eventfd wakes, and one more thread serves chains that wait for the host, if the device has such queues.
+    /// With [`Notify::Poll`], one thread does all of this. `name` is the device's name. The machine's `backlog`
+    /// continues the service of a notification that exceeds the budget.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl Queues {
     fn listen(&mut self) -> io::Result<()> {
         let listener = |queue: &Arc<Queue>| {
             let queue = Arc::clone(queue);
-            // What a wake-up finds is in the queue, and the count says nothing more.
+            // The work of a wake-up is in the queue, and the eventfd's count says nothing more.
             if queue.is_awaited() {
                 Listener::start(|| {}, move || queue.serve_before_sleep().more)
             } else {
@@ -160,8 +160,8 @@ impl Queues {
         let thread = EventLoop::new(ThreadKind::Device, name)?;
         for (index, readable) in sources {
             if let Some(queue) = self.queue(index).map(Arc::clone) {
-                // A descriptor that stays readable wakes the thread once: what the ring has no room for now is served when the
-                // driver notifies.
+                // A descriptor that stays readable wakes the thread once: data that the ring has no room for now is
+                // served when the driver notifies.
                 let edges = EventSet::IN | EventSet::EDGE_TRIGGERED;
                 thread.add(readable, edges, move || queue.serve().more)?;
             }
@@ -170,7 +170,7 @@ impl Queues {
         Ok(())
     }
 
-    /// The queues whose chains wait for the host, each with what becomes readable then.
+    /// The queues whose chains wait for the host, each with the descriptor that is readable when the host is ready.
     fn sources(&self) -> io::Result<Vec<(u16, OwnedFd)>> {
         let sources = self.handler.sources().into_iter();
         let owned =
@@ -241,7 +241,7 @@ impl Server for Queues {
     }
 }
 
-/// How long the thread looks at rings that have nothing more: the most that KVM polls for a halted vCPU by default
+/// How long the thread polls rings that have nothing more: as long as KVM, by default, polls at most for a halted vCPU
 /// (`halt_poll_ns`).
 const POLL: Duration = Duration::from_micros(200);
 /// How many looks the thread makes before it checks whether it must end.
@@ -279,14 +279,14 @@ impl Poller {
             let kick = Arc::new(EventFd::new(EFD_NONBLOCK)?);
             let (theirs, look) = (Arc::clone(&kick), look());
             thread.add(kick.try_clone()?, EventSet::IN, move || {
-                // It does not block, and is empty if this is called again because there was more to do.
+                // The read does not block. The eventfd is empty if this is called again because there was more to do.
                 let _ = theirs.read();
                 look()
             })?;
             kicks.push(kick);
         }
         for source in sources {
-            // What the rings have no room for now is served when the driver notifies.
+            // Data that the rings have no room for now is served when the driver notifies.
             thread.add(source, EventSet::IN | EventSet::EDGE_TRIGGERED, look())?;
         }
         Ok(Self {
@@ -302,20 +302,20 @@ impl Poller {
 
     /// Notifies a queue.
     fn wake(&self, index: u16) {
-        // It fails if the guest has filled the eventfd, which then wakes the thread anyway.
+        // The write fails if the guest has filled the eventfd, which then wakes the thread anyway.
         let _ = self.kick(index).map(|kick| kick.write(1));
     }
 }
 
-/// The queues, and what was found in them.
+/// The queues, and when a chain was last found in them.
 struct Looks {
     queues: Vec<Arc<Queue>>,
-    /// When a look last found a chain since the thread slept.
+    /// When a chain was last found since the thread slept.
     last: Option<Instant>,
 }
 
 impl Looks {
-    /// Serves the queues; false if the thread sleeps now, and the driver notifies.
+    /// Serves the queues. Returns false if the thread sleeps now, until the driver notifies.
     fn run(&mut self) -> bool {
         for _ in 0..LOOKS {
             let found = self.look();
@@ -330,7 +330,7 @@ impl Looks {
         true
     }
 
-    /// Looks at each queue; true if one had a chain.
+    /// Looks at each queue; returns whether one had a chain.
     fn look(&self) -> bool {
         let mut found = false;
         // The sending queue of a network interface comes before the receiving one, which may have the answer already.
@@ -341,7 +341,7 @@ impl Looks {
         found
     }
 
-    /// Lets the driver notify, and looks at each queue once more; true if there may be more chains.
+    /// Lets the driver notify, and looks at each queue once more; returns whether there may be more chains.
     fn before_sleep(&self) -> bool {
         let mut more = false;
         for queue in &self.queues {

@@ -17,18 +17,18 @@ use vmbell_virtqueue::Buffer;
 /// How many slices there are room for without an allocation: a disk's request has three or more.
 const FEW: usize = 8;
 
-/// The slices of a request, in a place that the next request uses again.
+/// The slices of a request, in storage that the next request reuses.
 pub(super) struct SliceList<'m> {
     memory: &'m GuestMemoryMmap,
     /// The region of the last buffer. The next buffer is mostly there too, which costs less to check than a search.
     region: Option<&'m GuestRegionMmap>,
     few: [VolatileSlice<'m>; FEW],
     len: usize,
-    /// All of them, if they are too many for `few`.
+    /// All slices, if there are too many for `few`.
     many: Vec<VolatileSlice<'m>>,
-    /// How many of them are readable; they come first.
+    /// How many slices are readable; they come first.
     readable: usize,
-    /// The bytes of the readable and of the writable ones.
+    /// The number of bytes in the readable and in the writable slices.
     bytes: [usize; 2],
 }
 
@@ -46,8 +46,8 @@ impl<'m> SliceList<'m> {
         }
     }
 
-    /// Looks up the buffers of a request; their slices replace those of the last one. A buffer that spans two regions is two
-    /// slices, an empty one none.
+    /// Looks up the buffers of a request; their slices replace those of the last request. A buffer that spans two
+    /// regions has two slices, and an empty buffer has none.
     pub(super) fn look_up(
         &mut self,
         readable: &[Buffer],
@@ -78,8 +78,8 @@ impl<'m> SliceList<'m> {
         self.few.get(..self.len).unwrap_or(&self.many)
     }
 
-    /// Adds the slices of buffers, and returns how many bytes they have. Inlined in both places, although that is longer: a
-    /// call costs a small request 6 % of its time.
+    /// Adds the slices of buffers, and returns how many bytes they have. Inlined at both call sites, although that is
+    /// longer: a call costs a small request 6 % of its time.
     #[inline(always)]
     fn add(&mut self, buffers: &[Buffer]) -> Result<usize, HandlerError> {
         let mut bytes = 0;
@@ -209,8 +209,8 @@ impl<'r, const WRITABLE: bool> Slices<'r, WRITABLE> {
         self.first.subslice(0, len).ok().filter(|_| len > 0)
     }
 
-    /// Goes forward by `bytes`, at most to the end, and returns by how many. Calls `act` for each slice on the way, with
-    /// what is left of the slice and with the range of `bytes` that is at its start.
+    /// Goes forward by `bytes`, at most to the end, and returns how many bytes that was. Calls `act` for each slice on
+    /// the way, with the rest of the slice and the range of `bytes` that is at its start.
     #[inline]
     fn pass(
         &mut self,
@@ -241,7 +241,7 @@ impl<'r, const WRITABLE: bool> Slices<'r, WRITABLE> {
 }
 
 impl Readable<'_> {
-    /// Copies to the start of `bytes` as many as are left, and returns how many these are.
+    /// Copies the bytes that are left to the start of `bytes`, as far as they fit, and returns their number.
     #[inline]
     pub fn read(&mut self, bytes: &mut [u8]) -> usize {
         self.pass(bytes.len(), |slice, at| {
@@ -251,7 +251,7 @@ impl Readable<'_> {
 }
 
 impl Writable<'_> {
-    /// Writes as many of the `bytes` as there is room for, and returns how many these are.
+    /// Writes as many of the `bytes` as there is room for, and returns their number.
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         self.pass(bytes.len(), |slice, at| slice.copy_from(&bytes[at]))
