@@ -2,9 +2,9 @@
 //! controllers, PCI, the serial port and virtio devices on MMIO registers, and to sleep (ACPI 6.5, 5.2). A PC may be
 //! hardware-reduced (ACPI 6.5, 4.1).
 //!
-//! Guests find the root pointer (RSDP) by its signature, on a multiple of 16 in the last 128 KiB below 1 MiB. All
-//! tables follow it in memory. The DSDT has how a guest sleeps, where PCI is, the serial port, and the virtio devices
-//! (ACPI 6.5, 6 and 7.4.2; PCI Firmware 3.3, 4.1.2).
+//! Guests find the root pointer (RSDP) by its signature, at a multiple of 16 in the last 128 KiB below 1 MiB. All
+//! tables follow it in memory. The DSDT describes how a guest sleeps, where PCI is, the serial port, and the virtio
+//! devices (ACPI 6.5, 6 and 7.4.2; PCI Firmware 3.3, 4.1.2).
 
 use acpi_tables::Aml;
 use acpi_tables::aml::{
@@ -34,12 +34,12 @@ use crate::pci::{CONFIG_MEMORY_LEN, CONFIG_PORTS, CONFIG_PORTS_LEN, Pin, SLOTS};
 use crate::power::Sleep;
 use crate::serial::{SERIAL_GSI, SERIAL_LEN, SERIAL_PORTS};
 
-/// Guest-physical address of the root pointer, from which on guests look for it.
+/// Guest-physical address of the root pointer, where the guests' search for it begins.
 pub const ACPI_BASE: u32 = 0xe_0000;
 
 /// Guest-physical address of the FACS, directly after the root pointer.
 const FACS_ADDRESS: u32 = ACPI_BASE + ALIGNMENT;
-/// Guest-physical address of the 32-bit word in the FACS at which a sleeping guest wants to wake up.
+/// Guest-physical address of the 32-bit word in the FACS with the address at which a sleeping guest wakes up.
 pub const WAKING_VECTOR: u32 = FACS_ADDRESS + 12;
 
 const OEM: [u8; 6] = *b"VMBELL";
@@ -72,19 +72,19 @@ impl Tables {
     }
 }
 
-/// The hardware that ACPI prescribes and a board has.
+/// The hardware that ACPI prescribes and that a board has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcpiHardware {
     /// The registers of power management, with their interrupt, and a clock.
     Full {
-        /// Whether the power management timer is in the tables. Linux checks for 4.5 ms that it goes on.
+        /// Whether the power management timer is in the tables. Linux checks for 4.5 ms that it counts.
         timer: bool,
     },
-    /// In their place the sleep registers (hardware-reduced ACPI, 6.5, 4.1).
+    /// The sleep registers instead (hardware-reduced ACPI, 6.5, 4.1).
     Reduced,
 }
 
-/// The bytes to put at [`ACPI_BASE`], for a machine with `cpus` CPUs, this PCI bus and these virtio devices. A
+/// Returns the bytes to put at [`ACPI_BASE`], for a machine with `cpus` CPUs, this PCI bus and these virtio devices. A
 /// CPU's APIC ID is its number. CPUs above 254 are not in the tables, because they would need x2APIC entries.
 pub fn acpi_tables(
     cpus: u32,
@@ -148,7 +148,7 @@ fn with_registers(mut fadt: FADTBuilder, timer: bool) -> FADTBuilder {
     fadt
 }
 
-/// Hardware-reduced: the ports by which a guest switches the machine off and resets it.
+/// Adds the ports for hardware-reduced ACPI, with which a guest switches the machine off and resets it.
 fn reduced(fadt: FADTBuilder) -> FADTBuilder {
     let port = |port| {
         let (space, access) = (gas::AddressSpace::SystemIo, gas::AccessSize::ByteAccess);
@@ -185,7 +185,7 @@ fn root_pointer(rsdt: u32) -> [u8; 20] {
     bytes
 }
 
-/// The bytes of all objects.
+/// The bytes of all objects in the DSDT.
 fn objects(hardware: AcpiHardware, board: &Board, virtio: &[Location]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let sleeps = [("_S3_", Sleep::S3), ("_S5_", Sleep::S5)];
@@ -207,15 +207,15 @@ fn objects(hardware: AcpiHardware, board: &Board, virtio: &[Location]) -> Vec<u8
     bytes
 }
 
-/// The object that says how a guest sleeps in this way: the values for PM1a and PM1b, and two that are reserved.
+/// The object that describes a sleep state: the values for PM1a and PM1b, and two reserved values.
 fn sleep_package(name: &str, sleep: Sleep, bytes: &mut Vec<u8>) {
     let kind = sleep.kind();
     let package = Package::new(vec![&kind, &kind, &0_u8, &0_u8]);
     Name::new(name.into(), &package).to_aml_bytes(bytes);
 }
 
-/// The PCI bus: its configuration ports if it has them, the windows of its BARs, and the pins of the I/O APIC to which the
-/// pins of its slots lead.
+/// The PCI bus: its configuration ports if it has them, the windows of its BARs, and the pins of the I/O APIC to which
+/// the slots' pins are routed.
 fn pci_root(board: &Board, bytes: &mut Vec<u8>) {
     let windows = board.windows;
     let word = |value: u64| u16::try_from(value).unwrap_or(u16::MAX);
@@ -248,8 +248,8 @@ fn pci_root(board: &Board, bytes: &mut Vec<u8>) {
     .to_aml_bytes(bytes);
 }
 
-/// The memory of configuration space, reserved: Linux uses it only if a device that is not the bus has it (PCI Firmware 3.3,
-/// 4.1.2).
+/// The memory of configuration space, reserved: Linux uses it only if a device other than the bus has it (PCI Firmware
+/// 3.3, 4.1.2).
 fn config_memory(address: u64, bytes: &mut Vec<u8>) {
     let memory = Memory32Fixed::new(true, dword(address), dword(CONFIG_MEMORY_LEN));
     let resources = ResourceTemplate::new(vec![&memory]);
@@ -267,7 +267,7 @@ fn dword(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-/// For each pin of each slot: the slot's address with any function, the pin from 0 on, and the GSI.
+/// For each pin of each slot: the slot's address with any function, the pin's number from 0 on, and the GSI.
 fn routes(board: &Board) -> PackageBuilder {
     let mut routes = PackageBuilder::new();
     for slot in 0..SLOTS {
@@ -283,7 +283,7 @@ fn routes(board: &Board) -> PackageBuilder {
     routes
 }
 
-/// The serial port, whose interrupt is an edge.
+/// The serial port, whose interrupt is edge-triggered.
 fn serial(bytes: &mut Vec<u8>) {
     let port = u16::try_from(SERIAL_PORTS).unwrap_or(u16::MAX);
     let len = u8::try_from(SERIAL_LEN).unwrap_or(u8::MAX);
@@ -301,7 +301,7 @@ fn serial(bytes: &mut Vec<u8>) {
     .to_aml_bytes(bytes);
 }
 
-/// A virtio device (the ID is that of Linux's `virtio_mmio`), whose interrupt is an edge.
+/// A virtio device, with an edge-triggered interrupt. The ID is the ID of Linux's `virtio_mmio`.
 fn virtio_mmio(index: u8, location: Location, bytes: &mut Vec<u8>) {
     let registers = Memory32Fixed::new(true, dword(location.address), dword(register::LEN));
     let interrupt = Interrupt::new(true, true, false, false, location.gsi);

@@ -1,9 +1,9 @@
-//! QEMU's character device `testdev` (`backends/testdev.c`) on a virtio console, with which kvm-unit-tests end: a guest
-//! that sends `Nq`, N in decimal, ends the machine with the code N.
+//! QEMU's character device `testdev` (`backends/testdev.c`) on a virtio console, with which kvm-unit-tests exits: a
+//! guest that sends `Nq`, with N in decimal, ends the machine with the exit code N.
 //!
-//! The console has the legacy interface on MMIO registers (virtio 1.3, 4.2.4), the only one that their driver has: version 1, and
-//! a queue in pages whose first page number the driver writes. It has no features, no input and no interrupt. The
-//! vCPU thread that notifies reads the queue.
+//! The console has the legacy interface on MMIO registers (virtio 1.3, 4.2.4), the only one that their driver has:
+//! version 1, and a queue in pages whose first page number the driver writes. It has no features, no input and no
+//! interrupt. The thread of the vCPU that notifies reads the queue.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use vmbell::bus::BusDevice;
 use vmbell::sync::Mutex;
 use vmbell_virtqueue::{Buffer, Chain, DeviceQueue, Features, SplitDevice, SplitLayout};
 
-/// Offsets of the registers that only the legacy interface has: the bytes of a page, the alignment of the used ring, and
+/// Offsets of the registers that only the legacy interface has: the size of a page, the alignment of the used ring, and
 /// the number of the queue's first page.
 const GUEST_PAGE_SIZE: u64 = 0x028;
 const QUEUE_ALIGN: u64 = 0x03c;
@@ -26,12 +26,12 @@ const QUEUE_PFN: u64 = 0x040;
 
 /// The ID of a console (virtio 1.3, 5).
 const CONSOLE: u32 = 3;
-/// The queues: input, and the one that the guest sends by.
+/// The queues: input, and output, which the guest sends to.
 const QUEUES: usize = 2;
 const OUTPUT: u32 = 1;
 /// The most descriptors of a queue.
 const SIZE_MAX: u32 = 256;
-/// How much of a buffer is read; a code is shorter.
+/// How many bytes of a buffer are read; a code is shorter.
 const READ_MAX: usize = 64;
 
 /// The registers of one queue.
@@ -43,12 +43,12 @@ struct QueueRegisters {
 }
 
 impl QueueRegisters {
-    /// Where the ring is (virtio 1.3, 2.7.2), with pages of this size; `None` where no ring can be.
+    /// Where the ring is (virtio 1.3, 2.7.2), with pages of this size; `None` if there can be no ring.
     fn layout(self, page_size: u32) -> Option<SplitLayout> {
         let size = u16::try_from(self.size.min(SIZE_MAX)).ok()?;
         let descriptors = u64::from(self.page) * u64::from(page_size);
         let avail = descriptors.checked_add(16 * u64::from(size))?;
-        // Flags, index and the event index are 2 bytes each, as each entry is.
+        // Flags, index and event index have 2 bytes each, as has each entry.
         let end = avail.checked_add(6 + 2 * u64::from(size))?;
         let used = end.checked_next_multiple_of(self.align.into())?;
         Some(SplitLayout {
@@ -60,7 +60,7 @@ impl QueueRegisters {
     }
 }
 
-/// What the driver has written, and what it has sent.
+/// What the driver has written to the registers, and what it has sent.
 #[derive(Default)]
 struct TestdevState {
     status: u32,
@@ -68,7 +68,7 @@ struct TestdevState {
     selected: u32,
     queues: [QueueRegisters; QUEUES],
     output: Option<SplitDevice<Arc<GuestMemoryMmap>>>,
-    /// The number whose digits came last.
+    /// The number whose digits were received last.
     code: u32,
 }
 
@@ -77,7 +77,7 @@ impl TestdevState {
         self.queues.get_mut(usize::try_from(self.selected).ok()?)
     }
 
-    /// Takes the ring at this page. A ring that cannot be leaves the page 0, which the driver can read.
+    /// Sets the ring to this page. If no ring can be there, the page stays 0, which the driver can read.
     fn set_page(&mut self, memory: &Arc<GuestMemoryMmap>, page: u32) {
         let page_size = self.page_size;
         let is_output = self.selected == OUTPUT;
@@ -94,8 +94,7 @@ impl TestdevState {
         }
     }
 
-    /// The code with which the guest ends the machine, if it is among what the guest has sent. One notification is for no
-    /// more chains than the ring has.
+    /// Returns the exit code, if the guest has sent one. A notification serves at most as many chains as the ring has.
     fn serve(&mut self, memory: &GuestMemoryMmap) -> Option<u32> {
         let output = self.output.as_mut()?;
         let mut chain = Chain::with_capacity(output.size().into());
@@ -116,7 +115,7 @@ impl TestdevState {
     }
 }
 
-/// Reads the digits and letters of a buffer, and returns the number before a `q`.
+/// Reads the digits and letters of a buffer, and returns the number before a `q`, if there is one.
 fn end_among(code: &mut u32, memory: &GuestMemoryMmap, buffer: &Buffer) -> Option<u32> {
     let mut bytes = [0; READ_MAX];
     let len = usize::try_from(buffer.len).map_or(READ_MAX, |len| len.min(READ_MAX));
@@ -140,7 +139,7 @@ pub struct ChrTestdev<F> {
 }
 
 impl<F: Fn(u32) + Send + Sync> ChrTestdev<F> {
-    /// A device that calls `end` with the guest's code, on the thread of the vCPU that notifies.
+    /// Creates a device that calls `end` with the guest's code, on the thread of the vCPU that notifies.
     pub fn new(memory: &GuestMemoryMmap, end: F) -> Self {
         Self {
             memory: Arc::new(memory.clone()),
@@ -185,7 +184,7 @@ impl<F: Fn(u32) + Send + Sync> ChrTestdev<F> {
     }
 }
 
-/// Registers are accessed by aligned words; any other access reads as 0 and has no effect.
+/// Registers are accessed in aligned 4-byte words; any other access reads as 0 and has no effect.
 impl<F: Fn(u32) + Send + Sync> BusDevice for ChrTestdev<F> {
     fn read(&self, offset: u64, data: &mut [u8]) {
         match <&mut [u8; 4]>::try_from(&mut *data) {

@@ -1,7 +1,7 @@
-//! Devices that take a doorbell, for measurements and boards: a counter on the bus, which a heavy exit increments, a
+//! Devices that consume a doorbell, for measurements and boards: a counter on the bus, which a heavy exit increments, a
 //! hook that calls a function for each write, and a thread that spins on a word in memory.
 //!
-//! The first two run on the thread of the vCPU that writes.
+//! The counter and the hook run on the thread of the vCPU that writes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,16 +12,16 @@ use std::{fmt, io};
 use vmbell::bus::BusDevice;
 use vmbell::thread::{self, ThreadKind};
 
-/// Counts writes. Reads return the count, little-endian, cut to their width.
+/// Counts writes. Reads return the count, little-endian, truncated to the width of the read.
 ///
-/// It runs on the thread of the vCPU that writes.
+/// Runs on the thread of the vCPU that writes.
 #[derive(Debug, Default)]
 pub struct DoorbellCounter {
     rings: AtomicU64,
 }
 
 impl DoorbellCounter {
-    /// How many writes there were.
+    /// How many writes there have been.
     pub fn rings(&self) -> u64 {
         self.rings.load(Relaxed)
     }

@@ -1,10 +1,10 @@
-//! A page of doorbells that carry values, as the controllers of NVMe have it (NVM Express over PCIe Transport Specification
-//! 1.1, 3.1.2): the driver writes the new tail of a submission queue, or the new head of a completion queue, to the doorbell
-//! of the queue.
+//! A page of doorbells that carry values, as NVMe controllers have it (NVM Express over PCIe Transport Specification
+//! 1.1, 3.1.2): the driver writes the new tail of a submission queue, or the new head of a completion queue, to the
+//! queue's doorbell.
 //!
-//! The last value of a doorbell is all that its queue needs. Where the backend stores it, a write is no exit; elsewhere the
-//! device model stores it, on the thread of the vCPU. Either way the eventfd is signalled afterwards, and any thread reads the
-//! value.
+//! A queue needs only the last value of its doorbell. If the backend stores the value, a write causes no exit;
+//! otherwise the device model stores it, on the vCPU's thread. In both cases the eventfd is signalled afterwards, and
+//! any thread may read the value.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -18,7 +18,8 @@ use vmbell_hypervisor::{Doorbell, Error, IoEvents};
 /// Bytes of a doorbell's value.
 const LEN: u32 = 4;
 
-/// The doorbells of one controller: number 2y is the tail of submission queue y, number 2y + 1 the head of completion queue y.
+/// The doorbells of one controller: number 2y is the tail of submission queue y, and number 2y + 1 the head of
+/// completion queue y.
 #[derive(Debug)]
 pub struct DoorbellPage {
     stride: u64,
@@ -39,13 +40,13 @@ enum StoredBy {
 }
 
 impl DoorbellPage {
-    /// Makes `count` doorbells of 4 bytes, `stride` bytes apart from `base` on, a guest-physical address. The caller puts the page
-    /// on its bus at `base`, for the backends that store no values.
+    /// Creates `count` doorbells of 4 bytes, `stride` bytes apart, from the guest-physical address `base` on. For
+    /// backends that store no values, the caller puts the page on its bus at `base`.
     ///
     /// # Errors
     ///
-    /// If `stride` is not a multiple of 4 above 0, if the process cannot have more descriptors, or if something else has the
-    /// addresses.
+    /// If `stride` is not a multiple of 4 above 0, if the process cannot have more descriptors, or if the addresses are
+    /// already in use.
     pub fn new(events: &dyn IoEvents, base: u64, count: u32, stride: u32) -> Result<Self, Error> {
         if stride == 0 || !stride.is_multiple_of(LEN) {
             return Err(Error::Config {
@@ -73,17 +74,17 @@ impl DoorbellPage {
         })
     }
 
-    /// The bytes of guest-physical addresses that the page takes.
+    /// How many bytes of guest-physical addresses the page takes.
     pub fn len(&self) -> u64 {
         self.stride * self.doorbells.len() as u64
     }
 
-    /// Whether there is no doorbell.
+    /// Whether the page has no doorbell.
     pub fn is_empty(&self) -> bool {
         self.doorbells.is_empty()
     }
 
-    /// Whether writes are no exits, because the backend stores their values.
+    /// Whether writes cause no exits, because the backend stores their values.
     pub fn is_without_exits(&self) -> bool {
         let by_backend = |doorbell: &QueueDoorbell| matches!(doorbell.by, StoredBy::Backend(_));
         self.doorbells.iter().all(by_backend)
@@ -94,9 +95,10 @@ impl DoorbellPage {
         Some(&self.doorbells.get(number)?.event)
     }
 
-    /// The last value that the guest wrote to doorbell `number`, 0 before the first. The guest chose it: the queue checks it.
+    /// The last value that the guest wrote to doorbell `number`, 0 before the first write. The guest chose the value,
+    /// so the queue must check it.
     ///
-    /// `None` if there is no such doorbell, or if the guest is gone and its values with it.
+    /// `None` if there is no such doorbell, or if the guest and its values are gone.
     pub fn value(&self, number: usize) -> Option<u32> {
         match &self.doorbells.get(number)?.by {
             StoredBy::Backend(doorbell) => u32::try_from(doorbell.payload()?).ok(),
@@ -105,8 +107,8 @@ impl DoorbellPage {
     }
 }
 
-/// Reads give zeros, as the specification leaves them open. Writes of another width, between two doorbells, or to a doorbell
-/// whose values the backend stores have no effect.
+/// Reads return zeros, since the specification leaves them open. Writes have no effect if they have another width, are
+/// between two doorbells, or are to a doorbell whose values the backend stores.
 impl BusDevice for DoorbellPage {
     fn read(&self, _offset: u64, data: &mut [u8]) {
         data.fill(0);
@@ -123,7 +125,7 @@ impl BusDevice for DoorbellPage {
             && offset.is_multiple_of(self.stride)
         {
             value.store(u32::from_le_bytes(data), Release);
-            // At the counter's limit the reader has a signal to take anyway.
+            // If the count is at its limit, the reader has a signal to take anyway.
             let _ = event.write(1);
         }
     }

@@ -1,21 +1,21 @@
-//! QEMU's firmware configuration device, as far as a guest without firmware uses it: a 16-bit
-//! selector at port 0x510, and the selected item byte by byte at port 0x511 (QEMU `docs/specs/fw_cfg.rst`).
+//! QEMU's firmware configuration device, as far as a guest without firmware uses it: a 16-bit selector at port 0x510,
+//! and the bytes of the selected item, one at a time, at port 0x511 (QEMU `docs/specs/fw_cfg.rst`).
 
 use vmbell::bus::BusDevice;
 use vmbell::sync::Mutex;
 
-/// The first of its two ports.
+/// The first port of the device.
 pub const FW_CFG_PORTS: u64 = 0x510;
 
 const SIGNATURE: u16 = 0;
-/// The item with the interfaces of the device: bit 0 is the traditional interface, by ports.
+/// The item with the device's interfaces: bit 0 is the traditional interface, through ports.
 const INTERFACES: u16 = 1;
 const RAM_SIZE: u16 = 3;
 const CPUS: u16 = 5;
 const MAX_CPUS: u16 = 0x0f;
 
-/// The device. It runs on the thread of the vCPU that accesses it. Items that it does not have read as zeros, also
-/// item 0x11, by which kvm-unit-tests limits the memory that it uses above 4 GiB: 0 means no limit.
+/// The device. Runs on the thread of the vCPU that accesses it. Items that it does not have read as zeros, including
+/// item 0x11, with which kvm-unit-tests limits its memory above 4 GiB: 0 means no limit.
 #[derive(Debug)]
 pub struct FwCfg {
     cpus: u16,
@@ -30,7 +30,7 @@ struct Selected {
 }
 
 impl FwCfg {
-    /// The device of a machine with `cpus` vCPUs and `ram_size` bytes of RAM.
+    /// Creates the device of a machine with `cpus` vCPUs and `ram_size` bytes of RAM.
     pub fn new(cpus: u16, ram_size: u64) -> Self {
         Self {
             cpus,

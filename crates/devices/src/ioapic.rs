@@ -1,8 +1,8 @@
-//! An I/O APIC of the VMM (82093AA data sheet, 3), for guests that have only their local APICs in the kernel: each edge at a
+//! An I/O APIC in the VMM (82093AA data sheet, 3), for guests with only their local APICs in the kernel: each edge at a
 //! pin becomes a message.
 //!
-//! A pin that the guest makes level-triggered works as an edge, since the end of an interrupt does not come here. The
-//! registers are used on the thread of the vCPU that accesses them, and pins on any thread.
+//! A pin that the guest makes level-triggered works as edge-triggered, since the end of an interrupt does not come
+//! here. vCPU threads access the registers, and any thread may use the pins.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use vmbell_hypervisor::{Error, IrqTrigger, Irqs};
 
 use super::serial::SERIAL_GSI;
 
-/// Guest-physical address of its registers.
+/// Guest-physical address of the I/O APIC's registers.
 pub const IO_APIC: u64 = 0xfec0_0000;
-/// Size of its registers in bytes.
+/// Size of the registers in bytes.
 pub const IO_APIC_LEN: u64 = 0x20;
 
-/// As many pins as the only device on lines needs: a guest sets each of them up, by several exits.
+/// The only device on lines needs this number of pins: a guest sets up each pin, with several exits for each.
 const PINS: usize = LAST as usize + 1;
 const LAST: u32 = SERIAL_GSI;
 
-/// The offset of the register that selects one of the others, and of that one.
+/// The offsets of the register that selects another register, and of the selected register.
 const SELECT: u64 = 0x00;
 const WINDOW: u64 = 0x10;
 
@@ -34,7 +34,7 @@ const ARBITRATION: u8 = 2;
 /// The low half of the redirection entry of pin 0; the high half follows, then those of the other pins.
 const ENTRIES: u8 = 0x10;
 
-/// A redirection entry: the bit that masks the pin, and those that the guest can write.
+/// A redirection entry: the bit that masks the pin, and the bits that the guest can write.
 const MASKED: u64 = 1 << 16;
 const WRITABLE: u64 = 0xff00_0000_0001_afff;
 
@@ -52,7 +52,8 @@ struct IoApicRegisters {
 }
 
 impl IoApic {
-    /// An I/O APIC with all pins masked, whose messages go to `irqs`. It calls `on_error` if one cannot be sent.
+    /// Creates an I/O APIC with all pins masked, whose messages go to `irqs`. It calls `on_error` if a message cannot
+    /// be sent.
     pub fn new(irqs: Arc<dyn Irqs>, on_error: impl Fn(Error) + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self {
             irqs,
@@ -75,14 +76,14 @@ impl IoApic {
     }
 }
 
-/// A pin, whose edges are those of a device.
+/// A pin that a device raises, by edges.
 #[derive(Debug)]
 pub struct IoApicPin(Arc<IoApic>);
 
 impl IrqTrigger for IoApicPin {
     fn signal(&self) {
         let entry = self.0.lock().entries[PINS - 1];
-        // An edge at a masked pin is lost (82093AA, 3.2.4), and a vector below 16 is no interrupt.
+        // An edge at a masked pin is lost (82093AA, 3.2.4), and a vector below 16 is not an interrupt.
         let Some(message) = message(entry).filter(|message| message.check(IrqArch::X86_64).is_ok())
         else {
             return;
@@ -106,7 +107,7 @@ fn message(entry: u64) -> Option<Msi> {
 }
 
 impl IoApicRegisters {
-    /// The pin whose entry is selected, and the position of the half that is.
+    /// The pin whose entry is selected, and the bit position of the selected half.
     fn entry(&self) -> Option<(usize, u32)> {
         let index = self.selected.checked_sub(ENTRIES)?;
         let pin = usize::from(index / 2);

@@ -1,10 +1,10 @@
 //! The devices of a guest: consumers of doorbells for the bench, and the devices of a PC.
 //!
-//! A doorbell can be a device model on the bus (a heavy exit), an eventfd (a light exit, which wakes a
-//! thread) or a word in shared memory (which a thread polls). A [`DoorbellPage`] has doorbells that carry values. The
-//! other devices are those that kvm-unit-tests expects of a PC: [`pci`] with [`pci_testdev`], [`pc_testdev`], a serial
-//! port, firmware configuration, a clock, ACPI tables, registers and timer, and two ways to reset. Devices of [`virtio`]
-//! have virtqueues, and their notifications are doorbells.
+//! A doorbell can be a device model on the bus (a heavy exit), an eventfd (a light exit, which wakes a thread) or a
+//! word in shared memory (which a thread polls). A [`DoorbellPage`] has doorbells that carry values. The other devices
+//! are the ones that kvm-unit-tests expects on a PC: [`pci`] with [`pci_testdev`], [`pc_testdev`], a serial port,
+//! firmware configuration, a clock, ACPI tables, registers and timer, and two ways to reset. Devices of [`virtio`] have
+//! virtqueues, and their notifications are doorbells.
 //!
 //! ```
 //! use std::sync::Arc;

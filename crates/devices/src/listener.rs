@@ -1,9 +1,10 @@
-//! A thread that an eventfd wakes: a consumer of doorbells.
+//! A thread that is woken by an eventfd: a consumer of doorbells.
 //!
-//! It does the work of a wake-up in pieces, between which it checks whether it must stop. It is on the way from each doorbell to its
-//! device, so it sleeps by one system call for each wake-up, and is not an [`EventLoop`](vmbell::thread::EventLoop). That call is
-//! `read`, or `epoll_pwait2` for a thread that must sometimes wake after some time. A wake-up by the latter takes 170 instructions
-//! more, 0.8 % of a virtqueue's round trip with ioeventfd and irqfd on KVM.
+//! It does the work of a wake-up in pieces, and checks between them whether it must stop. It is on the path from each
+//! doorbell to its device. So it sleeps with one system call for each wake-up, and is not an
+//! [`EventLoop`](vmbell::thread::EventLoop). That call is `read`, or `epoll_pwait2` for a thread that must sometimes
+//! wake after a time. `epoll_pwait2` takes 170 instructions more for each wake-up, 0.8 % of a virtqueue's round trip
+//! with ioeventfd and irqfd on KVM.
 
 use std::io;
 use std::sync::Arc;
@@ -18,16 +19,16 @@ use vmbell::thread::{ThreadKind, spawn};
 /// What the thread does after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// It calls again: there is more work.
+    /// Calls again: there is more work.
     More,
-    /// It sleeps until the next signal.
+    /// Sleeps until the next signal.
     Sleep,
-    /// It sleeps until the next signal, but no longer than this, and then calls again.
+    /// Sleeps until the next signal, but no longer than this, and then calls again.
     Nap(Duration),
 }
 
 impl Rest {
-    /// After a call that says only whether there is more work.
+    /// The rest after a call that only says whether there is more work.
     fn after(more: bool) -> Self {
         if more { Self::More } else { Self::Sleep }
     }
@@ -43,8 +44,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Starts a thread that runs `setup` once and then calls `heard` for each signal, or for several at once. As long as
-    /// `heard` returns that there is more work, the thread calls it again before it sleeps.
+    /// Starts a thread that runs `setup` once, and then calls `heard` for each signal, or for several signals at once.
+    /// As long as `heard` returns that there is more work, the thread calls it again before it sleeps.
     ///
     /// # Errors
     ///
@@ -53,21 +54,22 @@ impl Listener {
         setup: impl FnOnce() + Send + 'static,
         mut heard: impl FnMut() -> bool + Send + 'static,
     ) -> io::Result<Self> {
-        // It blocks, for the thread to sleep in `read`.
+        // The eventfd blocks, so that the thread can sleep in `read`.
         let event = Arc::new(EventFd::new(0)?);
         let theirs = Arc::clone(&event);
         let heard = move || Rest::after(heard());
         Self::start_with(event, setup, move |_| read(&theirs), heard)
     }
 
-    /// The same for a `heard` that says how long the thread sleeps. The count of the eventfd grows with each signal.
+    /// Like [`start`](Self::start), for a `heard` that says how long to sleep. The eventfd's count grows with each
+    /// signal.
     pub(crate) fn start_resting(
         setup: impl FnOnce() + Send + 'static,
         heard: impl FnMut() -> Rest + Send + 'static,
     ) -> io::Result<Self> {
         let event = Arc::new(EventFd::new(0)?);
         let signals = Signals::of(&event)?;
-        // Fails here if the kernel does not have or allow the call, not on the thread.
+        // Fails here, and not on the thread, if the kernel does not have or allow the system call.
         signals.wait(Some(Duration::ZERO))?;
         Self::start_with(
             event,
@@ -77,7 +79,8 @@ impl Listener {
         )
     }
 
-    /// Starts the thread. `sleep` sleeps until the next signal, or no longer than this, and returns false if that is not possible.
+    /// Starts the thread. `sleep` waits until the next signal, or for at most the given time; it returns false if it
+    /// cannot.
     fn start_with(
         event: Arc<EventFd>,
         setup: impl FnOnce() + Send + 'static,
@@ -110,18 +113,18 @@ impl Listener {
         })
     }
 
-    /// The eventfd, for registration.
+    /// The eventfd, to be registered.
     pub const fn event(&self) -> &Arc<EventFd> {
         &self.event
     }
 
-    /// Signals the eventfd, which its guest may have filled.
+    /// Signals the eventfd, even if the guest has filled it.
     pub fn signal(&self) {
         self.signaller.signal(&self.event);
     }
 }
 
-/// Sleeps until the count is above 0, and takes it. Returns false if that is not possible.
+/// Sleeps until the count is above 0, and takes it. Returns false if it cannot.
 fn read(event: &EventFd) -> bool {
     loop {
         match event.read() {
@@ -132,7 +135,7 @@ fn read(event: &EventFd) -> bool {
 }
 
 impl Drop for Listener {
-    /// Ends the thread after the call of `heard` that is under way. In that call it does not wait.
+    /// Ends the thread after the current call of `heard`. If called from `heard`, this does not wait.
     fn drop(&mut self) {
         self.stop.store(true, Release);
         // The thread wakes, whatever the count is.

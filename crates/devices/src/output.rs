@@ -1,8 +1,9 @@
-//! What a guest prints, on its way to a descriptor of the host.
+//! Carries what a guest prints to a descriptor of the host.
 //!
-//! Devices put it into a bounded buffer and never wait: a reader that stalls, such as a pager or a full pipe, would stop the vCPU and
-//! hold its device's locks. A thread, `output`, takes it from there and writes it. While the buffer is full, a serial port is busy,
-//! and a virtio console leaves the driver's buffers unused, so that no byte is lost of a guest that looks.
+//! Devices put the bytes into a bounded buffer and never wait: a reader that stalls, such as a pager or a full pipe,
+//! would stop the vCPU while it holds its device's locks. A thread, `output`, takes the bytes from the buffer and
+//! writes them. While the buffer is full, a serial port is busy, and a virtio console leaves the driver's buffers
+//! unused, so that a guest that checks for room loses no byte.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,25 +18,25 @@ use rustix::event::{PollFd, PollFlags, poll};
 use vmbell::sync::{Condvar, Mutex, MutexGuard};
 use vmbell::thread::{self, ThreadKind};
 
-/// From how many bytes on the buffer is full: as many as the longest buffer of a console has.
+/// The number of bytes at which the buffer is full: the length of the longest buffer of a console.
 pub(crate) const FULL: usize = 1 << 20;
-/// How many bytes there is room for on top of that: a driver looks once at a port for 16 bytes, on any vCPU.
+/// Additional room beyond [`FULL`]: on any vCPU, a driver checks a port once for 16 bytes.
 const SPARE: usize = 4096;
 /// The most bytes of one write.
 const PIECE: usize = 64 << 10;
-/// How often [`Output::drain`] asks whether it goes on.
+/// How often [`Output::drain`] checks whether to continue.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The output of a guest. Its devices and the program that runs it have clones of it.
+/// The output of a guest. Its devices and the program that runs the guest have clones.
 #[derive(Clone)]
 pub struct Output(Arc<Owner>);
 
-/// Ends the thread, once it has written everything, when the last clone is dropped.
+/// When the last clone is dropped, ends the thread once it has written everything.
 struct Owner(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    /// Signalled when there are bytes to write, and when some were written.
+    /// Signalled when there are bytes to write, and when some have been written.
     changed: Condvar,
     /// Whether the buffer is full.
     full: AtomicBool,
@@ -47,18 +48,18 @@ type OnRoom = Arc<dyn Fn() + Send + Sync>;
 #[derive(Default)]
 struct State {
     bytes: VecDeque<u8>,
-    /// How many bytes the thread writes now.
+    /// How many bytes the thread is writing now.
     under_way: usize,
     /// Whether the thread waits for bytes.
     idle: bool,
-    /// Whether a device found no room.
+    /// Whether a device has found no room.
     refused: bool,
     on_room: Vec<OnRoom>,
-    /// Why nothing more is written.
+    /// The error after which nothing more is written.
     failed: Option<io::ErrorKind>,
-    /// Bytes that were dropped.
+    /// The number of dropped bytes.
     lost: u64,
-    /// Whether no device prints any more.
+    /// Whether no device can print any more.
     ended: bool,
 }
 
@@ -69,7 +70,7 @@ impl State {
 }
 
 impl Output {
-    /// Output to this descriptor, which may be non-blocking.
+    /// Creates an output to this descriptor, which may be non-blocking.
     ///
     /// # Errors
     ///
@@ -81,7 +82,7 @@ impl Output {
             full: AtomicBool::new(false),
         });
         let theirs = Arc::clone(&shared);
-        // The thread is never joined: its reader may never read.
+        // The thread is never joined: the reader of its output may never read.
         thread::spawn(ThreadKind::Device, "output", move || {
             while let Some(piece) = theirs.next() {
                 theirs.written(&piece, write(&to, &piece));
@@ -90,7 +91,7 @@ impl Output {
         Ok(Self(Arc::new(Owner(shared))))
     }
 
-    /// Output to this process' standard output.
+    /// Creates an output to this process's standard output.
     ///
     /// # Errors
     ///
@@ -99,7 +100,7 @@ impl Output {
         Self::new(io::stdout().as_fd().try_clone_to_owned()?)
     }
 
-    /// Calls `call` on the output's thread when there is room again for what found none.
+    /// Sets a function that the output's thread calls when there is room again after a device found none.
     pub fn on_room(&self, call: impl Fn() + Send + Sync + 'static) {
         self.shared().lock().on_room.push(Arc::new(call));
     }
@@ -107,15 +108,15 @@ impl Output {
     /// Whether the buffer is full.
     #[inline]
     pub fn is_full(&self) -> bool {
-        // A caller that sees it full is notified under the lock when it no longer is.
+        // A caller that finds the buffer full is notified under the lock when it no longer is.
         self.shared().full.load(Ordering::Relaxed)
     }
 
-    /// Prints all of these bytes, at most a MiB, if there is room for them. If there is not, [`on_room`](Self::on_room) tells when to
-    /// offer them again.
+    /// Prints all of these bytes, at most a MiB, if there is room for them. If there is no room, returns false, and
+    /// [`on_room`](Self::on_room) tells when to offer them again.
     pub fn offer(&self, bytes: &[u8]) -> bool {
         let mut state = self.shared().lock();
-        // What comes after an error needs no room.
+        // After an error, bytes need no room.
         let fits = state.len() + bytes.len() <= FULL || state.failed.is_some();
         match fits {
             true => self.shared().add(&mut state, bytes),
@@ -124,7 +125,8 @@ impl Output {
         fits
     }
 
-    /// Prints a byte of a guest that does not wait: if it has not looked whether the buffer [is full](Self::is_full), it may be lost.
+    /// Prints a byte of a guest that does not wait. The byte may be lost if the guest did not check whether the buffer
+    /// [is full](Self::is_full).
     pub fn push(&self, byte: u8) {
         let mut state = self.shared().lock();
         if state.len() < FULL + SPARE {
@@ -134,16 +136,16 @@ impl Output {
         }
     }
 
-    /// Why nothing more is written, if so.
+    /// The error after which nothing more is written, if there was one.
     pub fn failed(&self) -> Option<io::ErrorKind> {
         self.shared().lock().failed
     }
 
-    /// Waits until everything is written, or cannot be, or `go_on` returns false. Returns the number of dropped
+    /// Waits until everything is written or cannot be written, or `go_on` returns false. Returns the number of dropped
     /// bytes.
     pub fn drain(&self, mut go_on: impl FnMut() -> bool) -> u64 {
         loop {
-            // Without the lock: it may ask for the output's state.
+            // Called without the lock, because it may ask for the output's state.
             let goes_on = go_on();
             let state = self.shared().lock();
             if state.len() == 0 || !goes_on {
@@ -179,7 +181,7 @@ impl Shared {
         }
     }
 
-    /// Waits for bytes, and takes the next ones; `None` if none will come.
+    /// Waits for bytes, and takes the next ones; `None` if no more will come.
     fn next(&self) -> Option<Vec<u8>> {
         let mut state = self.lock();
         while state.bytes.is_empty() {
@@ -194,7 +196,7 @@ impl Shared {
         Some(state.bytes.drain(..length).collect())
     }
 
-    /// Counts what was written or dropped, and notifies the devices that there is room.
+    /// Counts the bytes that were written or dropped, and notifies the devices if there is room.
     fn written(&self, piece: &[u8], result: Result<(), WriteError>) {
         let mut state = self.lock();
         state.under_way = 0;
@@ -204,14 +206,14 @@ impl Shared {
             state.bytes.clear();
         }
         self.changed.notify_all();
-        // Half of the buffer, so that a device does not stop again at once.
+        // Notified at half of the buffer, so that a device does not stop again at once.
         if !state.refused || state.len() > FULL / 2 {
             return;
         }
         state.refused = false;
         self.full.store(false, Ordering::Relaxed);
         let calls = state.on_room.clone();
-        // A device that is called may print.
+        // The function of a device may print.
         drop(state);
         calls.iter().for_each(|call| call());
     }

@@ -1,9 +1,9 @@
-//! QEMU's pc-testdev (`hw/misc/pc-testdev.c`): what kvm-unit-tests uses to drive interrupt lines and to test the
-//! emulation of port and memory accesses.
+//! QEMU's pc-testdev (`hw/misc/pc-testdev.c`), with which kvm-unit-tests drives interrupt lines and tests the emulation
+//! of port and memory accesses.
 //!
 //! It has four parts, each a device on a bus: a [latch](TestLatch) of four bytes on ports, [interrupt
 //! lines](TestLines), a port that takes a [page](TestFlush) out of the guest's page tables on the host, and
-//! [memory](TestMemory) of which every access leaves the guest. All run on the thread of the vCPU that accesses them.
+//! [memory](TestMemory) that always exits on access. All run on the thread of the vCPU that accesses them.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -31,7 +31,7 @@ use vmbell::irq::Gsi;
 use vmbell::sync::Mutex;
 use vmbell_hypervisor::{Error, Irqs};
 
-/// The ports of the latch: it has two ranges, which show the same bytes.
+/// The ports of the latch. Its two ranges show the same bytes.
 pub const TEST_LATCH_PORTS: [u64; 2] = [0xe0, 0xe8];
 /// How many ports each range of the latch has.
 pub const TEST_LATCH_LEN: u64 = LATCH as u64;
@@ -77,15 +77,15 @@ impl BusDevice for TestLatch {
 /// A function that is called with the error of a request that failed.
 type OnError<E> = Box<dyn Fn(E) + Send + Sync>;
 
-/// The interrupt lines: a byte written to the port of a line sets the level of the GSI with the line's number, up
-/// unless the byte is 0. Each byte of a wider write is for its own line.
+/// The interrupt lines. A byte written to the port of a line sets the level of the GSI with the line's number: low if
+/// the byte is 0, otherwise high. Each byte of a wider write is for its own line.
 pub struct TestLines {
     irqs: Arc<dyn Irqs>,
     on_error: OnError<Error>,
 }
 
 impl TestLines {
-    /// Lines to the interrupt controllers of `irqs`. Calls `on_error` if a level cannot be set.
+    /// Creates lines to the interrupt controllers of `irqs`. Calls `on_error` if a level cannot be set.
     pub fn new(irqs: Arc<dyn Irqs>, on_error: impl Fn(Error) + Send + Sync + 'static) -> Self {
         let on_error = Box::new(on_error);
         Self { irqs, on_error }
@@ -115,12 +115,12 @@ impl fmt::Debug for TestLines {
     }
 }
 
-/// The page flush: four bytes written to its first port are a guest-physical address, whose page the next access has
-/// to fault in again on the host. Its contents stay, and the guest sees no difference.
+/// The page flush. Four bytes written to its first port are the guest-physical address of a page that the host must
+/// fault in again at the next access. The page's contents stay, and the guest sees no difference.
 pub struct TestFlush<F>(F);
 
 impl<F: Fn(u64) + Send + Sync> TestFlush<F> {
-    /// A port that calls `flush` with the guest-physical address of the page.
+    /// Creates a port that calls `flush` with the guest-physical address of the page.
     pub const fn new(flush: F) -> Self {
         Self(flush)
     }
@@ -144,7 +144,7 @@ impl<F> fmt::Debug for TestFlush<F> {
     }
 }
 
-/// Memory that is a device: each access leaves the guest, so its instruction is emulated.
+/// Memory that is a device: each access leaves the guest, so that the instruction is emulated.
 #[derive(Debug)]
 pub struct TestMemory(Mutex<Box<[u8]>>);
 

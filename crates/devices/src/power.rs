@@ -1,9 +1,9 @@
 //! The power management registers of ACPI: PM1a (ACPI 6.5, 4.8.3.1 and 4.8.3.2), which has events and the request to
-//! sleep, and the timer (4.8.3.3), 24 bits that count at 3.579545 MHz. Hardware-reduced ACPI has the sleep registers
-//! (4.8.3.7) instead.
+//! sleep, and the timer (4.8.3.3), which has 24 bits and counts at 3.579545 MHz. Hardware-reduced ACPI has the sleep
+//! registers (4.8.3.7) instead.
 //!
-//! The only event is that of the clock (RTC). ACPI mode is always on. vCPU threads access the registers, the clock's
-//! thread raises its event, and the thread that runs the sleeping machine waits for it.
+//! The clock (RTC) has the only event. ACPI mode is always on. vCPU threads access the registers, the clock's thread
+//! raises the event, and the thread that runs the sleeping machine waits for it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use vmbell::bus::BusDevice;
 use vmbell::sync::{Condvar, Mutex};
 
-/// The first port of the event registers: status, and after it enable, two bytes each.
+/// The first port of the event registers: status, then enable, two bytes each.
 pub const PM1_EVENT_PORT: u16 = 0x600;
 /// How many ports the event registers have.
 pub const PM1_EVENT_LEN: u8 = 4;
@@ -23,11 +23,11 @@ pub const PM1_CONTROL_LEN: u8 = 2;
 /// The interrupt line of the events (SCI).
 pub const SCI_GSI: u32 = 9;
 
-/// The event of the clock, in the status and in the enable register.
+/// The clock's event, in the status and in the enable register.
 const RTC: u16 = 1 << 10;
 /// Status: the machine has woken up.
 const WAKE: u16 = 1 << 15;
-/// Enable: the bits that can be set, which are the timer, the global lock, both buttons and the clock.
+/// Enable: the bits that can be set: timer, global lock, both buttons and clock.
 const ENABLES: u16 = 1 | 1 << 5 | 1 << 8 | 1 << 9 | RTC;
 /// Control: events raise the SCI, since ACPI mode is on.
 const SCI_ENABLE: u16 = 1;
@@ -39,7 +39,7 @@ const SLEEP: u16 = 1 << 13;
 /// How often a waiting thread checks whether it should continue to wait.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// How a guest sleeps. The values are those of QEMU, which the DSDT has.
+/// How a guest sleeps. The values are QEMU's, and the DSDT has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sleep {
     /// S3, suspend to RAM.
@@ -89,7 +89,7 @@ impl Pm1Registers {
     }
 }
 
-/// The device. Clones share its state.
+/// The PM1a registers. Clones share their state.
 #[derive(Clone)]
 pub struct Pm1(Arc<Pm1Shared>);
 
@@ -101,8 +101,8 @@ struct Pm1Shared {
 }
 
 impl Pm1 {
-    /// Registers that call `sci` with each new level of their interrupt line, and `sleep` when the guest goes to
-    /// sleep, on the thread of the vCPU. `sleep` must keep that vCPU from going on.
+    /// Creates registers that call `sci` with each new level of their interrupt line, and `sleep` when the guest goes
+    /// to sleep, on the vCPU's thread. `sleep` must keep that vCPU from continuing.
     pub fn new(
         sci: impl Fn(bool) + Send + Sync + 'static,
         sleep: impl Fn(Sleep) + Send + Sync + 'static,
@@ -115,7 +115,7 @@ impl Pm1 {
         }))
     }
 
-    /// Raises the event of the clock.
+    /// Raises the clock's event.
     pub fn raise_rtc(&self) {
         let mut registers = self.0.registers.lock();
         registers.status |= RTC;
@@ -123,8 +123,8 @@ impl Pm1 {
         self.0.raised.notify_all();
     }
 
-    /// Waits until an event wakes the sleeping machine, and returns true then; or until `until` returns true, which is
-    /// called every 20 ms.
+    /// Waits until an event wakes the sleeping machine, and then returns true. Returns false once `until`, which is
+    /// called every 20 ms, returns true.
     pub fn wait_for_wake(&self, until: impl Fn() -> bool) -> bool {
         let mut registers = self.0.registers.lock();
         while !registers.is_event() {
@@ -145,7 +145,7 @@ impl Pm1 {
         }
     }
 
-    /// Writes one byte, and returns how the guest goes to sleep by that.
+    /// Writes one byte, and returns how the guest goes to sleep, if the write starts a sleep.
     fn write_byte(&self, offset: u64, byte: u8) -> Option<Sleep> {
         let mut registers = self.0.registers.lock();
         let shift = 8 * (offset & 1);
@@ -194,22 +194,22 @@ impl fmt::Debug for Pm1 {
     }
 }
 
-/// The first of its ports.
+/// The first port of the timer.
 pub const PM_TIMER_PORT: u16 = 0x608;
-/// How many ports it has.
+/// How many ports the timer has.
 pub const PM_TIMER_LEN: u8 = 4;
 
 const HERTZ: u64 = 3_579_545;
 const MASK: u64 = 0xff_ffff;
 
-/// The timer, which counts from its creation on. It runs on the thread of the vCPU that reads it.
+/// The timer, which counts from its creation. Runs on the thread of the vCPU that reads it.
 #[derive(Debug)]
 pub struct PmTimer {
     begun: Instant,
 }
 
 impl PmTimer {
-    /// A timer that starts at 0 now.
+    /// Creates a timer that starts at 0 now.
     pub fn new() -> Self {
         Self {
             begun: Instant::now(),
@@ -223,7 +223,7 @@ impl Default for PmTimer {
     }
 }
 
-/// The value of the timer after a time.
+/// The timer's value after the `elapsed` time.
 fn ticks(elapsed: Duration) -> u32 {
     // Only the low bits of the product are kept, so it may wrap.
     let seconds = elapsed.as_secs().wrapping_mul(HERTZ);
@@ -248,9 +248,9 @@ impl BusDevice for PmTimer {
     fn write(&self, _offset: u64, _data: &[u8]) {}
 }
 
-/// The first of the sleep registers, control and status.
+/// The first of the sleep registers: control, then status.
 pub const SLEEP_PORTS: u16 = PM1_EVENT_PORT;
-/// How many sleep registers there are, of one port each.
+/// How many sleep registers there are; each has one port.
 pub const SLEEP_PORTS_LEN: u8 = 2;
 
 /// Sleep control: go to sleep; write-only.
@@ -258,12 +258,12 @@ const SLEEP_NOW: u8 = 1 << 5;
 /// Sleep control: the position of the kind of sleep, three bits.
 const SLEEP_KIND: u32 = 2;
 
-/// The sleep registers of hardware-reduced ACPI. The only sleep is S5, off, from which no guest wakes up: so the status, which
-/// would say that, is always 0. It runs on the thread of the vCPU that writes.
+/// The sleep registers of hardware-reduced ACPI. The only sleep is S5, off, from which no guest wakes up. So the status
+/// register, which would report a wake-up, is always 0. Runs on the thread of the vCPU that writes.
 pub struct SleepRegisters<F>(F);
 
 impl<F: Fn() + Send + Sync> SleepRegisters<F> {
-    /// Registers that call `off` when the guest switches itself off.
+    /// Creates registers that call `off` when the guest switches itself off.
     pub const fn new(off: F) -> Self {
         Self(off)
     }

@@ -1,4 +1,4 @@
-//! For tests of devices: a registry of doorbells in this process, with the rules of KVM.
+//! For tests of devices: a registry of doorbells in this process, with KVM's rules.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,9 +14,9 @@ use vmbell_hypervisor::{Capability, Doorbell, Error, IoEvents, Payload, RemoveDo
 #[derive(Default)]
 pub(super) struct Registry {
     pub(super) guest: Arc<Guest>,
-    /// Whether to refuse everything.
+    /// Whether to refuse every registration.
     pub(super) refuse: bool,
-    /// Whether it stores the values of doorbells with a payload.
+    /// Whether the registry stores the values of doorbells with a payload.
     pub(super) stores: bool,
 }
 
@@ -38,12 +38,12 @@ impl Payload for Value {
 }
 
 impl Registry {
-    /// Rings as a vCPU does.
+    /// Returns a handle that rings doorbells as a vCPU does.
     pub(super) fn bell(&self) -> Bell {
         self.guest.set.bell()
     }
 
-    /// Stores the value of a doorbell, before it [rings](Self::bell).
+    /// Stores the value of a doorbell, before the doorbell [rings](Self::bell).
     pub(super) fn store(&self, address: IoEventAddress, data: &[u8]) {
         let Ok(data) = data.try_into() else { return };
         let data = u32::from_le_bytes(data);
@@ -53,7 +53,7 @@ impl Registry {
         }
     }
 
-    /// How many doorbells it has.
+    /// How many doorbells the registry has.
     pub(super) fn registered(&self) -> usize {
         self.guest.registered.load(Ordering::Relaxed)
     }
@@ -83,7 +83,7 @@ impl IoEvents for Registry {
         Ok(Doorbell::new(event, guest, address, datamatch, sharing))
     }
 
-    /// Of 4 bytes.
+    /// Registers a doorbell of 4 bytes.
     fn register_payload(
         &self,
         event: &Arc<EventFd>,

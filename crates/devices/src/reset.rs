@@ -1,5 +1,5 @@
-//! Ways in which a guest resets a PC or switches it off: system control port A (0x92), the keyboard controller, an
-//! Intel 8042 without a keyboard, and the shutdown port of Bochs, to which the guest writes the letters of `Shutdown`.
+//! Ways in which a guest resets a PC or switches it off: system control port A (0x92); the keyboard controller, an
+//! Intel 8042 without a keyboard; and the shutdown port of Bochs, to which the guest writes the letters of `Shutdown`.
 //! All run on the thread of the vCPU that accesses them.
 //!
 //! Address line 20 is always on: neither device can switch it off.
@@ -13,7 +13,7 @@ use vmbell::sync::Mutex;
 pub const PORT_A: u64 = 0x92;
 /// The first port of the keyboard controller, its data.
 pub const I8042_PORTS: u64 = 0x60;
-/// How many ports the keyboard controller spans; only the first and the last are its own.
+/// How many ports the keyboard controller spans; it uses only the first and the last.
 pub const I8042_LEN: u64 = 5;
 
 /// Port A: address line 20 is on.
@@ -25,7 +25,7 @@ pub const RESET: u8 = 1;
 pub struct PortA<F>(F);
 
 impl<F: Fn() + Send + Sync> PortA<F> {
-    /// A port that calls `reset`.
+    /// Creates a port that calls `reset`.
     pub const fn new(reset: F) -> Self {
         Self(reset)
     }
@@ -54,18 +54,18 @@ impl<F> fmt::Debug for PortA<F> {
     }
 }
 
-/// The places of its two ports.
+/// The offsets of the keyboard controller's two ports.
 const DATA: u64 = 0;
 const COMMAND: u64 = 4;
-/// Status: data is there to be read.
+/// Status: data is ready to be read.
 const OUTPUT_FULL: u8 = 1;
-/// Status: the self test is passed, and the keyboard is not locked.
+/// Status: the self-test has passed, and the keyboard is not locked.
 const READY: u8 = 1 << 2 | 1 << 4;
 /// Commands: read and write the output port, and pull bits of it low for a moment.
 const READ_OUTPUT: u8 = 0xd0;
 const WRITE_OUTPUT: u8 = 0xd1;
 const PULSE: u8 = 0xf0;
-/// Output port: no reset. The bit of address line 20 is that of port A.
+/// Output port: no reset. The bit for address line 20 is the same as in port A.
 const NO_RESET: u8 = 1;
 
 #[derive(Debug, Default)]
@@ -83,7 +83,7 @@ pub struct I8042<F> {
 }
 
 impl<F: Fn() + Send + Sync> I8042<F> {
-    /// A controller that calls `reset`.
+    /// Creates a controller that calls `reset`.
     pub fn new(reset: F) -> Self {
         Self {
             reset,
@@ -130,20 +130,20 @@ impl<F> fmt::Debug for I8042<F> {
     }
 }
 
-/// The port of the device.
+/// The shutdown port.
 pub const SHUTDOWN_PORT: u64 = 0x8900;
 
 const WORD: &[u8] = b"Shutdown";
 
-/// Calls a function when the guest has written the word.
+/// Calls a function when the guest has written the word `Shutdown`.
 pub struct ShutdownPort<F> {
     off: F,
-    /// How many letters of the word were written so far.
+    /// How many letters of the word have been written.
     spelt: Mutex<usize>,
 }
 
 impl<F: Fn() + Send + Sync> ShutdownPort<F> {
-    /// A port that calls `off` on the thread of the vCPU that writes the last letter.
+    /// Creates a port that calls `off` on the thread of the vCPU that writes the last letter.
     pub fn new(off: F) -> Self {
         Self {
             off,
@@ -160,8 +160,8 @@ impl<F: Fn() + Send + Sync> BusDevice for ShutdownPort<F> {
     fn write(&self, _offset: u64, data: &[u8]) {
         let mut spelt = self.spelt.lock();
         for byte in data {
-            // After a wrong letter only that letter itself can be the first of a new word: no beginning of the
-            // word occurs again inside it.
+            // After a wrong letter, only that letter itself can start a new word: no beginning of the word occurs again
+            // inside the word.
             *spelt = match WORD.get(*spelt) {
                 Some(wanted) if wanted == byte => *spelt + 1,
                 _ => usize::from(WORD.first() == Some(byte)),

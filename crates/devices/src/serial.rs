@@ -1,5 +1,5 @@
-//! The first serial port: a 16550 UART whose input any thread may bring. Its transmitter is busy while its output has no room, so
-//! that a reader that stalls does not stop the vCPU that prints.
+//! The first serial port: a 16550 UART that any thread may give input. Its transmitter is busy while its output has no
+//! room, so that a stalled reader does not stop the vCPU that prints.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -15,33 +15,34 @@ use vmbell::bus::BusDevice;
 use vmbell::sync::{Condvar, Mutex, MutexGuard};
 use vmbell_hypervisor::IrqTrigger;
 
-/// The first of its ports.
+/// The first port of the UART.
 pub const SERIAL_PORTS: u64 = 0x3f8;
-/// How many ports it has.
+/// How many ports the UART has.
 pub const SERIAL_LEN: u64 = 8;
-/// The GSI of its interrupt, which is an edge.
+/// The GSI of the UART's interrupt, which is edge-triggered.
 pub const SERIAL_GSI: u32 = 4;
 
-/// The register of the bytes themselves.
+/// The data register (RBR and THR).
 const DATA: u64 = 0;
-/// The register that enables interrupts, and its bits for received bytes and an empty transmitter.
+/// The interrupt enable register (IER), and its bits for received bytes and an empty transmitter.
 const INTERRUPT_ENABLE: u64 = 1;
 const RECEIVED: u8 = 1;
 const TRANSMITTED: u8 = 2;
-/// The register of line control, and its bit that puts the divisor in the place of the first two registers.
+/// The line control register (LCR), and its bit that replaces the first two registers with the divisor.
 const LINE_CONTROL: u64 = 3;
 const DIVISOR: u8 = 0x80;
-/// The register of modem control, and its bit by which a driver says that it is ready.
+/// The modem control register (MCR), and its bit with which a driver says that it is ready.
 const MODEM_CONTROL: u64 = 4;
 const DATA_TERMINAL_READY: u8 = 1;
-/// The register of line status, and its bits for an empty transmitter.
+/// The line status register (LSR), and its bits for an empty transmitter.
 const LINE_STATUS: u64 = 5;
 const TRANSMITTER_EMPTY: u8 = 0x60;
 
-/// How long a driver has to be ready before it gets input; also how often [`Serial::receive`] looks whether it has to end.
+/// How long a driver must have been ready before it gets input; also how often [`Serial::receive`] checks whether it
+/// must end.
 const SETTLED: Duration = Duration::from_millis(20);
 
-/// The interrupt line; `None` if it is not connected.
+/// The interrupt line; not connected if `None`.
 struct Line(Option<Box<dyn IrqTrigger>>);
 
 impl Trigger for Line {
@@ -55,7 +56,7 @@ impl Trigger for Line {
     }
 }
 
-/// The output of the UART, which takes each byte.
+/// The output of the UART, which accepts every byte.
 struct Printed(Output);
 
 impl Write for Printed {
@@ -69,7 +70,7 @@ impl Write for Printed {
     }
 }
 
-/// The device. It runs on the thread of the vCPU that accesses it.
+/// The serial port. Runs on the thread of the vCPU that accesses it.
 pub struct Serial {
     port: Mutex<Port>,
     output: Output,
@@ -84,7 +85,7 @@ struct Port {
 }
 
 impl Port {
-    /// The driver is ready if it takes interrupts of received bytes and says so to the other side.
+    /// Updates whether the driver is ready: it takes interrupts for received bytes and signals DTR.
     fn look(&mut self) {
         let state = self.uart.state();
         let is_ready = state.interrupt_enable & RECEIVED != 0
@@ -92,7 +93,7 @@ impl Port {
         self.ready = is_ready.then(|| self.ready.unwrap_or_else(Instant::now));
     }
 
-    /// The transmitter is empty again: raises its interrupt, if the driver wants that. As a driver does, by enabling it.
+    /// Raises the interrupt of an empty transmitter, if the driver has enabled it, by enabling it again.
     fn transmitted(&mut self) {
         let state = self.uart.state();
         if state.interrupt_enable & TRANSMITTED == 0 {
@@ -107,10 +108,10 @@ impl Port {
         }
     }
 
-    /// Takes what there is room for at this time, and returns how many bytes that is.
+    /// Takes as many bytes as there is room for, and returns their number.
     fn receive(&mut self, bytes: &[u8], now: Instant) -> usize {
         match self.ready {
-            // A full buffer is an error here, and a port in loopback mode takes nothing.
+            // A full buffer is an error in the UART, and a port in loopback mode takes nothing.
             Some(ready) if now.duration_since(ready) >= SETTLED => {
                 self.uart.enqueue_raw_bytes(bytes).unwrap_or_default()
             }
@@ -119,13 +120,14 @@ impl Port {
     }
 
     fn write(&mut self, offset: u64, byte: u8) {
-        // Neither the line nor the output has errors, and a full buffer of a port in loopback mode loses the byte.
+        // Neither the line nor the output has errors. A port in loopback mode loses the byte if its buffer is full.
         let _ = self.uart.write(register(offset), byte);
     }
 }
 
 impl Serial {
-    /// A serial port that prints to `output`, and signals `irq` for each interrupt. Without `irq` guests have to poll it.
+    /// Creates a serial port that prints to `output`, and signals `irq` for each interrupt. Without `irq`, guests must
+    /// poll.
     pub fn new(output: &Output, irq: Option<Box<dyn IrqTrigger>>) -> Arc<Self> {
         let serial = Arc::new(Self {
             port: Mutex::new(Port {
@@ -144,9 +146,9 @@ impl Serial {
         serial
     }
 
-    /// Gives the guest these bytes to read, in order. It waits while the port's 64 bytes of room are full, and until the
-    /// guest's driver has been ready for 20 ms: a driver that probes the port is ready for a moment, and throws away what
-    /// it reads. When `until` returns true, the rest is lost.
+    /// Gives the guest these bytes to read, in order. It waits while the port's 64 bytes of room are full, and until
+    /// the guest's driver has been ready for 20 ms: a driver that only probes the port is ready for a moment, and
+    /// discards what it reads. When `until` returns true, the remaining bytes are lost.
     pub fn receive(&self, mut bytes: &[u8], until: impl Fn() -> bool) {
         let mut port = self.lock();
         while !bytes.is_empty() && !until() {

@@ -1,4 +1,5 @@
-//! The header that a guest reads from either BAR while a test is selected: little-endian, with the name at the end.
+//! The header that a guest reads from either BAR while a test is selected: little-endian, with the test's name at the
+//! end.
 
 use super::test::Test;
 

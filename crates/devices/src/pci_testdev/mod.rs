@@ -1,9 +1,8 @@
-//! QEMU's `pci-testdev`, which kvm-unit-tests measures doorbells with (QEMU
-//! `docs/specs/pci-testdev.rst`).
+//! QEMU's `pci-testdev`, with which kvm-unit-tests measures doorbells (QEMU `docs/specs/pci-testdev.rst`).
 //!
-//! A guest selects a test by writing its number to offset 0 of BAR0 (memory) or BAR1 (ports), reads
-//! from the header what to write and where, writes it, and reads from the header how many of the writes reached
-//! the device. With a working doorbell none do. All of it runs on the thread of the vCPU that accesses.
+//! A guest selects a test by writing its number to offset 0 of BAR0 (memory) or BAR1 (ports). It reads from the header
+//! what to write and where, writes that, and reads from the header how many of its writes reached the device. With a
+//! working doorbell, none reach it. All of it runs on the thread of the vCPU that makes the access.
 //!
 //! ```
 //! use std::io;
@@ -46,9 +45,9 @@ const MEMBAR: usize = 2;
 pub struct PciTestdevConfig {
     /// The size in bytes of BAR2, a 64-bit BAR without registers; 0 for no such BAR.
     pub membar: u64,
-    /// Adds a fourth test to each BAR, `pv-eventfd`: a doorbell for writes of any length. The
-    /// wildcard test's doorbell then takes writes of one byte only, on ports and in memory alike; without `pv`,
-    /// the doorbell in memory takes writes of any length, as in QEMU.
+    /// Adds a fourth test to each BAR, `pv-eventfd`: a doorbell for writes of any length. The doorbell of the wildcard
+    /// test then only takes writes of one byte, on ports and in memory. Without `pv`, the doorbell in memory takes
+    /// writes of any length, as in QEMU.
     pub pv: bool,
 }
 
@@ -62,8 +61,8 @@ pub struct PciTestdev {
 }
 
 impl PciTestdev {
-    /// A device that registers its doorbells with `events`. If that fails, it calls `on_error` and selects no
-    /// test.
+    /// Creates a device that registers its doorbells with `events`. If that fails, the device calls `on_error` and
+    /// selects no test.
     pub fn new(
         config: PciTestdevConfig,
         events: Arc<dyn IoEvents>,
@@ -124,7 +123,7 @@ impl PciFunction for PciTestdev {
         }
     }
 
-    /// Writes byte by byte: a wide write is counted if its byte at the test's offset is.
+    /// Writes byte by byte: a wide write is counted if its byte at the test's offset is counted.
     fn write(&self, bar: usize, offset: u64, data: &[u8]) {
         let Some(space) = Space::of(bar) else { return };
         let mut selection = self.selection.lock();

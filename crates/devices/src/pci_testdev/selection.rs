@@ -1,4 +1,4 @@
-//! The selected test, its count and its doorbell. At most one test is selected, on both BARs together.
+//! The selected test, its count and its doorbell. At most one test is selected, over both BARs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) struct Selection {
     current: Option<Current>,
     /// The registered doorbell of the current test; `None` while its BAR is not mapped.
     doorbell: Option<Doorbell>,
-    /// The doorbell's eventfd. No thread waits for it: a test measures only the time to signal it.
+    /// The doorbell's eventfd. No thread waits for it: a test only measures the time to signal it.
     event: Arc<EventFd>,
     events: Arc<dyn IoEvents>,
     on_error: OnError,
@@ -59,7 +59,7 @@ impl Selection {
         current.header.byte(offset)
     }
 
-    /// Handles a write of a byte for which no doorbell rang.
+    /// Handles a write of a byte that signalled no doorbell.
     pub(super) fn write(&mut self, space: Space, offset: u64, byte: u8) {
         if offset == 0 {
             return self.select(space, byte);
@@ -73,7 +73,7 @@ impl Selection {
         }
     }
 
-    /// Ends the current test and selects another; a number without a test selects none.
+    /// Ends the current test and selects another one; a number without a test selects none.
     fn select(&mut self, space: Space, number: u8) {
         self.stop();
         let Some(test) = self.modes.test(space, number) else {
@@ -94,7 +94,7 @@ impl Selection {
         self.current = None;
     }
 
-    /// A BAR was mapped at another address, or unmapped: moves the doorbell of a test in it.
+    /// Called when a BAR was mapped at another address, or unmapped: moves the doorbell of a test in that BAR.
     pub(super) fn moved(&mut self, space: Space, base: Option<u64>) {
         let concerned = self.current.as_ref().map(|current| current.test.space) == Some(space);
         if concerned {
@@ -136,7 +136,7 @@ impl Selection {
         }
     }
 
-    /// Takes the count of the eventfd, so that earlier signals are forgotten.
+    /// Resets the count of the eventfd, so that earlier signals are forgotten.
     fn drain(&self) {
         // EAGAIN means that there was no signal.
         let _ = self.event.read();

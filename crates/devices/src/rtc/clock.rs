@@ -14,7 +14,7 @@ const REGISTER_D: u8 = 0x0d;
 
 /// Register A: an update is in progress.
 const UIP: u8 = 1 << 7;
-/// Register A: the divider chain; the oscillator of 32.768 kHz counts with this value only.
+/// Register A: the divider chain; the 32.768 kHz oscillator counts with this value only.
 const DIVIDER: u8 = 0x70;
 const RUNNING: u8 = 0x20;
 /// Register B: no updates, so that the time can be set.
@@ -22,7 +22,7 @@ const SET: u8 = 1 << 7;
 const UPDATE_INTERRUPT: u8 = 1 << 4;
 const BINARY: u8 = 1 << 2;
 const HOURS_24: u8 = 1 << 1;
-/// Register C, and the interrupts' enable bits of register B: alarm and update.
+/// Register C: the interrupt bit, then the alarm and update bits, which register B enables with the same bits.
 const INTERRUPT: u8 = 1 << 7;
 const ALARM_FLAG: u8 = 1 << 5;
 const UPDATE_FLAG: u8 = 1 << 4;
@@ -32,26 +32,26 @@ const VALID: u8 = 1 << 7;
 const ANY: u8 = 0xc0;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How long before the end of an update UIP is set: 244 us before the update, and 1984 us for it.
+/// How long before the end of an update UIP is set: 244 us before the update begins, and 1984 us for the update.
 const UPDATE: Duration = Duration::from_micros(244 + 1984);
 
-/// The clock. Its functions take the time since any fixed moment, which must not go backward.
+/// The clock. Its functions take the time since a fixed moment; that time must not go backward.
 #[derive(Debug)]
 pub(super) struct Clock {
     memory: [u8; 128],
     a: u8,
     b: u8,
     c: u8,
-    /// When the seconds began to count: a whole number of seconds later is the end of an update.
+    /// When the seconds began to count: an update ends each whole second after this.
     phase: Duration,
-    /// Seconds since 1970 at `phase`, while the time continues.
+    /// Seconds since 1970 at `phase`, while the clock is counting.
     at_phase: i64,
     /// How many updates have ended since `phase`.
     updates: u64,
 }
 
 impl Clock {
-    /// A clock that shows `seconds` since 1970 at `now`.
+    /// Creates a clock that shows `seconds` since 1970 at `now`.
     pub(super) fn new(seconds: i64, now: Duration) -> Self {
         Self {
             memory: [0; 128],
@@ -64,7 +64,7 @@ impl Clock {
         }
     }
 
-    /// Reads a register that the time does not change; `None` if it does. Bit 7 of the number is ignored.
+    /// Reads a register that does not change with time; `None` for other registers. Bit 7 of the number is ignored.
     pub(super) fn read_constant(&self, register: u8) -> Option<u8> {
         let register = register & 0x7f;
         match register {
@@ -102,7 +102,7 @@ impl Clock {
         match register {
             REGISTER_A => self.change(now, |clock| clock.a = value & !UIP),
             REGISTER_B => self.change(now, |clock| {
-                // The end of a time that is being set is not known.
+                // While the time is being set, its update has no known end.
                 let cleared = if value & SET == 0 {
                     0
                 } else {
@@ -122,12 +122,12 @@ impl Clock {
         self.interrupt();
     }
 
-    /// Advances the time to `now`, and sets the flags of what happened.
+    /// Advances the time to `now`, and sets the flags of the events until then.
     pub(super) fn advance(&mut self, now: Duration) {
         let ended = now.saturating_sub(self.phase).as_secs();
         if self.is_counting() && ended > self.updates {
             self.c |= UPDATE_FLAG;
-            // An alarm happens on every day or on none.
+            // An alarm happens every day or never, so one day is enough to check.
             let first = (self.updates + 1).max(ended.saturating_sub(DAY.unsigned_abs() - 1));
             if (first..=ended).any(|update| self.is_alarm(update)) {
                 self.c |= ALARM_FLAG;
@@ -147,7 +147,7 @@ impl Clock {
         self.c & self.b & ALARM_FLAG != 0
     }
 
-    /// When an interrupt can come next: at the end of the next update, if any is enabled.
+    /// The earliest time of the next interrupt: the end of the next update, if any interrupt is enabled.
     pub(super) fn next(&self) -> Option<Duration> {
         let enabled = self.b & (ALARM_FLAG | UPDATE_FLAG) != 0;
         let updates = u32::try_from(self.updates + 1).ok()?;
@@ -171,7 +171,7 @@ impl Clock {
         }
     }
 
-    /// The registers of time and date while the time continues.
+    /// The registers of time and date while the clock is counting.
     fn shown(&self) -> [u8; 8] {
         self.format().encode(self.moment(self.updates))
     }
@@ -188,7 +188,7 @@ impl Clock {
         })
     }
 
-    /// Changes register A or B, which may stop the time or restart it from its registers.
+    /// Changes register A or B, which may stop the time, or restart it from its registers.
     fn change(&mut self, now: Duration, change: impl FnOnce(&mut Self)) {
         let (was_counting, counted) = (self.is_counting(), self.a & DIVIDER == RUNNING);
         if was_counting {
@@ -196,7 +196,7 @@ impl Clock {
         }
         change(self);
         if !counted && self.a & DIVIDER == RUNNING {
-            // The first update comes half a second after the divider is let go.
+            // The first update comes half a second after the divider is released.
             self.phase = now.saturating_sub(SECOND / 2);
             self.updates = 0;
         }
@@ -205,14 +205,14 @@ impl Clock {
         }
     }
 
-    /// Keeps the time in the registers' own memory.
+    /// Stores the time in the memory of its registers.
     fn store_time(&mut self) {
         for (at, value) in CLOCK.iter().zip(self.shown()) {
             self.memory[usize::from(*at)] = value;
         }
     }
 
-    /// Takes the time from the registers' own memory.
+    /// Loads the time from the memory of its registers.
     fn load_time(&mut self) {
         let shown = CLOCK.map(|at| self.memory[usize::from(at)]);
         let seconds = self.format().decode(shown).seconds();

@@ -1,8 +1,8 @@
 //! The PC's clock with its memory, a Motorola MC146818: time and date, an alarm, interrupts at the end of each update,
-//! and 128 bytes. It has no periodic interrupt and no square wave.
+//! and 128 bytes. It has no periodic interrupt and no square-wave output.
 //!
-//! The time starts as the host's, in UTC. vCPU threads read and write the registers; the device's own thread
-//! (`vmbell-rtc`) raises the interrupts, and sleeps while none is enabled.
+//! The time starts as the host's time, in UTC. vCPU threads read and write the registers. The device's own thread
+//! (`vmbell-rtc`) raises the interrupts, and sleeps while no interrupt is enabled.
 
 mod clock;
 mod time;
@@ -17,23 +17,23 @@ use vmbell::thread::{EventLoop, ThreadKind, Timer};
 
 use self::clock::Clock;
 
-/// The first of its two ports: the number of a register, and after it the register.
+/// The first of the clock's two ports: a register's number, and then that register.
 pub const RTC_PORTS: u64 = 0x70;
-/// How many ports it has.
+/// How many ports the clock has.
 pub const RTC_LEN: u64 = 2;
 /// The interrupt line of the clock.
 pub const RTC_GSI: u32 = 8;
 /// The register with the century, for the FADT.
 pub const RTC_CENTURY: u8 = 0x32;
 
-/// The clock's time begins a second after the moment from which it is counted: the divider, once released, behaves as
-/// if it had counted for half a second.
+/// The clock's time begins a second after the moment from which it is counted: a divider that is released behaves as if
+/// it had already counted for half a second.
 const BEGIN: Duration = Duration::from_secs(1);
 
 /// The device.
 pub struct Rtc {
     shared: Arc<RtcShared>,
-    /// Expires when an interrupt can come next.
+    /// Expires at the earliest time of the next interrupt.
     timer: Timer,
     _thread: EventLoop,
 }
@@ -56,8 +56,8 @@ struct RtcState {
 }
 
 impl Rtc {
-    /// A clock that calls `line` with each new level of its interrupt line, and `alarm` for each alarm that may
-    /// interrupt, on the threads of vCPUs and on its own. Fails if its thread cannot be started.
+    /// Creates a clock that calls `line` with each new level of its interrupt line, and `alarm` for each alarm that may
+    /// interrupt, on vCPU threads and on its own thread. Fails if its thread cannot be started.
     pub fn new(
         line: impl Fn(bool) + Send + Sync + 'static,
         alarm: impl Fn() + Send + Sync + 'static,
@@ -96,7 +96,7 @@ impl RtcShared {
         self.state.lock()
     }
 
-    /// Signals what has changed.
+    /// Signals the changes of the line and the alarm.
     fn signal_changes(&self, state: &mut RtcState) {
         let line = state.clock.is_interrupting();
         if std::mem::replace(&mut state.line, line) != line {
@@ -108,7 +108,7 @@ impl RtcShared {
         }
     }
 
-    /// The thread: the clock advances to the moment at which it may interrupt.
+    /// The work of the thread: the clock advances to the moment at which it may interrupt.
     fn expire(&self, timer: &Timer) {
         let mut state = self.lock();
         state.clock.advance(self.now());
@@ -117,7 +117,7 @@ impl RtcShared {
         self.arm(timer, &mut state);
     }
 
-    /// Lets the timer expire when an interrupt can come next, if that has changed.
+    /// Sets the timer to the earliest time of the next interrupt, if that time has changed.
     fn arm(&self, timer: &Timer, state: &mut RtcState) {
         let next = state.clock.next();
         if std::mem::replace(&mut state.next, next) == next {
@@ -136,7 +136,7 @@ impl BusDevice for Rtc {
         if let (1, [byte]) = (offset, data) {
             let mut state = self.shared.lock();
             let register = state.register;
-            // The time costs more than the rest of the access.
+            // Determining the time costs more than the rest of the access.
             if let Some(constant) = state.clock.read_constant(register) {
                 *byte = constant;
                 return;

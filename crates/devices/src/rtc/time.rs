@@ -1,5 +1,5 @@
-//! Dates and times of day in the proleptic Gregorian calendar, as seconds since 1970, and how the clock's registers
-//! show them: binary or BCD, with 24 hours or 12 (MC146818 data sheet).
+//! Dates and times of day in the proleptic Gregorian calendar, as seconds since 1970, and the format in which the
+//! clock's registers show them: binary or BCD, with 24 or 12 hours (MC146818 data sheet).
 
 /// Seconds of a day.
 pub(super) const DAY: i64 = 86_400;
@@ -21,7 +21,7 @@ impl Moment {
     /// The moment at `seconds` since 1970.
     pub(super) const fn at(seconds: i64) -> Self {
         let time = seconds.rem_euclid(DAY);
-        // Years begin in March and are counted from year 0, so that the leap day is the last of its year.
+        // Here, years begin in March and are counted from year 0, so that the leap day is the last day of its year.
         let days = seconds.div_euclid(DAY) + 719_468;
         let era = days.div_euclid(146_097);
         let in_era = days.rem_euclid(146_097);
@@ -43,7 +43,7 @@ impl Moment {
         }
     }
 
-    /// Seconds since 1970. Fields that are too great carry over into the next one.
+    /// Seconds since 1970. Fields that are too large carry over into the next field.
     pub(super) const fn seconds(self) -> i64 {
         let months = 12 * self.year + (self.month - 1);
         let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
@@ -65,10 +65,10 @@ impl Moment {
 /// The registers of time and date, in the order of [`Format::encode`]: seconds, minutes, hours, day of the week, day,
 /// month, year of the century, and the century, which the MC146818 itself does not have.
 pub(super) const CLOCK: [u8; 8] = [0, 2, 4, 6, 7, 8, 9, 0x32];
-/// The bit of an hour from noon on, with 12 hours.
+/// With 12 hours: the bit for hours from noon on.
 const PM: u8 = 0x80;
 
-/// The part of register B that says how numbers are written.
+/// The part of register B that sets the format of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Format {
     pub(super) binary: bool,
@@ -93,7 +93,7 @@ impl Format {
         values
     }
 
-    /// The moment that the registers [`CLOCK`] show, with any values that a guest wrote. The day of the week is ignored,
+    /// The moment that the registers [`CLOCK`] show, for any values that a guest wrote. The day of the week is ignored,
     /// since it follows from the date.
     pub(super) fn decode(self, registers: [u8; 8]) -> Moment {
         let values = registers.map(|byte| self.value(byte));

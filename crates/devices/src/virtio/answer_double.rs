@@ -1,4 +1,4 @@
-//! A driver that gives a device one chain, and memory for both: for the tests of handlers.
+//! For tests of handlers: a driver that gives a device one chain, and memory for both.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(super) fn ring(memory: &GuestMemoryMmap, layout: &SplitLayout, features: u64
     Ring::new(&Arc::new(memory.clone()), 0, &registers, features).unwrap()
 }
 
-/// What a device answers to a chain of these buffers in one of its queues.
+/// Returns what a device answers to a chain of these buffers in one of its queues.
 pub(super) fn answer(
     device: &impl Handler,
     queue: u16,
@@ -51,7 +51,7 @@ pub(super) fn answer(
     answer.map(|written| written.expect("it does not wait"))
 }
 
-/// The same; `None` if the chain waits for the host.
+/// Like [`answer`], but returns `None` if the chain waits for the host.
 pub(super) fn answer_now(
     device: &impl Handler,
     queue: u16,

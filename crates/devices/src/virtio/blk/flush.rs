@@ -1,5 +1,5 @@
-//! Brings what was written to a disk to its storage, on a thread of the disk. A flush takes milliseconds, in which the queue
-//! serves other requests; requests that arrive during one flush share the next one.
+//! Flushes what was written to a disk to its storage, on a thread of the disk. A flush takes milliseconds, in which the
+//! queue serves other requests; requests that arrive during one flush share the next one.
 
 use std::fmt;
 use std::io;
@@ -11,13 +11,13 @@ use crate::virtio::request::Pending;
 use vmbell::sync::{Condvar, Mutex, MutexGuard};
 use vmbell::thread::{ThreadKind, spawn};
 
-/// The thread that flushes, until this is dropped.
+/// The thread that flushes. It ends when this is dropped.
 pub(super) struct Flusher {
     requests: Arc<Requests>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The requests that wait for a flush. A queue can have no more of them than descriptors between two resets.
+/// The requests that wait for a flush. Between two resets there are at most as many as the queue has descriptors.
 #[derive(Default)]
 struct Requests {
     waiting: Mutex<Waiting>,
@@ -53,14 +53,14 @@ impl Flusher {
         })
     }
 
-    /// Completes a request once everything that was written before is on the storage.
+    /// Completes a request when all earlier writes are on the storage.
     pub(super) fn complete_later(&self, request: Pending) {
         self.requests.lock().pending.push(request);
         self.requests.changed.notify_one();
     }
 
-    /// Forgets the requests that wait: they are from before a reset. A driver can make and reset away any number of them while one
-    /// flush is under way.
+    /// Drops the waiting requests, which are from before a reset. Otherwise a driver could pile up any number of them
+    /// by resets during one flush.
     pub(super) fn forget(&self) {
         self.requests.lock().pending.clear();
     }
@@ -71,7 +71,7 @@ impl Requests {
         self.waiting.lock()
     }
 
-    /// Waits for requests and takes all that there are; `None` at the end.
+    /// Waits for requests and takes all of them; `None` when the thread must end.
     fn take(&self) -> Option<Vec<Pending>> {
         let idle = |waiting: &mut Waiting| waiting.pending.is_empty() && !waiting.ends;
         let waited = self.changed.wait_while(self.lock(), idle);
@@ -81,7 +81,7 @@ impl Requests {
 }
 
 impl Drop for Flusher {
-    /// Waits for the flush that is under way.
+    /// Waits for the flush that is running.
     fn drop(&mut self) {
         self.requests.lock().ends = true;
         self.requests.changed.notify_one();

@@ -1,4 +1,4 @@
-//! What a file has to be for a disk, and what it says of itself.
+//! Checks whether a file can be a disk, and recognizes image formats.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Seek, SeekFrom};
@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt};
 
 use super::SECTOR;
 
-/// Formats of images, with the bytes by which they are known and where these are.
+/// Formats of images, with the offset and the bytes that identify them.
 const FORMATS: [(&str, usize, &[u8]); 7] = [
     ("qcow2", 0, b"QFI\xfb"),
     ("VMDK", 0, b"KDMV"),
@@ -17,37 +17,37 @@ const FORMATS: [(&str, usize, &[u8]); 7] = [
     ("VDI", 0x40, b"\x7f\x10\xda\xbe"),
 ];
 
-/// Bytes of a first sector.
+/// Bytes of the first sector.
 const HEAD: usize = 512;
 
 /// Why a file cannot be a disk.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiskError {
-    /// It is neither a file with contents nor a block device.
+    /// The file is neither a file with contents nor a block device.
     #[error("it is {kind}, and a disk is a file or a block device")]
     Kind {
-        /// What it is.
+        /// The kind of the file.
         kind: &'static str,
     },
-    /// It has no whole sector.
+    /// The file has no whole sector.
     #[error("its size is {len} bytes, and a disk has at least one sector of 512 bytes")]
     Short {
-        /// Its size.
+        /// The file's size in bytes.
         len: u64,
     },
-    /// Another program uses it.
+    /// Another program uses the file.
     #[error("another program, such as the VMM of another guest, {how}")]
     Locked {
         /// What the other program does.
         how: &'static str,
     },
-    /// The host could not do what a disk needs.
+    /// The host could not do what the disk needs.
     #[error("cannot {operation}")]
     System {
-        /// What it could not do.
+        /// What the host could not do.
         operation: &'static str,
-        /// Its error.
+        /// The host's error.
         source: io::Error,
     },
 }
@@ -58,8 +58,8 @@ impl DiskError {
     }
 }
 
-/// Fails if it is not a file with contents or a block device. Others have no size or no positions, and opening a pipe waits for
-/// its other end.
+/// Fails if this is not a file with contents or a block device. Other kinds have no size or no positions, and opening a
+/// pipe waits for its other end.
 pub(super) fn check(found: &Metadata) -> Result<(), DiskError> {
     let kind = match found.file_type() {
         found if found.is_file() || found.is_block_device() => return Ok(()),
@@ -71,7 +71,7 @@ pub(super) fn check(found: &Metadata) -> Result<(), DiskError> {
     Err(DiskError::Kind { kind })
 }
 
-/// The size of a disk's file in bytes: a sector at least.
+/// The size of a disk's file in bytes: at least a sector.
 pub(super) fn len(mut file: &File) -> Result<u64, DiskError> {
     let len = file.seek(SeekFrom::End(0));
     let len = len.map_err(DiskError::system("find out its size"))?;
@@ -81,7 +81,8 @@ pub(super) fn len(mut file: &File) -> Result<u64, DiskError> {
     Ok(len)
 }
 
-/// The format of which the first sector is, if that is known. One that cannot be read has none: the guest gets the error.
+/// The image format that the first sector belongs to, if it is known. If the sector cannot be read, returns `None`: the
+/// guest gets the error.
 pub(super) fn format(file: &File) -> Option<&'static str> {
     let mut head = [0; HEAD];
     file.read_exact_at(&mut head, 0).ok()?;

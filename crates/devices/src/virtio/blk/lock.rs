@@ -1,8 +1,9 @@
-//! Keeps two virtual machines from writing to one disk, or one from writing to what the other reads. The locks are advisory, of the
-//! file's open description, and on the bytes that QEMU uses for them (`block/file-posix.c`), so that each sees the other's.
+//! Keeps two virtual machines from writing to one disk, and one from writing to what the other reads. The locks are
+//! advisory locks of the file's open description, on the bytes that QEMU uses (`block/file-posix.c`), so that each
+//! program sees the locks of the other.
 //!
-//! All locks are shared ones. A program says with one set of bytes what it does with the file, and with another what the others
-//! must not do. It then looks whether another program has said the opposite of either.
+//! All locks are shared. A program locks bytes of one set to say what it does with the file, and bytes of another set to
+//! say what other programs must not do. It then checks whether another program has locked a byte that contradicts these.
 
 #![allow(unsafe_code, reason = "the C library's call for such locks")]
 
@@ -13,20 +14,22 @@ use std::os::fd::AsRawFd;
 
 use super::DiskError;
 
-/// The first byte that says what a program does, and the first that says what others must not do.
+/// The first byte that says what a program does, and the first byte that says what others must not do.
 const DOES: libc::off_t = 100;
 const FORBIDS: libc::off_t = 200;
 
-/// What may be done with a file, as offsets from these bytes.
+/// What a program may do with a file, as offsets from these bytes.
 const READ: libc::off_t = 0;
 const WRITE: libc::off_t = 1;
 const RESIZE: libc::off_t = 3;
 
-/// Locks a file for reading, which others may do too, or for writing. The locks last for as long as the file's open description.
+/// Locks a file for reading, which others may also do, or for writing. The locks last as long as the file's open
+/// description.
 ///
 /// # Errors
 ///
-/// If another program does what this one forbids, or forbids what this one does; if the file system has no such locks.
+/// If another program does what this one forbids, or forbids what this one does, or if the file system has no such
+/// locks.
 pub(super) fn lock(file: &File, read_only: bool) -> Result<(), DiskError> {
     let does: &[_] = if read_only { &[READ] } else { &[READ, WRITE] };
     let forbids = [WRITE, RESIZE];
@@ -35,7 +38,7 @@ pub(super) fn lock(file: &File, read_only: bool) -> Result<(), DiskError> {
     let forbids_bytes = forbids.iter().map(|forbids| FORBIDS + forbids);
     for byte in does_bytes.chain(forbids_bytes) {
         match theirs(byte) {
-            // A lock of the whole file, by a program with other rules.
+            // Another program, with other rules, has locked the whole file.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(DiskError::Locked {
                     how: "has locked all of it",
@@ -68,7 +71,7 @@ pub(super) fn lock(file: &File, read_only: bool) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// Makes one of the calls of `fcntl` for a lock of this kind on a byte, and returns the kind after it.
+/// Calls `fcntl` with `command` for a lock of this kind on a byte, and returns the lock's kind after the call.
 fn call(
     file: &File,
     command: libc::c_int,

@@ -1,8 +1,8 @@
-//! The block device (virtio 1.3, 5.2) on a file, which is read and written directly from guest memory. It runs on the thread
-//! that serves the queue; flushes run on a thread of the disk.
+//! The block device (virtio 1.3, 5.2) on a file, which is read and written directly from guest memory. Runs on the
+//! thread that serves the queue; flushes run on a thread of the disk.
 //!
 //! Written data is in the host's page cache when the driver gets its answer, so it survives the end of this process.
-//! A flush writes it to the disk; for a driver without flushes each write does.
+//! A flush writes the data to the disk; for a driver without flushes, each write does so.
 
 mod flush;
 mod image;
@@ -59,13 +59,13 @@ impl From<io::Result<()>> for Status {
 
 /// How a request is answered.
 enum Answer {
-    /// Now, with this number of bytes read.
+    /// At once, with this number of bytes read.
     Now(Status, usize),
-    /// When everything that was written before is on the disk.
+    /// When all earlier writes are on the disk.
     Flushed,
 }
 
-/// A disk. Its one queue is that of requests.
+/// A disk. Its only queue takes requests.
 #[derive(Debug)]
 pub struct Disk {
     file: File,
@@ -74,34 +74,36 @@ pub struct Disk {
     read_only: bool,
     /// The capacity, and the limits of a request.
     config: [u8; 16],
-    /// Whether the driver flushes, so that a write need not.
+    /// Whether the driver flushes, so that a write need not flush.
     flushes: AtomicBool,
-    /// Whether the file can be truncated, after which a write past its end would make it longer. A block device cannot.
+    /// Whether the file can be truncated: a write past its new end would then extend it. A block device cannot be
+    /// truncated.
     can_shrink: bool,
-    /// Bytes at the end that are not a sector.
+    /// Bytes at the end of the file that are not a whole sector.
     rest: u64,
     serial: DiskSerial,
 }
 
 impl Disk {
-    /// A disk of the whole sectors of the file or block device at a path.
+    /// Creates a disk of the whole sectors of the file or block device at `path`.
     ///
     /// # Errors
     ///
-    /// If it cannot be opened, or for the reasons of [`new`](Self::new).
+    /// If the file cannot be opened, or for the reasons of [`new`](Self::new).
     pub fn open(path: &Path, read_only: bool) -> Result<Self, DiskError> {
-        // Before it is opened, which takes until the other end of a pipe is there.
+        // Checked before the file is opened: opening a pipe waits for its other end.
         image::check(&metadata(path).map_err(DiskError::system("open it"))?)?;
         let opened = OpenOptions::new().read(true).write(!read_only).open(path);
         Self::new(opened.map_err(DiskError::system("open it"))?, read_only)
     }
 
-    /// A disk of the whole sectors of a file or block device. One that is not read-only needs a file that is open for
-    /// writing.
+    /// Creates a disk of the whole sectors of a file or block device. Unless the disk is read-only, the file must be
+    /// open for writing.
     ///
     /// # Errors
     ///
-    /// If it is not a file or block device with at least one sector, or the process cannot have more descriptors or threads.
+    /// If `file` is not a file or block device with at least one sector, or the process cannot have more descriptors or
+    /// threads.
     pub fn new(file: File, read_only: bool) -> Result<Self, DiskError> {
         let theirs = file
             .try_clone()
@@ -137,13 +139,13 @@ impl Disk {
         })
     }
 
-    /// The same disk with a serial number.
+    /// Gives the disk a serial number.
     pub fn with_serial(self, serial: DiskSerial) -> Self {
         Self { serial, ..self }
     }
 
-    /// Locks the file until the disk is dropped: for reading by any number of disks, or if it is not read-only for this one alone.
-    /// The locks are those of QEMU, for which two programs have to ask.
+    /// Locks the file until the disk is dropped: a read-only disk shares the file with other readers, and any other
+    /// disk has the file alone. The locks are the same as QEMU's; they only work between programs that check them.
     ///
     /// # Errors
     ///
@@ -152,26 +154,26 @@ impl Disk {
         lock::lock(&self.file, self.read_only)
     }
 
-    /// How many bytes at the end of the file are not a whole sector, so that the guest does not see them.
+    /// How many bytes at the end of the file are not a whole sector; the guest does not see them.
     pub const fn rest(&self) -> u64 {
         self.rest
     }
 
-    /// The format of an image, such as qcow2, as which the file begins, of which this reads the first sector. The guest sees the
-    /// bytes of the file, and not the disk in the image.
+    /// The format of an image, such as qcow2, that the file's first sector begins with. The guest sees the bytes of the
+    /// file, and not the disk in the image.
     pub fn format(&self) -> Option<&'static str> {
         image::format(&self.file)
     }
 
-    /// The place in the file of a request of `len` bytes; `None` if the disk does not have all of it.
+    /// The position in the file of a request of `len` bytes; `None` if a part of it is not on the disk.
     fn place(&self, sector: u64, len: u64) -> Option<u64> {
         let end = sector.checked_add(len / SECTOR)?;
         let sound = len.is_multiple_of(SECTOR) && len <= MOST && end <= self.sectors;
         sound.then(|| sector * SECTOR)
     }
 
-    /// Whether the file still has the bytes at this position. A write past its end would extend it, and the driver would
-    /// read zeros in between instead of an error.
+    /// Whether the file still has the bytes at this position. A write past the file's end would extend it, and the
+    /// driver would read zeros in between instead of an error.
     fn is_there(&self, at: u64, len: u64) -> bool {
         if !self.can_shrink {
             return true;
@@ -268,7 +270,8 @@ impl Handler for Disk {
     }
 }
 
-/// Writes the status after the data, of which there are `read` bytes. Returns how many bytes are written from the start on.
+/// Writes the status after the data, of which `read` bytes were read. Returns how many bytes are written from the start
+/// on.
 fn put_status(to: Writable<'_>, status: Status, read: usize) -> usize {
     let (data, mut last) = to.split_at(to.len().saturating_sub(1));
     let end = last.write(&[status as u8]);

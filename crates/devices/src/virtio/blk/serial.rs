@@ -1,11 +1,12 @@
-//! The serial number of a disk, by which its guest tells it from others.
+//! The serial number of a disk, by which the guest identifies the disk.
 
 use std::str::FromStr;
 
 /// Bytes of a serial number (virtio 1.3, 5.2.6).
 pub(super) const LEN: usize = 20;
 
-/// The text that a driver gets when it asks for the disk's ID; Linux has it in `/sys/block/vda/serial`. Defaults to an empty one.
+/// The text that a driver gets when it asks for the disk's ID; Linux shows it in `/sys/block/vda/serial`. Defaults to
+/// an empty text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskSerial(pub(super) [u8; LEN]);
 
@@ -13,7 +14,7 @@ pub struct DiskSerial(pub(super) [u8; LEN]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a serial number has at most {LEN} bytes, and this one has {len}")]
 pub struct DiskSerialError {
-    /// Its bytes.
+    /// The text's length in bytes.
     pub len: usize,
 }
 

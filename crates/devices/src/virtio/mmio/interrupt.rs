@@ -1,12 +1,11 @@
 //! The device's interrupt (virtio 1.3, 4.2.2): the register InterruptStatus, and the trigger of an irqfd.
 //!
-//! The driver acknowledges a used buffer notification by writing 1 to InterruptACK. No thread needs to wake for
-//! that, so the write can be a [doorbell](Interrupt::acknowledge_by_doorbell). Its eventfd counts the
-//! acknowledgements that the register does not have yet. They are *applied*, by clearing the register's bit,
-//! before the bit is set again, before the register is read, and at a reset; each of these is
-//! one step with its application, under a lock.
+//! The driver acknowledges a used buffer notification by writing 1 to InterruptACK. No thread needs to wake for that,
+//! so the write can be a [doorbell](Interrupt::acknowledge_by_doorbell). Its eventfd counts the acknowledgements that
+//! the register does not have yet. They are *applied*, by clearing the register's bit, before the bit is set again,
+//! before the register is read, and at a reset. Each of these happens in one step with the application, under a lock.
 //!
-//! The driver cannot tell the difference from a register that is cleared at once:
+//! The driver cannot distinguish this from a register that is cleared at once:
 //! - A read of the register, on any vCPU, first applies every acknowledgement that returned before the read.
 //! - An acknowledgement before the bit is set again does not clear the new bit, because it is applied first.
 //! - A later acknowledgement clears the new bit at the next application, even if it came a moment before the bit
@@ -42,7 +41,7 @@ impl Interrupt {
     /// register.
     pub const ACKNOWLEDGE: u32 = USED_BUFFER;
 
-    /// An interrupt that signals `trigger`, such as an irqfd.
+    /// Creates an interrupt that signals `trigger`, such as an irqfd.
     pub fn new(trigger: Box<dyn IrqTrigger>) -> Self {
         Self {
             trigger: Some(trigger),
@@ -50,7 +49,7 @@ impl Interrupt {
         }
     }
 
-    /// No interrupt: only the register is set, for a driver that polls.
+    /// Creates no interrupt: only the register is set, for a driver that polls.
     pub fn none() -> Self {
         Self {
             reasons: Mutex::new(0),
@@ -59,8 +58,8 @@ impl Interrupt {
         }
     }
 
-    /// Makes the eventfd of the doorbell for writes of [`ACKNOWLEDGE`](Self::ACKNOWLEDGE), which
-    /// [`register_doorbells`](super::VirtioMmio::register_doorbells) or the caller registers.
+    /// Creates the eventfd of the doorbell for writes of [`ACKNOWLEDGE`](Self::ACKNOWLEDGE). The doorbell is registered
+    /// by [`register_doorbells`](super::VirtioMmio::register_doorbells) or by the caller.
     ///
     /// # Errors
     ///
@@ -71,12 +70,12 @@ impl Interrupt {
         Ok(event)
     }
 
-    /// The eventfd of acknowledgements, if they are a doorbell.
+    /// The eventfd of acknowledgements, if they come through a doorbell.
     pub(super) const fn acknowledged(&self) -> Option<&Arc<EventFd>> {
         self.acknowledged.as_ref()
     }
 
-    /// Sets the bit before it raises the interrupt, so that the driver finds the bit.
+    /// Sets the bit before it raises the interrupt, so that the driver finds the bit set.
     fn raise(&self, reason: u32) {
         *self.lock_reasons() |= reason;
         if let Some(trigger) = &self.trigger {
@@ -92,11 +91,11 @@ impl Interrupt {
         *self.lock_reasons() &= !reasons;
     }
 
-    /// Locks the reasons, after applying what was acknowledged by doorbell.
+    /// Locks the reasons, after it has applied the acknowledgements that came through the doorbell.
     fn lock_reasons(&self) -> MutexGuard<'_, u32> {
         let mut reasons = self.reasons.lock();
-        // The eventfd is read under the lock: an acknowledgement that this thread reads must not clear a
-        // reason that another thread sets after the read.
+        // The eventfd is read under the lock: an acknowledgement that this thread reads must not clear a reason that
+        // another thread sets after the read.
         if self
             .acknowledged
             .as_ref()

@@ -1,8 +1,7 @@
 //! The transport on MMIO registers (virtio 1.3, 4.2).
 //!
-//! [`VirtioMmio`] has the registers, a device of the bus that vCPU threads access. A thread that waits for an
-//! ioeventfd on [`QUEUE_NOTIFY`](register::QUEUE_NOTIFY), with the queue's index as its datamatch, may serve a
-//! queue.
+//! [`VirtioMmio`] is a bus device with the registers, which vCPU threads access. A queue may be served by a thread that
+//! waits for an ioeventfd on [`QUEUE_NOTIFY`](register::QUEUE_NOTIFY), with the queue's index as its datamatch.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -32,12 +31,12 @@ mod transport;
 pub use interrupt::Interrupt;
 pub use transport::VirtioMmio;
 
-/// Where a board has a device: the address of its registers, and its line, which is an edge.
+/// Where a board has a device: the address of its registers, and its interrupt line, which is edge-triggered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
     /// Guest-physical address of the registers and the configuration.
     pub address: u64,
-    /// The line.
+    /// The GSI of the interrupt line.
     pub gsi: u32,
 }
 

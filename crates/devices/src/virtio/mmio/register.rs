@@ -16,7 +16,7 @@ pub const DEVICE_FEATURES_SEL: u64 = 0x014;
 pub const DRIVER_FEATURES: u64 = 0x020;
 /// Selects the half that [`DRIVER_FEATURES`] sets: 0 is the low one.
 pub const DRIVER_FEATURES_SEL: u64 = 0x024;
-/// Selects the queue of the other queue registers, by its index.
+/// Selects the queue that the other queue registers describe, by its index.
 pub const QUEUE_SEL: u64 = 0x030;
 /// The most descriptors that the selected queue can have; 0 if there is no such queue.
 pub const QUEUE_SIZE_MAX: u64 = 0x034;
@@ -42,9 +42,9 @@ pub const QUEUE_DEVICE: [u64; 2] = [0x0a0, 0x0a4];
 pub const SHM: std::ops::RangeInclusive<u64> = 0x0b0..=0x0bc;
 /// A number that changes when the device's configuration does.
 pub const CONFIG_GENERATION: u64 = 0x0fc;
-/// The end of the registers. From here to [`LEN`] is the device's own configuration.
+/// The end of the registers. The device's own configuration is from here to [`LEN`].
 pub const CONFIG: u64 = 0x100;
-/// How many bytes of addresses a device takes, with its configuration.
+/// How many bytes of addresses a device takes, including its configuration.
 pub const LEN: u64 = 0x1000;
 
 /// The value of [`MAGIC_VALUE`].

@@ -32,17 +32,17 @@ impl fmt::Debug for VirtioMmio {
 }
 
 impl VirtioMmio {
-    /// A device in the state after a reset, whose queues are in `memory`. A [`kick`](Self::kick) wakes the thread that serves a
-    /// queue, if there is one. The calls of a worker wake a thread for each queue, since each interrupt sets a bit of
-    /// `InterruptStatus` (virtio 1.3, 4.2.2).
+    /// Creates a device in the state after a reset, whose queues are in `memory`. A signal of [`kick`](Self::kick)
+    /// wakes the thread that serves a queue, if there is one. For a device with a worker, each of the worker's calls
+    /// wakes a thread, since each interrupt sets a bit of `InterruptStatus` (virtio 1.3, 4.2.2).
     ///
     /// `backlog` is the machine's: it continues the service of a notification that exceeds the budget.
     ///
     /// # Errors
     ///
-    /// If the process cannot have more descriptors or threads, or if the choices of the device contradict each other, or
-    /// include [`notification_data`](crate::virtio::VirtioConfig::notification_data): all queues are notified by one register, and
-    /// a doorbell there has the value of one queue at a time.
+    /// If the process cannot have more descriptors or threads, or if the choices of the device contradict each other,
+    /// or include [`notification_data`](crate::virtio::VirtioConfig::notification_data): one register notifies all
+    /// queues, and a doorbell there has the value of one queue at a time.
     pub fn new(
         device: VirtioDevice,
         memory: &GuestMemoryMmap,
@@ -59,9 +59,9 @@ impl VirtioMmio {
         })
     }
 
-    /// Registers the doorbells of a device whose registers are at `address`: of the notification of each queue for which a
-    /// thread or a worker sleeps, and of the [acknowledgement](Interrupt::acknowledge_by_doorbell). They are removed with
-    /// the device.
+    /// Registers the doorbells of a device whose registers are at `address`: for the notifications of each queue for
+    /// which a thread or a worker sleeps, and for the [acknowledgement](Interrupt::acknowledge_by_doorbell). They are
+    /// removed when the device is dropped.
     pub fn register_doorbells(&mut self, events: &dyn IoEvents, address: u64) -> Result<(), Error> {
         let server = self.control.server();
         let kicks = (0..self.control.device().queues).filter_map(|index| {
@@ -85,7 +85,7 @@ impl VirtioMmio {
         self.control.server().kick(index)
     }
 
-    /// The queues, which a thread of the VMM may serve; none if a worker does.
+    /// The queues, which a thread of the VMM may serve; none if a worker serves them.
     pub fn queues(&self) -> &[Arc<Queue>] {
         self.control.server().queues()
     }

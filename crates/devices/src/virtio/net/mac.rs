@@ -7,22 +7,22 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mac(pub [u8; 6]);
 
-/// The text is not an address of a single interface.
+/// The text is not the address of a single interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "an address of one interface is wanted, six pairs of hexadecimal digits such as 52:54:00:12:34:56"
 )]
 pub struct MacError;
 
-/// The bit of the first byte that makes an address one of several interfaces.
+/// The bit of the first byte that makes an address a group (multicast) address.
 const GROUP: u8 = 1;
-/// The beginning of the addresses that QEMU's guests have, which no manufacturer uses.
+/// The prefix of the addresses of QEMU's guests, which no manufacturer uses.
 const LOCAL: [u8; 3] = [0x52, 0x54, 0x00];
 
 impl Mac {
-    /// An address for an interface without its own address. It depends only on the name.
+    /// Derives an address for an interface that was given none. It depends only on the name.
     pub fn of(name: &str) -> Self {
-        // FNV-1a: two names of one bridge seldom meet in 24 bits.
+        // FNV-1a: in 24 bits, two names on one bridge seldom collide.
         let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
             (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
         });

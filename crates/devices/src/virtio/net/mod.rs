@@ -1,7 +1,7 @@
-//! The network device (virtio 1.3, 5.1) on a tap: what the driver sends goes to the host's interface, and what comes from
-//! there to the driver, both directly from and to guest memory. The threads that serve the two queues run it.
+//! The network device (virtio 1.3, 5.1) on a tap: packets of the driver go to the host's interface, and packets from
+//! there go to the driver, both directly from and to guest memory. Runs on the threads that serve the two queues.
 //!
-//! [`vhost`](super::vhost) has the same device, whose packets never come to this process.
+//! [`vhost`](super::vhost) has the same device, but its packets never pass through this process.
 //!
 //! ```no_run
 //! use vmbell_devices::virtio::net::{Mac, Offloads, Tap};
@@ -38,7 +38,7 @@ const RECEIVE: u16 = 0;
 /// How many queues there are.
 pub const NET_QUEUES: u16 = 2;
 
-/// The header before each packet (`struct virtio_net_hdr`), and the place of its number of buffers.
+/// The header before each packet (`struct virtio_net_hdr`), and the offset of its number of buffers.
 const HEADER: usize = 12;
 const NUM_BUFFERS: usize = 10;
 /// The most bytes of a packet, with its header: what IP allows after an Ethernet header with two VLAN tags.
@@ -52,18 +52,18 @@ pub(super) fn config(mac: Mac) -> [u8; 8] {
     config
 }
 
-/// A network interface of the guest, at the other end of a tap.
+/// A network interface of the guest, connected to a tap.
 #[derive(Debug)]
 pub struct Net {
     tap: Tap,
     offloads: Offloads,
     config: [u8; 8],
-    /// Whether headers of the driver are for the tap.
+    /// Whether the driver's headers are passed on to the tap.
     asks: AtomicBool,
 }
 
 impl Net {
-    /// An interface with this address.
+    /// Creates an interface with this address.
     pub fn new(tap: Tap, mac: Mac, offloads: Offloads) -> Self {
         Self {
             tap,
@@ -73,10 +73,10 @@ impl Net {
         }
     }
 
-    /// Gives the next packet to the driver, and returns its length; `None` if there is no packet. One that the driver's
-    /// buffer has no room for is lost, and the buffer comes back empty.
+    /// Gives the next packet to the driver, and returns its length; `None` if there is no packet. If the driver's
+    /// buffer is too small, the packet is lost, and the buffer comes back empty.
     fn receive(&self, mut to: Writable<'_>) -> Option<usize> {
-        // If there is no packet, or the interface is down, the tap wakes us when that changes.
+        // If there is no packet, or the interface is down, the tap wakes this thread when that changes.
         let len = self.tap.read(to).ok().filter(|len| *len > 0)?;
         if len > to.len() {
             return Some(0);
@@ -86,7 +86,8 @@ impl Net {
         Some(len)
     }
 
-    /// Sends a packet, unless it is longer than any. The host drops what its queue has no room for, as a network does.
+    /// Sends a packet, unless it is longer than any packet can be. The host drops packets that its queue has no room
+    /// for, as a network does.
     fn send(&self, mut from: Readable<'_>) {
         if (HEADER + 1..=MOST).contains(&from.len()) {
             // The kernel checks what the header asks for.
@@ -123,7 +124,7 @@ impl Handler for Net {
         vec![(RECEIVE, self.tap.as_fd())]
     }
 
-    /// What was sent is of no more interest to the driver.
+    /// The driver does not wait for its sent buffers.
     fn is_awaited(&self, queue: u16) -> bool {
         queue == RECEIVE
     }

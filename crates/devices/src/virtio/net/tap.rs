@@ -28,7 +28,7 @@ const IFF_VNET_HDR: i16 = 0x4000;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TapError {
-    /// The name is not one that an interface can have.
+    /// An interface cannot have this name.
     #[error(
         "'{name}' cannot be the name of an interface: it takes 1 to 15 characters, and no slash or space"
     )]
@@ -73,7 +73,7 @@ pub enum TapError {
         /// The number of the user.
         user: u32,
     },
-    /// The interface is not a tap, or one with several queues.
+    /// The interface is not a tap, or is a tap with several queues.
     #[error("{name} is an interface of another kind than a tap with one queue: take another name")]
     NoTap {
         /// The interface.
@@ -106,14 +106,14 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Opens the other end of an interface, which is made if no interface has this name.
+    /// Opens the other end of an interface, which is created if no interface has this name.
     ///
     /// # Errors
     ///
-    /// Says what the user can do.
+    /// The error says what the user can do.
     pub fn open(name: &str) -> Result<Self, TapError> {
         let is_sound = |byte: u8| !byte.is_ascii_whitespace() && byte != b'/' && byte != 0;
-        // One byte is the zero after the name. A `%` is a pattern from which the kernel makes a name.
+        // One byte is for the zero after the name. A `%` makes the name a pattern, from which the kernel makes a name.
         if name.is_empty() || name.len() >= libc::IFNAMSIZ || !name.bytes().all(is_sound) {
             let name = name.to_owned();
             return Err(TapError::Name { name });
@@ -148,33 +148,33 @@ impl Tap {
         Ok(Self { file })
     }
 
-    /// A tap that another process has opened: without blocking, and with headers of 12 bytes (`TUNSETVNETHDRSZ`). Any file
-    /// works whose reads and writes are each one such packet.
+    /// Takes a tap that another process has opened: non-blocking, and with headers of 12 bytes (`TUNSETVNETHDRSZ`). Any
+    /// file works if each read and each write is one such packet.
     pub fn from_file(file: File) -> Self {
         Self { file }
     }
 
-    /// Makes the host send packets as a driver takes them that has accepted these features.
+    /// Makes the host send only packets that a driver with these accepted features can take.
     pub(in crate::virtio) fn accept(&self, features: u64) -> io::Result<()> {
         let flags = offload::flags(features);
         // SAFETY: `self.file` is open as long as `self` is; the request takes a number, and no pointer.
         check(unsafe { ioctl_with_val(&self.file, TUNSETOFFLOAD, flags) })
     }
 
-    /// Reads a packet with its header. Returns its length, or at least one byte more than there is room for if the packet
-    /// is longer, which is lost then.
+    /// Reads a packet with its header, and returns its length. If the packet is longer than `to`, it is lost, and the
+    /// result is at least one byte more than `to` has room for.
     pub(super) fn read(&self, to: Writable<'_>) -> io::Result<usize> {
         // Without room for a header the kernel would fail instead.
         read_once(&self.file, to, &mut [0; HEADER + 1])
     }
 
-    /// Writes a packet, whose header is `header` or at the start of `packet`. One that the host refuses, as its interface is
-    /// down, is lost.
+    /// Writes a packet, whose header is `header` or at the start of `packet`. A packet that the host refuses, for
+    /// example because its interface is down, is lost.
     pub(super) fn write(&self, header: &[u8], packet: Readable<'_>) {
         let _ = write_once(&self.file, header, packet);
     }
 
-    /// A pair of sockets in the place of a tap: what is sent at the second is received from the first.
+    /// A pair of sockets instead of a tap: what is sent to the second is received from the first.
     #[cfg(test)]
     pub(in crate::virtio) fn double() -> (Self, std::os::unix::net::UnixDatagram) {
         let (tap, other) = std::os::unix::net::UnixDatagram::pair().unwrap();

@@ -1,11 +1,11 @@
-//! The doorbells of a device's notifications: one for each queue, at the queue's address in a BAR, which the guest
-//! may move. Each signals the eventfd that wakes the thread that serves the queue.
+//! The doorbells for a device's notifications: one for each queue, at the queue's address in a BAR, which the guest may
+//! move. Each doorbell signals the eventfd that wakes the thread that serves the queue.
 //!
-//! If the device has ports for notifications, the doorbells are there, until a notification comes by memory: there are drivers that do
-//! not use ports.
+//! If the device has ports for notifications, the doorbells are at the ports, until a notification comes through
+//! memory, because some drivers do not use ports.
 //!
-//! They are registered while the driver runs the device (DRIVER_OK). A guest that looks for devices switches their decoding off
-//! and on, and each removal of a doorbell waits for the vCPUs in the kernel.
+//! The doorbells are registered while the driver runs the device (DRIVER_OK). A guest that looks for devices switches
+//! their decoding off and on, and each removal of a doorbell waits for the vCPUs in the kernel.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use vmbell_hypervisor::{Doorbell, Error, IoEvents};
 /// Bytes of a notification with `VIRTIO_F_NOTIFICATION_DATA` (virtio 1.3, 4.1.5.2).
 const DATA_LEN: u32 = 4;
 
-/// The doorbells, until this is dropped.
+/// The doorbells of a device. They are removed when this is dropped.
 pub(super) struct Bells {
     server: Arc<dyn Server>,
     queues: u16,
@@ -33,19 +33,19 @@ pub(super) struct Bells {
 
 #[derive(Debug, Default)]
 struct BellsState {
-    /// Where the BAR in memory is, and that at ports, if it is mapped.
+    /// The address of the BAR in memory, and of the BAR at ports, if it is mapped.
     memory: Option<u64>,
     ports: Option<u64>,
-    /// Whether the driver has notified by memory although there are ports.
+    /// Whether the driver has notified through memory although there are ports.
     prefers_memory: bool,
-    /// The features with which the driver runs the device, while it does.
+    /// The features with which the driver runs the device; `None` while it does not.
     live: Option<u64>,
-    /// Those that only signal; the others are with what serves the queues.
+    /// The doorbells that only signal; the server of the queues has the others.
     registered: Vec<Doorbell>,
 }
 
 impl Bells {
-    /// The doorbells of those queues that have an eventfd; none is registered yet.
+    /// Creates the doorbells of the queues that have an eventfd; none is registered yet.
     pub(super) fn new(
         server: Arc<dyn Server>,
         queues: u16,
@@ -65,7 +65,7 @@ impl Bells {
         self.state.lock()
     }
 
-    /// Moves the doorbells with a BAR; without a base, they are not in it.
+    /// Moves the doorbells with a BAR; without a base, no doorbell is in it.
     pub(super) fn moved(&self, space: Space, base: Option<u64>) {
         let mut state = self.lock();
         match space {
@@ -75,7 +75,7 @@ impl Bells {
         self.register(&mut state);
     }
 
-    /// A notification has come by the BAR in memory, as an exit.
+    /// Called when a notification has come through the BAR in memory, as an exit.
     pub(super) fn missed_in_memory(&self) {
         let mut state = self.lock();
         if state.ports.is_some() && !std::mem::replace(&mut state.prefers_memory, true) {
@@ -83,9 +83,9 @@ impl Bells {
         }
     }
 
-    /// Registers the doorbells when the driver begins to run the device, and removes them when it ends. `read_live` says with
-    /// which features it does. It is asked under the lock: of two vCPUs that change the status, the one that comes last sees
-    /// both changes.
+    /// Registers the doorbells when the driver starts to run the device, and removes them when it stops. `read_live`
+    /// returns the features with which the driver runs the device. It is called under the lock: of two vCPUs that
+    /// change the status, the last one sees both changes.
     pub(super) fn update(&self, read_live: impl FnOnce() -> Option<u64>) {
         let mut state = self.lock();
         let features = read_live();
@@ -95,7 +95,7 @@ impl Bells {
         }
     }
 
-    /// Removes the doorbells, and registers them where they belong now.
+    /// Removes the doorbells, and registers them at their current place.
     fn register(&self, state: &mut BellsState) {
         self.remove(state);
         let ports = state.ports.filter(|_| !state.prefers_memory);
@@ -112,7 +112,7 @@ impl Bells {
             };
             let place = notify_address(space, base, queue);
             if let Err(error) = self.add(state, queue, kick, place, features) {
-                // The other notifications reach the device, which rings.
+                // The other notifications reach the device as exits, and it signals the eventfds.
                 return (self.on_error)(error);
             }
         }

@@ -1,5 +1,5 @@
-//! The common configuration (virtio 1.3, 4.1.4.3), on the thread of the vCPU that accesses it. Each field is accessed at
-//! its own width, and fields of 64 bits also by halves (4.1.3.1); any other access is a mistake of the driver, which
+//! The common configuration (virtio 1.3, 4.1.4.3), on the thread of the vCPU that accesses it. Each field is accessed
+//! at its own width, and fields of 64 bits also by halves (4.1.3.1). Any other access is a mistake of the driver: it
 //! reads zeros and writes nothing.
 
 use vmbell_virtqueue::Status;
@@ -123,7 +123,7 @@ fn write_word(
     }
 }
 
-/// Whether an access is one of a queue's addresses, or half of one.
+/// Whether an access is to one of a queue's addresses, or to half of one.
 const fn is_address(offset: u64, len: usize) -> bool {
     offset >= ADDRESSES
         && offset < ADDRESSES_END
@@ -131,7 +131,7 @@ const fn is_address(offset: u64, len: usize) -> bool {
         && offset.is_multiple_of(len as u64)
 }
 
-/// The address of the selected queue at an offset, with its lower half left out if the offset is that of the upper one.
+/// Returns the selected queue's address at an offset, shifted right by 32 if the offset is that of the upper half.
 fn address(registers: &DriverRegisters, offset: u64) -> u64 {
     let Some((_, mut queue)) = registers.selected() else {
         return 0;
@@ -140,7 +140,7 @@ fn address(registers: &DriverRegisters, offset: u64) -> u64 {
     if upper == 0 { *address } else { *address >> 32 }
 }
 
-/// The address at an offset, and which half of it the offset is: 0 is the low one.
+/// Returns the address at an offset, and which half of it the offset selects: 0 is the low one.
 fn address_mut(queue: &mut QueueRegisters, offset: u64) -> (&mut u64, usize) {
     let upper = usize::from(offset % 8 >= 4);
     let address = match (offset - ADDRESSES) / 8 {

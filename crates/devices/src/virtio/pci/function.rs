@@ -19,12 +19,12 @@ use vmbell::irq::Gsi;
 use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_virtqueue::Status;
 
-/// Red Hat's vendor ID, which all virtio devices have, and the device ID of type 0 (virtio 1.3, 4.1.2).
+/// Red Hat's vendor ID, which all virtio devices have, and the device ID for device type 0 (virtio 1.3, 4.1.2).
 const VENDOR: u16 = 0x1af4;
 const FIRST_DEVICE: u16 = 0x1040;
 /// Above 0 for a device without a legacy interface.
 const REVISION: u8 = 1;
-/// Offsets in configuration space of what is the function's own.
+/// Offsets in configuration space of the registers that the function itself answers for.
 const REVISION_AT: usize = 0x08;
 const CLASS_AT: usize = 0x0a;
 const SUBSYSTEM_VENDOR_AT: usize = 0x2c;
@@ -42,7 +42,7 @@ pub struct VirtioPci {
 }
 
 impl VirtioPci {
-    /// A device in the state after a reset. It has a vector for each queue, and one for changes of its configuration.
+    /// Creates a device in the state after a reset. It has a vector for each queue, and one for configuration changes.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl VirtioPci {
         }
     }
 
-    /// The structure at an offset of a BAR, and the offset in it.
+    /// The structure at an offset of a BAR, and the offset in the structure.
     fn part(&self, bar: usize, offset: u64) -> Option<(Space, Part, u64)> {
         let space = layout::space(bar, self.has_ports)?;
         let (part, at) = layout::part(space, offset)?;
@@ -120,7 +120,7 @@ impl VirtioPci {
     }
 }
 
-/// Vendor, device, and a class by the device's type.
+/// Vendor, device, and a class that depends on the device's type.
 fn identity(device: u32) -> Identity {
     /// The last type that has a device ID.
     const LAST: u16 = 0x3f;

@@ -1,5 +1,5 @@
-//! The device's interrupts (virtio 1.3, 4.1.4.5 and 4.1.5.1.2): each queue, and the configuration, has a vector of MSI-X.
-//! While MSI-X is off, the interrupt status says that there was something.
+//! The device's interrupts (virtio 1.3, 4.1.4.5 and 4.1.5.1.2): each queue, and the configuration, has a vector of
+//! MSI-X. While MSI-X is off, the interrupt status shows the reason of an interrupt.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
@@ -15,7 +15,7 @@ pub(super) const NO_VECTOR: u16 = 0xffff;
 const QUEUE: u8 = 1 << 0;
 const CONFIGURATION: u8 = 1 << 1;
 
-/// The interrupts.
+/// The interrupts of a device.
 #[derive(Debug)]
 pub(super) struct PciInterrupts {
     pub(super) messages: Messages,
@@ -42,8 +42,8 @@ impl PciInterrupts {
         self.config_vector.load(Ordering::Relaxed)
     }
 
-    /// Sets the vector of configuration changes. One that is not there becomes none, which the driver sees when it reads
-    /// it.
+    /// Sets the vector of configuration changes. A vector that does not exist becomes "no vector", which the driver
+    /// sees when it reads the register.
     pub(super) fn set_config_vector(&self, vector: u16) {
         let vector = self.checked(vector);
         self.config_vector.store(vector, Ordering::Relaxed);
@@ -55,7 +55,7 @@ impl PciInterrupts {
         vector.map_or(NO_VECTOR, |vector| vector.load(Ordering::Relaxed))
     }
 
-    /// Sets the vector of a queue. One that is not there becomes none.
+    /// Sets the vector of a queue. A vector that does not exist becomes "no vector".
     pub(super) fn set_queue_vector(&self, queue: u16, vector: u16) {
         if let Some(place) = self.queue_vectors.get(usize::from(queue)) {
             place.store(self.checked(vector), Ordering::Relaxed);

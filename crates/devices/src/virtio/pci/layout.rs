@@ -1,9 +1,9 @@
-//! Where the structures of the device are: in a BAR in memory, each in its own page, and as capabilities in configuration
-//! space, which say so to the driver (virtio 1.3, 4.1.4). A second BAR may have the notifications at I/O ports. Its capability comes
-//! first, since a driver should take the first one that it can use.
+//! Where the structures of the device are: in a BAR in memory, each in its own page. Capabilities in configuration
+//! space tell the driver their places (virtio 1.3, 4.1.4). A second BAR may have the notifications at I/O ports. Its
+//! capability comes first, since a driver should use the first one that it can.
 //!
-//! Drivers that cannot reach a BAR access it by configuration space (4.1.4.9): they choose an address, and reads
-//! and writes of `pci_cfg_data` go there. It runs on the thread of the vCPU that configures.
+//! Drivers that cannot reach a BAR access it through configuration space (4.1.4.9): they choose an address, and reads
+//! and writes of `pci_cfg_data` go there. Runs on the thread of the vCPU that makes the access.
 
 use vmbell::doorbell::IoEventAddress;
 
@@ -14,12 +14,12 @@ use crate::pci::{
 /// The BAR in memory, and its size in bytes.
 const BAR: u8 = 0;
 const SIZE: u64 = 0x8000;
-/// The BAR of notifications at ports.
+/// The BAR with the notifications at ports.
 const PORTS: u8 = 1;
 
-/// Bytes of the common configuration up to `queue_device`; what is after them belongs to features that are not offered.
+/// Bytes of the common configuration up to `queue_device`; the fields after it belong to features that are not offered.
 const COMMON_LEN: u32 = 56;
-/// The distance of the notification addresses of two queues, by which `queue_notify_off` is multiplied.
+/// The distance between the notification addresses of two queues, by which `queue_notify_off` is multiplied.
 const MULTIPLIER: u32 = 4;
 
 /// Offsets in the BAR in memory.
@@ -31,7 +31,7 @@ const TABLE: u32 = 0x4000;
 const PENDING: u32 = 0x5000;
 const PAGE: u32 = 0x1000;
 
-/// The ID of a vendor's capability, and virtio's types of it (virtio 1.3, 4.1.4).
+/// The ID of a vendor-specific capability, and virtio's types of it (virtio 1.3, 4.1.4).
 const CAPABILITY_VENDOR: u8 = 0x09;
 const TYPE_COMMON: u8 = 1;
 const TYPE_NOTIFY: u8 = 2;
@@ -39,10 +39,10 @@ const TYPE_ISR: u8 = 3;
 const TYPE_CONFIG: u8 = 4;
 const TYPE_WINDOW: u8 = 5;
 
-/// Bytes of a capability without what only some types have.
+/// Bytes of a capability without the fields that only some types have.
 const CAPABILITY_LEN: u8 = 16;
 
-/// What a BAR is.
+/// The contents of a BAR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Space {
     /// All structures.
@@ -51,7 +51,7 @@ pub(super) enum Space {
     Ports,
 }
 
-/// The BAR with this number; there may be none at ports.
+/// What the BAR with this number contains; a device may have no BAR at ports.
 pub(super) fn space(bar: usize, has_ports: bool) -> Option<Space> {
     match u8::try_from(bar).ok()? {
         BAR => Some(Space::Memory),
@@ -77,7 +77,7 @@ pub(super) enum Part {
     Pending,
 }
 
-/// The structure at an offset of a BAR, and the offset in it.
+/// The structure at an offset of a BAR, and the offset in the structure.
 pub(super) fn part(space: Space, offset: u64) -> Option<(Part, u64)> {
     if space == Space::Ports {
         return Some((Part::Notify, offset));
@@ -108,7 +108,7 @@ pub(super) fn notify_address(space: Space, base: u64, queue: u16) -> IoEventAddr
     }
 }
 
-/// The queue that a write at this offset of the notifications means.
+/// The queue that a write at this offset of the notifications notifies.
 pub(super) fn notified(offset: u64) -> Option<u16> {
     let multiplier = u64::from(MULTIPLIER);
     let aligned = offset.is_multiple_of(multiplier);
@@ -136,7 +136,7 @@ fn notify_len(queues: u16) -> u32 {
     u32::from(queues) * MULTIPLIER
 }
 
-/// What the function shows in configuration space.
+/// The capabilities that the function shows in configuration space.
 #[derive(Debug)]
 pub(super) struct Capabilities {
     pub(super) list: CapabilityList,
@@ -146,8 +146,8 @@ pub(super) struct Capabilities {
 }
 
 impl Capabilities {
-    /// Those of a device with this number of queues and of bytes of its configuration, with a vector of MSI-X for
-    /// each queue and for changes of the configuration, and maybe with notifications at ports.
+    /// Creates the capabilities of a device with this number of queues and bytes of configuration. It has a vector of
+    /// MSI-X for each queue and one for configuration changes, and may have notifications at ports.
     pub(super) fn new(
         queues: u16,
         config: usize,
@@ -203,7 +203,7 @@ fn window() -> Capability {
     capability
 }
 
-/// The address that the driver has chosen; none at first.
+/// The address that the driver has chosen; no address at first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Window {
     /// Offset of `pci_cfg_data`, four bytes of configuration space.
@@ -214,7 +214,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The place in the registers as they are, of the capability at an offset of configuration space.
+    /// Reads the chosen place from the registers of the capability at `at` in configuration space.
     pub(super) fn new(at: u8, config: &ConfigSpace) -> Self {
         let at = usize::from(at);
         let [bar, ..] = config.word(at + 4).to_le_bytes();
@@ -231,8 +231,9 @@ impl Window {
         self.len != 0
     }
 
-    /// The BAR and the offset in it to which an access to these bytes of configuration space goes, and how many bytes go there.
-    /// `None` if it does not begin at the data, is shorter than what the driver has chosen, or the driver has chosen no access.
+    /// Returns the BAR and the offset in it to which an access to these bytes of configuration space goes, and how many
+    /// bytes go there. `None` if the access does not begin at the data or is shorter than the driver's choice, or the
+    /// driver has chosen no access.
     pub(super) fn target(self, offset: usize, len: usize) -> Option<(u8, u64, usize)> {
         let chosen = usize::try_from(self.len).ok()?;
         let sound = matches!(chosen, 1 | 2 | 4)

@@ -1,5 +1,5 @@
-//! The messages of MSI-X: sends those of vectors that the guest lets through, and remembers those that it masks (PCI 3.0,
-//! 6.8.2.9 and 6.8.3.4). The threads that serve queues signal vectors, and vCPU threads write the table; a lock makes
+//! The messages of MSI-X: sends the messages of unmasked vectors, and remembers those of masked vectors (PCI 3.0,
+//! 6.8.2.9 and 6.8.3.4). The threads that serve queues signal vectors, and vCPU threads write the table. A lock makes
 //! each of these one step, so that a vector that is unmasked while it is signalled sends its message exactly once.
 
 use std::fmt;
@@ -30,16 +30,16 @@ struct MessagesState {
 #[derive(Debug, Default)]
 struct Vector {
     pending: bool,
-    /// Made with the vector's first message, or for a worker. Kept until the device goes, or until a worker that shares it
-    /// has to stop.
+    /// Created for the vector's first message, or for a worker. Kept until the device is dropped, or until a worker
+    /// that shares it has to stop.
     irqfd: Option<MessageIrqfd>,
-    /// Whether a worker signals the eventfd, too. While the vector is masked its count is what is pending. The worker can
-    /// fill it and make it blocking, so we do not write to it.
+    /// Whether a worker also signals the eventfd. While the vector is masked, the eventfd's count is the pending state.
+    /// The worker can fill the eventfd and make it blocking, so this process does not write to it.
     is_shared: bool,
 }
 
 impl Messages {
-    /// The messages of this number of vectors; MSI-X is off.
+    /// Creates the messages of this number of vectors; MSI-X is off.
     pub(super) fn new(routes: Arc<Routes>, raise: Raise, vectors: u16, on_error: OnError) -> Self {
         Self {
             routes,
@@ -56,8 +56,8 @@ impl Messages {
         self.state.lock()
     }
 
-    /// Sends the message of a vector, or remembers it while it is masked; there may be no such vector. Returns false if
-    /// MSI-X is off, so that the interrupt has to take another way.
+    /// Sends the message of a vector, or remembers it while the vector is masked; a vector may not exist. Returns false
+    /// if MSI-X is off, so that the interrupt has to be raised in another way.
     pub(super) fn signal(&self, vector: u16) -> bool {
         let mut state = self.lock();
         if !state.table.is_enabled() {
@@ -70,8 +70,8 @@ impl Messages {
         true
     }
 
-    /// Shares the eventfd of a vector with a worker that signals it whenever there is an interrupt, and that does not see the
-    /// mask; `None` if the vector has no irqfd.
+    /// Shares the eventfd of a vector with a worker, which signals it for every interrupt and does not see the mask;
+    /// `None` if the vector has no irqfd.
     pub(super) fn share_eventfd(&self, vector: u16) -> Option<Arc<EventFd>> {
         let mut state = self.lock();
         if self.raise != Raise::Irqfd || !state.table.is_enabled() {
@@ -85,8 +85,8 @@ impl Messages {
         Some(event)
     }
 
-    /// Forgets the interrupts that wait for a mask to go: the device is reset. What a worker signals from now on leads
-    /// nowhere, as it may still have the eventfd.
+    /// Drops the interrupts that wait to be unmasked: the device is reset. Later signals of a worker, which may still
+    /// have the eventfd, have no effect.
     pub(super) fn forget(&self) {
         for vector in &mut self.lock().vectors {
             let removed = vector.remove_shared_irqfd();
@@ -122,7 +122,7 @@ impl Messages {
         });
     }
 
-    /// Turns MSI-X on or off, and the mask of all vectors.
+    /// Turns MSI-X and the mask of all vectors on or off.
     pub(super) fn set_control(&self, control: MsixControl) {
         let mut state = self.lock();
         if state.table.control() != control {
@@ -140,8 +140,8 @@ impl Messages {
         state.table = MsixTable::new(count);
     }
 
-    /// Prepares the message of a vector that is not masked, and sends it if it is pending. A shared eventfd of one that is
-    /// masked leads nowhere.
+    /// Prepares the message of an unmasked vector, and sends it if it is pending. For a masked vector, disconnects a
+    /// shared eventfd.
     fn update_irqfd(&self, state: &mut MessagesState, vector: u16) {
         let message = state.table.message(vector);
         let Some(vector) = state.vectors.get_mut(usize::from(vector)) else {
@@ -162,13 +162,13 @@ impl Messages {
 }
 
 impl Vector {
-    /// Whether a message waits for the mask to go.
+    /// Whether a message waits to be unmasked.
     fn is_pending(&self) -> bool {
         let irqfd = self.irqfd.as_ref();
         self.pending || irqfd.is_some_and(MessageIrqfd::is_pending)
     }
 
-    /// Registers the irqfd, whose GSI leads to `message`, and signals it if a message is pending.
+    /// Registers the irqfd, whose GSI is routed to `message`, and signals it if a message is pending.
     fn send(&mut self, message: Msi, routes: &Arc<Routes>) -> Result<(), Error> {
         let irqfd = made(&mut self.irqfd, routes)?.connect(message)?;
         if std::mem::take(&mut self.pending) {
@@ -190,7 +190,7 @@ impl Vector {
     }
 }
 
-/// The irqfd of a vector, with a new eventfd if there is none yet.
+/// Returns the irqfd of a vector, with a new eventfd if there is none yet.
 fn made<'a>(
     irqfd: &'a mut Option<MessageIrqfd>,
     routes: &Arc<Routes>,

@@ -1,11 +1,11 @@
 //! The transport on PCI (virtio 1.3, 4.1): a modern device, without the legacy interface.
 //!
-//! [`VirtioPci`] is a function whose BAR in memory has the common configuration, the notifications, the interrupt status and
-//! MSI-X, and which may have the notifications at I/O ports, too; vCPU threads access it. Each queue has its own address for
-//! notifications. With [`Notify::Doorbell`] the address is a doorbell, and a thread that sleeps on its eventfd serves the queue, so
-//! that a notification does not leave the kernel, and with [`Notify::Poll`] it also polls for a while; with [`Notify::Exit`] it comes
-//! to the vCPU's thread, which serves the queue itself. Each vector of MSI-X that the driver gives a message is an irqfd with a
-//! route, or is sent by a call ([`Raise`]).
+//! [`VirtioPci`] is a function whose BAR in memory has the common configuration, the notifications, the interrupt
+//! status and MSI-X. It may also have the notifications at I/O ports. vCPU threads access it, and each queue has its
+//! own address for notifications. With [`Notify::Doorbell`] the address is a doorbell: a notification does not leave
+//! the kernel, and a thread that sleeps on the doorbell's eventfd serves the queue. With [`Notify::Poll`] that thread
+//! also polls for a while. With [`Notify::Exit`] the vCPU's thread serves the queue itself. Each MSI-X vector to which
+//! the driver gives a message is an irqfd with a route, or is sent by a call ([`Raise`]).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -40,10 +40,10 @@ use crate::pci::Routes;
 
 pub use function::VirtioPci;
 
-/// A function that is called if a doorbell or an interrupt cannot be set up, on the thread on which it happens.
+/// A function that is called if a doorbell or an interrupt cannot be set up, on the thread that failed.
 pub type OnError = Arc<dyn Fn(Error) + Send + Sync>;
 
-/// What a device needs of its machine.
+/// What a device needs from its machine.
 #[derive(Clone)]
 pub struct GuestParts {
     /// The guest's RAM, where the queues are.
@@ -52,9 +52,9 @@ pub struct GuestParts {
     pub events: Arc<dyn IoEvents>,
     /// The routes of the guest's messages.
     pub routes: Arc<Routes>,
-    /// The machine's: it continues the service of a notification that exceeds the budget.
+    /// The machine's backlog: it continues the service of a notification that exceeds the budget.
     pub backlog: Backlog,
-    /// The receiver of errors.
+    /// Called with each error.
     pub on_error: OnError,
 }
 

@@ -1,14 +1,14 @@
-//! Why no worker can serve the queues, and what the user can do about it.
+//! Why a worker cannot serve the queues, and what the user can do about it.
 
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A worker that cannot be had.
+/// A worker of the kernel cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VhostError {
-    /// The kernel has no worker of this type, or this user may not have it.
+    /// The kernel has no worker of this type, or this user may not use it.
     #[error(
         "cannot open {device}: `modprobe {module}` brings it, and root or its group may use it"
     )]
@@ -20,12 +20,12 @@ pub enum VhostError {
         /// The error.
         source: vhost::Error,
     },
-    /// The kernel refuses what every such worker needs.
+    /// The kernel refuses what every vhost worker needs.
     #[error("the kernel's {device} refuses to {operation}")]
     Refused {
         /// The file.
         device: &'static str,
-        /// What was asked of it.
+        /// What the kernel was asked to do.
         operation: &'static str,
         /// The error.
         source: vhost::Error,
@@ -39,7 +39,7 @@ pub enum VhostError {
 }
 
 impl VhostError {
-    /// The error of a request, with what was asked for.
+    /// Makes the error of a refused request.
     pub(super) const fn refused(
         device: &'static str,
         operation: &'static str,
@@ -52,7 +52,7 @@ impl VhostError {
     }
 }
 
-/// A back end of vhost-user that cannot be had.
+/// A vhost-user back end cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VhostUserError {
@@ -64,7 +64,7 @@ pub enum VhostUserError {
         /// The socket.
         path: PathBuf,
     },
-    /// No process listens there.
+    /// No process listens on the socket.
     #[error("cannot connect to {}: a back end of vhost-user has to listen there", path.display())]
     Connect {
         /// The socket.
@@ -77,17 +77,17 @@ pub enum VhostUserError {
     Unanswered {
         /// The socket.
         path: PathBuf,
-        /// What was asked of it.
+        /// What the back end was asked to do.
         operation: &'static str,
-        /// How long that and what was asked before may take.
+        /// How long this and the previous requests may take together.
         limit: Duration,
     },
-    /// The back end refuses what every device needs, or answers something else.
+    /// The back end refuses what every device needs, or gives a wrong answer.
     #[error("the back end at {} refuses to {operation}", path.display())]
     Refused {
         /// The socket.
         path: PathBuf,
-        /// What was asked of it.
+        /// What the back end was asked to do.
         operation: &'static str,
         /// The error.
         source: vhost::Error,

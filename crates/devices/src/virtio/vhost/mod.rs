@@ -1,10 +1,10 @@
-//! Devices whose queues a worker serves, of the kernel (Linux `drivers/vhost`) or in another process (vhost-user), in
-//! the guest's memory and without this process: a notification is a doorbell whose eventfd wakes the worker, and the
-//! worker signals the eventfd that is the irqfd of the queue's vector. Where there is no such irqfd, as on MMIO
-//! registers, a thread of the device hands the signal on.
+//! Devices whose queues a worker serves, in the kernel (Linux `drivers/vhost`) or in another process (vhost-user). The
+//! worker accesses the guest's memory without this process: a notification is a doorbell whose eventfd wakes the
+//! worker, and the worker signals the eventfd that is the irqfd of the queue's vector. Where there is no such irqfd, as
+//! on MMIO registers, a thread of the device passes the signal on.
 //!
-//! A [`Worker`] is the part that differs between types of device: [`VhostNet`], [`VhostVsock`] and [`VhostUserBlk`]. The
-//! threads of vCPUs set it up when the driver is ready, and stop it at a reset.
+//! A [`Worker`] is the part that differs between types of device: [`VhostNet`], [`VhostVsock`] and [`VhostUserBlk`].
+//! vCPU threads set it up when the driver is ready, and stop it at a reset.
 //!
 //! ```no_run
 //! use vmbell::memory::GuestMemoryMmap;
@@ -36,7 +36,7 @@ pub(super) use server::Vhost;
 pub use user::{Gone, OnGone, VhostUserBlk};
 pub use vsock::{Cid, CidError, VhostVsock};
 
-/// Takes a worker of the kernel for this process, and returns the features that it has.
+/// Claims a worker of the kernel for this process, and returns the worker's features.
 fn take(kernel: &impl VhostBackend, device: &'static str) -> Result<u64, VhostError> {
     let refused = |operation| VhostError::refused(device, operation);
     kernel.set_owner().map_err(refused("serve this process"))?;
@@ -48,11 +48,11 @@ fn take(kernel: &impl VhostBackend, device: &'static str) -> Result<u64, VhostEr
 /// The features of a device whose queues a worker serves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WorkerFeatures {
-    /// Those that the device offers and the worker knows.
+    /// The features that the device offers and the worker knows.
     pub known: u64,
-    /// The others that the device offers.
+    /// The other features that the device offers.
     pub others: u64,
-    /// Those between the worker and this process, which no driver sees.
+    /// The features between the worker and this process, which no driver sees.
     pub own: u64,
 }
 
@@ -64,54 +64,54 @@ pub trait Worker: Send + Sync {
     const NAME: &'static str;
     /// How many queues the device has.
     const QUEUES: u16;
-    /// How many of them the worker serves, from the first on. Nothing ever happens on the others.
+    /// How many queues the worker serves, from the first on. The others are never served.
     const SERVED: u16;
-    /// Whether it takes the addresses of rings as those in this process, and not as the guest's.
+    /// Whether the worker takes addresses of rings in this process, and not in the guest.
     const HOST_ADDRESSES: bool = false;
 
-    /// Who takes the descriptions of queues.
+    /// The type that takes the descriptions of queues.
     type Backend: VhostBackend;
 
-    /// Who takes the descriptions of queues.
+    /// Returns what takes the descriptions of queues.
     fn backend(&self) -> &Self::Backend;
 
-    /// The features, which do not change.
+    /// The worker's features, which do not change.
     fn features(&self) -> WorkerFeatures;
 
     /// The configuration that only this type of device has.
     fn config(&self) -> &[u8];
 
-    /// The driver has accepted these features.
+    /// Called when the driver has accepted these features.
     ///
     /// # Errors
     ///
-    /// If the host cannot do what they ask for.
+    /// If the host does not support these features.
     fn accepted(&self, _features: u64) -> vhost::Result<()> {
         Ok(())
     }
 
-    /// Begins or ends the service of queues that were described.
+    /// Starts or stops the service of queues that have been described.
     ///
     /// # Errors
     ///
-    /// If the worker does not take them.
+    /// If the worker refuses the queues.
     fn set_running(&self, queues: &[usize], running: bool) -> vhost::Result<()>;
 
-    /// Makes requests that belong together. They end within a bound even if the worker does not answer; a worker of the
-    /// kernel answers at once.
+    /// Makes requests that belong together. They end after a bounded time even if the worker does not answer; a worker
+    /// in the kernel answers at once.
     ///
     /// # Errors
     ///
-    /// The error of the requests, or that there was no answer.
+    /// The error of the requests, or that the worker did not answer.
     fn request<T>(&self, requests: impl FnOnce() -> vhost::Result<T>) -> vhost::Result<T> {
         requests()
     }
 
-    /// What hangs up when the worker goes; a worker of the kernel does not.
+    /// The descriptor that hangs up when the worker goes away; `None` for a worker in the kernel.
     fn connection(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// The worker has gone.
+    /// Called when the worker has gone away.
     fn gone(&self) {}
 }

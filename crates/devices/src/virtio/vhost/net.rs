@@ -1,4 +1,4 @@
-//! The network device (virtio 1.3, 5.1) on a tap, whose packets vhost-net moves.
+//! The network device (virtio 1.3, 5.1) on a tap; vhost-net moves its packets.
 
 use std::fmt;
 use std::os::fd::AsFd;
@@ -16,22 +16,22 @@ const DEVICE: &str = "/dev/vhost-net";
 /// A packet may be in several buffers.
 const MRG_RXBUF: u64 = 1 << 15;
 
-/// A network interface of the guest, at the other end of a tap.
+/// A network interface of the guest, connected to a tap.
 pub struct VhostNet {
     kernel: Kernel<Arc<GuestMemoryMmap>>,
     tap: Tap,
-    /// The tap's descriptor once more, as the worker takes it.
+    /// A duplicate of the tap's descriptor, for the worker.
     file: std::fs::File,
     features: WorkerFeatures,
     config: [u8; 8],
 }
 
 impl VhostNet {
-    /// An interface with this address, of a guest with this memory.
+    /// Creates an interface with this address, for a guest with this memory.
     ///
     /// # Errors
     ///
-    /// Says what the user can do.
+    /// The error says what the user can do.
     pub fn open(
         memory: &GuestMemoryMmap,
         tap: Tap,

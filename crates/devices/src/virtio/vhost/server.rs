@@ -18,12 +18,12 @@ use crate::virtio::server::Server;
 
 /// The queues, and the worker that serves them.
 pub(in crate::virtio) struct Vhost<W> {
-    /// Hears of the worker: that it has gone, or a queue makes no sense, and its calls for queues without an irqfd.
+    /// Waits for the worker: for its end, for an invalid queue, and for its calls for queues without an irqfd.
     thread: EventLoop,
     worker: Arc<W>,
     driver: DriverSide,
     kicks: Vec<Arc<EventFd>>,
-    /// Signals the kicks, which a worker in another process can fill and make blocking.
+    /// Signals the kicks. A worker in another process can fill these eventfds and make them blocking.
     signaller: &'static Signaller,
     /// Signalled by the worker when a queue is invalid, which the thread reports to the driver.
     broken: EventFd,
@@ -32,9 +32,9 @@ pub(in crate::virtio) struct Vhost<W> {
 
 #[derive(Default)]
 struct Running {
-    /// Those that the worker serves. It can signal after their stop, which nobody hears.
+    /// The queues that the worker serves. It can still signal after they are stopped; these signals are ignored.
     queues: Vec<usize>,
-    /// What the worker signals instead of an irqfd, for queues without one.
+    /// The eventfds that the worker signals instead of an irqfd, for queues without one.
     relays: Vec<Option<EventFd>>,
 }
 
@@ -42,8 +42,8 @@ fn lock(running: &Mutex<Running>) -> MutexGuard<'_, Running> {
     running.lock()
 }
 
-/// An eventfd that the worker signals and the thread waits for. It is never read: each signal is an edge, with any flags
-/// that the other process that has the descriptor sets.
+/// Creates an eventfd that the worker signals and the thread waits for. It is never read: each signal is an edge,
+/// whatever flags the other process sets on the descriptor.
 fn signal(thread: &EventLoop, mut heard: impl FnMut() + Send + 'static) -> io::Result<EventFd> {
     let event = EventFd::new(EFD_NONBLOCK)?;
     let edges = EventSet::IN | EventSet::EDGE_TRIGGERED;
@@ -55,7 +55,7 @@ fn signal(thread: &EventLoop, mut heard: impl FnMut() + Send + 'static) -> io::R
 }
 
 impl<W: Worker + 'static> Vhost<W> {
-    /// The queues, which are stopped.
+    /// Creates the queues, which are stopped.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl<W: Worker + 'static> Vhost<W> {
         let running = Arc::<Mutex<Running>>::default();
         let (theirs, of_theirs) = (driver.clone(), Arc::clone(&running));
         let broken = signal(&thread, move || {
-            // Locked during the interrupt, so that none comes after a stop.
+            // Locked during the interrupt, so that no interrupt comes after a stop.
             let running = lock(&of_theirs);
             if !running.queues.is_empty() {
                 theirs.trouble.note(Refusal::BrokenForWorker);
@@ -90,7 +90,7 @@ impl<W: Worker + 'static> Vhost<W> {
         lock(&self.running)
     }
 
-    /// Tells the worker of the guest's memory.
+    /// Tells the worker where the guest's memory is.
     fn share_memory(&self) -> vhost::Result<()> {
         let memory = &self.driver.memory;
         let region = |region: &vm_memory::GuestRegionMmap| {
@@ -138,7 +138,7 @@ impl<W: Worker + 'static> Vhost<W> {
             .request(|| self.worker.set_running(queues, false))
     }
 
-    /// The address of a ring as the worker takes it.
+    /// The address of a ring in the form that the worker takes.
     fn address(&self, of_guest: u64) -> vhost::Result<u64> {
         if !W::HOST_ADDRESSES {
             return Ok(of_guest);
@@ -148,7 +148,8 @@ impl<W: Worker + 'static> Vhost<W> {
         Ok(found.addr() as u64)
     }
 
-    /// The eventfd that the worker signals for a queue: the irqfd of its vector, otherwise one that the thread waits for.
+    /// The eventfd that the worker signals for a queue: the irqfd of its vector, or otherwise one that the thread waits
+    /// for.
     fn call(&self, index: u16, relays: &mut Vec<Option<EventFd>>) -> io::Result<EventFd> {
         let interrupts = &self.driver.interrupts;
         if let Some(irqfd) = interrupts.irqfd(index) {
@@ -172,7 +173,7 @@ impl<W: Worker + 'static> Vhost<W> {
     }
 }
 
-/// Lets the thread wait for the worker's end, if it can have one.
+/// Lets the thread wait for the worker to go away, if the worker has a connection.
 fn watch_connection<W: Worker + 'static>(
     thread: &EventLoop,
     worker: &Arc<W>,
@@ -183,7 +184,7 @@ fn watch_connection<W: Worker + 'static>(
     };
     let connection = connection.try_clone_to_owned()?;
     let (worker, driver) = (Arc::clone(worker), driver.clone());
-    // The connection reports each end of its two sides: ours, where the time limit ends it, and the worker's.
+    // The connection reports the end of both sides: ours, when the time limit ends it, and the worker's.
     let mut told = false;
     let gone = move || {
         if std::mem::replace(&mut told, true) {
@@ -198,13 +199,13 @@ fn watch_connection<W: Worker + 'static>(
     thread.add(connection, edges, gone).map(drop)
 }
 
-/// A failure of the worker.
+/// Makes the refusal for a failure of the worker.
 fn failed(operation: &'static str) -> impl FnOnce(vhost::Error) -> Refusal {
     move |source| Refusal::Worker { operation, source }
 }
 
 impl<W: Worker + 'static> Server for Vhost<W> {
-    /// The rules are those of our own queues, because the worker takes a ring anywhere in this process.
+    /// The rules are the same as for our own queues, because the worker would take a ring anywhere in this process.
     fn check(&self, index: u16, registers: &QueueRegisters, features: u64) -> Result<(), Refusal> {
         Ring::new(&self.driver.memory, index, registers, features).map(drop)
     }
@@ -232,7 +233,7 @@ impl<W: Worker + 'static> Server for Vhost<W> {
                 self.describe(usize::from(*index), *size, registers, &call)?;
             }
             operation = "start";
-            // Those that have begun before another one failed are stopped at the reset.
+            // Queues that started before another one failed are stopped at the reset.
             running.queues = ready
                 .iter()
                 .map(|(index, ..)| usize::from(*index))
@@ -245,7 +246,7 @@ impl<W: Worker + 'static> Server for Vhost<W> {
     fn stop(&self) {
         let mut running = self.running();
         let queues = std::mem::take(&mut running.queues);
-        // What was started can be stopped; the kernel knows no other error.
+        // Stopping queues that were started cannot fail in the kernel.
         if !queues.is_empty()
             && let Err(error) = self.set_stopped(&queues)
         {

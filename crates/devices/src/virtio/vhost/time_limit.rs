@@ -1,8 +1,8 @@
-//! Bounds how long requests to a back end of vhost-user take together, on its own thread.
+//! Limits how long requests to a vhost-user back end take together, with a thread for this limit.
 //!
 //! The `vhost` crate repeats a read or write that has timed out or was interrupted (0.18.0, `vhost_user/connection.rs`,
-//! `Error::SocketRetry`), so SO_RCVTIMEO does not end a request. When the time is over, this shuts the socket down:
-//! then every read and write of it ends, also that of an answer that comes a byte at a time.
+//! `Error::SocketRetry`), so SO_RCVTIMEO does not end a request. When the time is over, this shuts the socket down.
+//! Then every read and write of the socket ends, even if an answer comes a byte at a time.
 
 use std::io;
 use std::net::Shutdown;
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use vmbell::sync::{Mutex, MutexGuard};
 use vmbell::thread::{EventLoop, ThreadKind, Timer};
 
-/// A connection, and the thread that shuts it down. It is not the thread that hears of the worker: that one may wait for
-/// a vCPU's, which waits for an answer.
+/// A connection, and the thread that shuts it down. It is not the thread that waits for the worker: that thread may
+/// wait for a vCPU's thread, which waits for an answer.
 #[derive(Debug)]
 pub(super) struct TimeLimit {
     limit: Duration,
@@ -25,7 +25,7 @@ pub(super) struct TimeLimit {
 
 #[derive(Debug, Default)]
 struct TimeLimitState {
-    /// When the requests that are under way have to be answered.
+    /// The time by which the current requests must be answered.
     deadline: Option<Instant>,
     has_expired: bool,
 }
@@ -46,10 +46,10 @@ impl TimeLimit {
         let theirs = Arc::clone(&state);
         let timer = thread.add_timer(move |_| {
             let mut state = lock(&theirs);
-            // An expiry can come late, when other requests are under way.
+            // An expiry can come late, when the next requests have already begun.
             if state.deadline.is_some_and(|end| end <= Instant::now()) {
                 state.has_expired = true;
-                // It fails only if the other side has hung up.
+                // The shutdown fails only if the other side has hung up.
                 let _ = socket.shutdown(Shutdown::Both);
             }
         })?;
@@ -61,11 +61,11 @@ impl TimeLimit {
         })
     }
 
-    /// Makes requests, all of which together may take the time. One caller at a time.
+    /// Makes requests, which together may take the time limit. Only one caller at a time.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::TimedOut`] if the time was over; all later requests fail, too.
+    /// [`io::ErrorKind::TimedOut`] if the time was over. All later requests then fail as well.
     pub(super) fn apply<T>(&self, requests: impl FnOnce() -> vhost::Result<T>) -> vhost::Result<T> {
         lock(&self.state).deadline = Some(Instant::now() + self.limit);
         self.timer.set(self.limit);
@@ -81,7 +81,7 @@ impl TimeLimit {
         })
     }
 
-    /// Whether the time was over, so that the connection is shut down.
+    /// Whether the time limit has expired, so that the connection is shut down.
     pub(super) fn has_expired(&self) -> bool {
         lock(&self.state).has_expired
     }

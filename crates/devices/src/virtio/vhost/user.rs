@@ -1,8 +1,8 @@
-//! The block device (virtio 1.3, 5.2) whose queue another process serves: a back end of vhost-user on a Unix socket
-//! (QEMU `docs/interop/vhost-user.rst`). It maps the guest's memory, which is therefore that of a file.
+//! The block device (virtio 1.3, 5.2) whose queue another process serves: a vhost-user back end on a Unix socket (QEMU
+//! `docs/interop/vhost-user.rst`). The back end maps the guest's memory, which must therefore be a file's.
 //!
-//! The back end is not trusted to answer: requests that take longer than [`PATIENCE`] together, those of the connection, a
-//! start or a stop, have failed, and so do all later ones.
+//! The back end is not trusted to answer. If the requests of a connection, a start or a stop together take longer than
+//! [`PATIENCE`], they fail, and so do all later requests.
 
 use std::fmt;
 use std::io;
@@ -29,7 +29,7 @@ use crate::virtio::ring::{EVENT_IDX, INDIRECT_DESC, VERSION_1};
 /// How long the requests of a connection, of a start or of a stop may take together.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Features of the block device (virtio 1.3, 5.2.3) up to secure erase, without that of several queues.
+/// Features of the block device (virtio 1.3, 5.2.3) up to secure erase, except for several queues.
 const OF_BLK: u64 = 0x1_ffff & !(1 << 12);
 /// Bytes of the device's configuration up to `write_zeroes_may_unmap`.
 const CONFIG: u32 = 60;
@@ -46,7 +46,7 @@ pub enum Gone {
 /// Called when the back end has gone.
 pub type OnGone = Box<dyn Fn(Gone) + Send + Sync>;
 
-/// A disk of another process's.
+/// A disk that another process provides.
 pub struct VhostUserBlk {
     frontend: Frontend,
     socket: UnixStream,
@@ -58,12 +58,12 @@ pub struct VhostUserBlk {
 }
 
 impl VhostUserBlk {
-    /// The disk of the back end that listens at a path, for a guest with this memory, which is that of a file, as
+    /// Connects to the back end that listens at `path`, for a guest with this memory. The memory must be a file's, as
     /// [`shared_memory`](vmbell_hypervisor::shared_memory) makes it.
     ///
     /// # Errors
     ///
-    /// Says what the user can do.
+    /// The error says what the user can do.
     pub fn connect(
         memory: &GuestMemoryMmap,
         path: &Path,
@@ -72,7 +72,7 @@ impl VhostUserBlk {
         Self::connect_within(PATIENCE, memory, path, on_gone)
     }
 
-    /// The same with this time in place of [`PATIENCE`].
+    /// Like [`connect`](Self::connect), but with this time limit instead of [`PATIENCE`].
     pub(crate) fn connect_within(
         patience: Duration,
         memory: &GuestMemoryMmap,
@@ -129,7 +129,7 @@ impl VhostUserBlk {
     }
 }
 
-/// Connects to a socket; a listener that accepts nothing and whose backlog is full is an error in time.
+/// Connects to a socket. Fails in time if the listener accepts nothing and its backlog is full.
 fn connected(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let (family, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
@@ -150,10 +150,10 @@ fn negotiate(frontend: &mut Frontend, features: u64) -> vhost::Result<Vec<u8>> {
     let offered = frontend.get_protocol_features()?;
     frontend.set_protocol_features(offered & wanted)?;
     if offered.contains(VhostUserProtocolFeatures::REPLY_ACK) {
-        // Without it a back end that fails to map the memory, or to take a queue, says nothing.
+        // Without it, a back end that cannot map the memory or take a queue does not report that.
         frontend.set_hdr_flags(VhostUserHeaderFlag::NEED_REPLY);
     }
-    // Some back ends take no choice without VERSION_1. Ours follows when the driver has made it.
+    // Some back ends accept no choice without VERSION_1. The driver's choice follows when the driver has made it.
     let now = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() | VERSION_1;
     frontend.set_features(features & now)?;
     let room = vec![0; CONFIG as usize];
@@ -189,7 +189,7 @@ impl Worker for VhostUserBlk {
         for queue in queues {
             frontend.set_vring_enable(*queue, running)?;
             if !running {
-                // This is what stops a ring; where it was is of no use after a reset.
+                // This request stops the ring; the returned position is of no use after a reset.
                 frontend.get_vring_base(*queue)?;
             }
         }

@@ -1,5 +1,5 @@
 //! The socket device (virtio 1.3, 5.10): connections between programs of the guest and of the host, without a network.
-//! The kernel's vhost-vsock carries their bytes.
+//! The kernel's vhost-vsock carries the data.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,14 +13,15 @@ use super::{VhostError, Worker, WorkerFeatures, take};
 use crate::virtio::ring::{EVENT_IDX, INDIRECT_DESC, VERSION_1};
 
 const DEVICE: &str = "/dev/vhost-vsock";
-/// Sockets that keep the bounds of messages.
+/// Sockets that preserve message boundaries.
 const SEQPACKET: u64 = 1 << 1;
 
-/// The address of a guest among the programs of its host: 3 or more, as smaller ones have a meaning, and below 2^32 - 1.
+/// The address of a guest for programs of its host: 3 or more, because smaller numbers are reserved, and below 2^32 -
+/// 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cid(u32);
 
-/// A number that is no guest's context ID.
+/// The number is not a context ID of a guest.
 #[derive(Debug, thiserror::Error)]
 #[error("'{text}' is not a context ID of a guest: use a number from 3 to 4294967294")]
 pub struct CidError {
@@ -45,7 +46,7 @@ impl fmt::Display for Cid {
     }
 }
 
-/// The end of the guest's sockets.
+/// The guest's sockets, carried by the kernel.
 pub struct VhostVsock {
     kernel: Kernel<Arc<GuestMemoryMmap>>,
     known: u64,
@@ -53,11 +54,11 @@ pub struct VhostVsock {
 }
 
 impl VhostVsock {
-    /// The sockets of a guest with this memory and context ID.
+    /// Creates the sockets of a guest with this memory and context ID.
     ///
     /// # Errors
     ///
-    /// Says what the user can do.
+    /// The error says what the user can do.
     pub fn open(memory: &GuestMemoryMmap, cid: Cid) -> Result<Self, VhostError> {
         let kernel = Kernel::new(Arc::new(memory.clone())).map_err(|source| VhostError::Open {
             device: DEVICE,
@@ -108,7 +109,7 @@ impl Worker for VhostVsock {
         &self.config
     }
 
-    /// The kernel's worker begins and ends with both queues.
+    /// The kernel's worker starts and stops both queues together.
     fn set_running(&self, _queues: &[usize], running: bool) -> vhost::Result<()> {
         if running {
             self.kernel.start()
