@@ -24,7 +24,7 @@ fn reduced_tables() -> Vec<u8> {
     acpi_tables(2, AcpiHardware::Reduced, &board, &[])
 }
 
-/// A board without lines.
+/// A board without interrupt lines.
 fn board() -> Board {
     let window = |first, len| Window::new(BusRange::new(first, len).unwrap());
     let windows = Windows {
@@ -203,7 +203,7 @@ fn dsdt_has_each_virtio_device_with_its_registers_and_its_interrupt() {
         let device = behind(dsdt(&bytes), name);
         assert_eq!(behind(device, b"_HID")[..10], *b"\x0dLNRO0005\0");
         let resources = behind(device, b"_CRS");
-        // Readable and writable, 4 KiB; then an edge that is active high.
+        // Readable and writable, 4 KiB; then an edge-triggered, active-high interrupt.
         let mut registers = vec![0x86, 9, 0, 1];
         registers.extend(address);
         registers.extend([0, 0x10, 0, 0]);
@@ -224,7 +224,7 @@ fn reduced_fadt_has_ports_to_switch_off_and_to_reset_and_no_fixed_hardware() {
     let fadt = find(&bytes, b"FACP");
     let flags = word(&fadt, 112);
     assert_eq!(flags & (1 << 20 | 1 << 10), 1 << 20 | 1 << 10);
-    // A port of 8 bits, its address.
+    // A port of 8 bits, then its address.
     assert_eq!(fadt[116..120], [1, 8, 0, 1]);
     assert_eq!((word(&fadt, 120), fadt[128]), (0x92, 1), "reset");
     assert_eq!(word(&fadt, 244 + 4), 0x600, "sleep control");

@@ -5,13 +5,13 @@ use super::*;
 const RAM: usize = 1 << 20;
 const PAGE: u32 = 4096;
 const SIZE: u16 = 128;
-/// Addresses of the output queue's parts, and of what the driver sends.
+/// Addresses of the output queue's parts, and of the bytes that the driver sends.
 const RING: u64 = 0x1_0000;
 const AVAIL: u64 = RING + 16 * SIZE as u64;
 const USED: u64 = RING + 0x1000;
 const TEXT: u64 = 0x2_0000;
 
-/// A driver as kvm-unit-tests have it.
+/// A driver like that of kvm-unit-tests.
 struct Driver<'d, F> {
     device: &'d ChrTestdev<F>,
     memory: &'d GuestMemoryMmap,
@@ -68,7 +68,7 @@ fn memory() -> GuestMemoryMmap {
     GuestMemoryMmap::from_ranges(&[(GuestAddress(0), RAM)]).unwrap()
 }
 
-/// The codes with which a machine ends whose guest sends these texts.
+/// The exit codes of a machine whose guest sends these texts.
 fn codes(texts: &[&[u8]]) -> Vec<u32> {
     let (memory, codes) = (memory(), Mutex::new(Vec::new()));
     let device = ChrTestdev::new(&memory, |code| codes.lock().push(code));

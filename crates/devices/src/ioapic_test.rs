@@ -5,7 +5,7 @@ use vmbell_hypervisor::Irqfd;
 
 use super::*;
 
-/// Takes messages.
+/// Records messages.
 #[derive(Default)]
 struct Messages {
     sent: Mutex<Vec<Msi>>,
@@ -77,7 +77,7 @@ fn edge_at_a_pin_is_the_message_of_its_entry() {
     set(&apic, HIGH, 3 << 24);
     set(&apic, LOW, 0x45);
     apic.serial_pin().signal();
-    // To the CPUs of a logical destination, one of them (lowest priority).
+    // To one CPU of a logical destination (lowest priority).
     set(&apic, HIGH, 0xff << 24);
     set(&apic, LOW, 0x46 | 1 << 8 | 1 << 11);
     apic.serial_pin().signal();
@@ -102,7 +102,7 @@ fn edge_at_a_masked_pin_or_with_no_vector_is_lost() {
     set(&apic, LOW, 0x45 | 3 << 8);
     pin.signal();
     assert!(messages.sent.lock().is_empty());
-    // It is not made up for.
+    // The lost edge is not sent later.
     set(&apic, LOW, 0x45);
     assert!(messages.sent.lock().is_empty());
 }

@@ -11,13 +11,13 @@ use vmbell::sync::Mutex;
 
 type Heard = Box<dyn FnMut() -> bool + Send>;
 
-/// How each kind of listener starts.
+/// Starts each kind of listener.
 const KINDS: [fn(Heard) -> Listener; 2] = [
     |heard| Listener::start(|| {}, heard).unwrap(),
     |mut heard| Listener::start_resting(|| {}, move || Rest::after(heard())).unwrap(),
 ];
 
-/// What a listener calls, and a receiver of each call.
+/// A function for a listener to call, and a receiver of its calls.
 fn counted() -> (Heard, Receiver<()>) {
     let (sender, calls) = channel();
     let heard = move || {
@@ -27,7 +27,7 @@ fn counted() -> (Heard, Receiver<()>) {
     (Box::new(heard), calls)
 }
 
-/// Fills an eventfd again as soon as it has room, as a guest does, until `over`.
+/// Fills an eventfd again whenever it has room, as a guest may do, until `over`.
 fn fill(event: &EventFd, over: &AtomicBool) {
     while !over.load(Relaxed) {
         let _ = event.write(FULL);
@@ -49,7 +49,7 @@ fn listener_whose_count_is_filled_all_the_time_ends() {
             });
             let result = wait.recv_timeout(HANG);
             over.store(true, Relaxed);
-            // They sleep until the count is read.
+            // The threads that fill the eventfd sleep until the count is read.
             while !fillers.iter().all(|filler| filler.is_finished()) {
                 drain(&event);
                 std::thread::yield_now();

@@ -18,7 +18,7 @@ fn numbered(length: usize) -> Vec<u8> {
     (0..length).map(byte).collect()
 }
 
-/// Waits as long as the reader reads, and looks at the output meanwhile.
+/// Waits as long as the reader reads, and checks the output meanwhile.
 fn written(output: &Output) -> u64 {
     output.drain(|| output.failed().is_none())
 }

@@ -146,7 +146,7 @@ fn sleep_control_switches_off_by_s5_only() {
         count.fetch_add(1, Relaxed);
     });
     let kind = |sleep: Sleep| sleep.kind() << 2;
-    // Without the bit that starts it, another kind, the status, and both registers at once.
+    // Without the bit that starts the sleep, with another kind, to the status, and to both registers at once.
     registers.write(0, &[kind(Sleep::S5)]);
     registers.write(0, &[SLEEP_NOW | kind(Sleep::S3)]);
     registers.write(1, &[SLEEP_NOW | kind(Sleep::S5)]);

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 
-/// How often these writes to offsets of a device reset the machine.
+/// Returns how often these writes to offsets of a device reset the machine.
 fn resets<D: BusDevice>(make: impl Fn(&'static AtomicU32) -> D, writes: &[(u64, u8)]) -> u32 {
     let count: &'static AtomicU32 = Box::leak(Box::default());
     let device = make(count);
@@ -72,7 +72,7 @@ fn port_a_resets_by_bit_0_and_keeps_line_20_on() {
     port.write(0, &[1, 0]);
 }
 
-/// How often these writes shut a machine down.
+/// Returns how often these writes switch a machine off.
 fn offs(writes: &[&[u8]]) -> u32 {
     let offs = AtomicU32::new(0);
     let port = ShutdownPort::new(|| {

@@ -12,7 +12,7 @@ fn on_paper() -> (Output, File) {
     (output, paper)
 }
 
-/// All that a port has printed.
+/// Everything that a port has printed.
 fn printed(output: &Output, mut paper: &File) -> Vec<u8> {
     assert_eq!(output.drain(|| true), 0);
     let mut bytes = Vec::new();
@@ -56,7 +56,7 @@ fn wide_accesses_and_far_offsets_are_nobodys() {
     assert_eq!(printed(&output, &paper), b"");
 }
 
-/// A port whose reader does not read until the transmitter is busy, and the bytes that it was given.
+/// A port whose reader does not read until the transmitter is busy, and how many bytes the port was given.
 fn stalled(enabled: u8) -> (Arc<Serial>, Edges, PipeReader, usize) {
     let (reader, writer) = io::pipe().unwrap();
     let output = Output::new(writer.into()).unwrap();
@@ -74,7 +74,7 @@ fn stalled(enabled: u8) -> (Arc<Serial>, Edges, PipeReader, usize) {
 #[test]
 fn a_reader_that_stalls_makes_the_transmitter_busy_and_one_that_reads_gets_every_byte() {
     let (serial, _, mut reader, sent) = stalled(0);
-    // A driver that has just looked sends as many as its FIFO takes.
+    // A driver that has just checked the port sends as many bytes as its FIFO takes.
     (0..16).for_each(|_| serial.write(DATA, b"y"));
     let mut bytes = vec![0; sent + 16];
     reader.read_exact(&mut bytes).unwrap();
@@ -90,7 +90,7 @@ fn a_driver_that_waits_for_an_empty_transmitter_is_interrupted_even_while_the_di
     for line_control in [0x03, 0x83] {
         let (serial, edges, mut reader, sent) = stalled(TRANSMITTED);
         serial.write(LINE_CONTROL, &[line_control]);
-        // The interrupts so far are served, and the driver found the transmitter busy.
+        // The earlier interrupts have been handled, and the driver has found the transmitter busy.
         register(&serial, IDENTIFICATION);
         let before = edges.0.load(Ordering::Relaxed);
         let mut bytes = vec![0; sent];
@@ -118,7 +118,7 @@ fn with_line() -> (Arc<Serial>, Edges) {
     (serial, edges)
 }
 
-/// What a driver does when the port is opened.
+/// What a driver does when it opens the port.
 fn open(serial: &Serial) {
     serial.write(INTERRUPT_ENABLE, &[RECEIVED]);
     serial.write(MODEM_CONTROL, &[DATA_TERMINAL_READY]);
@@ -167,7 +167,7 @@ fn input_waits_for_the_driver_and_for_room_and_none_of_it_is_lost() {
     });
 }
 
-/// A driver that looks for the port tries all interrupts, and throws away what it reads.
+/// A driver that probes the port tries all interrupts, and discards what it reads.
 #[test]
 fn driver_gets_input_once_it_has_been_ready_for_some_time() {
     let (serial, _) = with_line();

@@ -30,7 +30,7 @@ fn dword(space: &ConfigSpace, offset: usize) -> u32 {
     u32::from_le_bytes(data)
 }
 
-/// What a guest reads from a BAR after it has written ones; then it restores the value.
+/// What a guest reads from a BAR after it has written ones; the guest then restores the value.
 fn size_of(space: &mut ConfigSpace, index: usize) -> u32 {
     let at = FIRST_BAR + 4 * index;
     let before = dword(space, at);
@@ -124,8 +124,8 @@ fn far_offsets_read_ones_and_take_nothing() {
 }
 
 proptest! {
-    /// Widths and offsets change nothing: what is read is what bytes read one by one give, and a
-    /// wide write is its bytes in order.
+    /// Widths and offsets do not matter: a wide read returns the same bytes as reads of single bytes, and a wide write
+    /// is a write of its bytes in order.
     #[test]
     fn wide_accesses_are_their_bytes(
         writes in prop::collection::vec((0_usize..260, prop::collection::vec(any::<u8>(), 1..=8)), 0..20),

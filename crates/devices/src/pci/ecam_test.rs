@@ -14,7 +14,7 @@ use crate::pci::{
 
 const BASE: u64 = 0xfe00_0000;
 
-/// A bus with the host bridge in slot 0 only, and the readers of ports and memory.
+/// A bus with only the host bridge in slot 0, and the readers of ports and memory.
 struct Pc {
     root: Arc<PciRoot>,
     ports: BusReader,
@@ -88,7 +88,7 @@ fn board_with_memory_has_no_ports() {
     assert!(!pc.ports.read(CONFIG_PORTS, &mut [0; 4]));
 }
 
-/// A function that answers for registers itself, which may change at any time.
+/// A function that answers for its registers itself; they may change at any time.
 struct Own {
     registers: Mutex<[u8; CONFIG_SIZE]>,
     is_still: AtomicBool,
@@ -137,7 +137,7 @@ impl PciFunction for Own {
     }
 }
 
-/// A bus with such a function in slot 1, and what the guest has of it as memory.
+/// A bus with an [`Own`] function in slot 1, and the memory that the guest gets for it.
 struct Published {
     pc: Pc,
     own: Arc<Own>,
@@ -167,7 +167,7 @@ impl Published {
         }
     }
 
-    /// Whether the memory reads as the bus does, in each dword of both functions and of one that is not there.
+    /// Whether the memory reads as the bus does, in each dword of both functions and of a function that does not exist.
     fn is_equal(&mut self) -> bool {
         let memory = self.memory.as_ref().unwrap();
         let offsets = [0, 1 << 15, 1 << 12].into_iter();

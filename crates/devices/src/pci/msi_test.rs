@@ -13,7 +13,7 @@ fn capability(control: u16) -> MsiCapability {
     bytes[0x34] = AT;
     bytes[FROM] = CAPABILITY_MSI;
     bytes[FROM + 2..FROM + 4].copy_from_slice(&control.to_le_bytes());
-    // What the device has set up before is not the guest's.
+    // What the device has set up before is not passed to the guest.
     bytes[FROM + 4..FROM + 24].fill(0xff);
     let found = find_capabilities(&bytes).unwrap();
     MsiCapability::find(&bytes, &found).unwrap()
@@ -30,7 +30,7 @@ fn config(capability: MsiCapability) -> ConfigSpace {
     config
 }
 
-/// Offsets of address, data and mask for both widths.
+/// Offsets of address, data and mask, for both widths of the address.
 fn offsets(wide: bool) -> (usize, usize, usize) {
     let data = if wide { FROM + 12 } else { FROM + 8 };
     (FROM + 4, data, data + 4)

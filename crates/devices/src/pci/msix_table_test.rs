@@ -13,7 +13,7 @@ fn table(control: MsixControl) -> MsixTable {
     table
 }
 
-/// Sets a vector up as a guest does.
+/// Sets up a vector as a guest does.
 fn set(table: &mut MsixTable, vector: u16, msi: Msi) {
     let at = u64::from(vector) * ENTRY;
     assert_eq!(table.write(at, &msi.address.to_le_bytes()), Some(vector));
@@ -126,8 +126,8 @@ fn pending_bits_are_those_of_the_backend() {
 }
 
 proptest! {
-    /// A plain array of bytes, of which aligned dwords are written, is what the guest reads; and only the vector that
-    /// a write names changes its message.
+    /// The guest reads what a plain array of bytes, written by aligned dwords, would have. Only the vector that a write
+    /// addresses changes its message.
     #[test]
     fn table_agrees_with_an_array(
         writes in prop::collection::vec(

@@ -8,7 +8,7 @@ use crate::pci::{BARS, Bar, BarSpace, FunctionInfo, Identity, Registers, Window,
 const PORTS: u64 = 0xc000;
 const MEMORY: u64 = 0xe000_0000;
 
-/// A function with two BARs that read as its number; it remembers their addresses.
+/// A function whose two BARs read as its number. It remembers their addresses.
 struct Dummy {
     number: u8,
     at: Mutex<[Option<u64>; 2]>,
@@ -120,7 +120,7 @@ impl Pc {
         assert!(self.ports.write(CONFIG_PORTS + DATA + lane, data));
     }
 
-    /// The number of the function that answers at an address of memory.
+    /// The number of the function that answers at a memory address.
     fn who(&mut self, address: u64) -> Option<u8> {
         let mut data = [0];
         self.memory.read(address, &mut data).then_some(data[0])
@@ -201,7 +201,7 @@ fn bar_moves_while_decode_is_on() {
     assert_eq!(pc.who(MEMORY), None);
     assert_eq!(pc.who(0xe123_4000), Some(1));
     assert_eq!(dummy.at.lock()[0], Some(0xe123_4000));
-    // A byte of it at a time.
+    // One byte of the register at a time.
     pc.write(1, BAR0 + 2, &[0x56]);
     assert_eq!(pc.who(0xe156_4000), Some(1));
 }
@@ -326,7 +326,7 @@ fn clash_at_the_start_is_an_error() {
     );
 }
 
-/// A configuration write of the model: which device, which register, what.
+/// A configuration write of the model: device, register and value.
 fn config_writes() -> impl Strategy<Value = Vec<(u32, u32, u32)>> {
     let memory = (0_u32..6).prop_map(|page| 0xe000_0000 + page * 0x1000);
     let port = (0_u32..6).prop_map(|at| 0xc000 + at * 0x100);
@@ -342,13 +342,13 @@ fn config_writes() -> impl Strategy<Value = Vec<(u32, u32, u32)>> {
 }
 
 proptest! {
-    /// After any moves, the same device answers at each address of memory as in a model of the registers, in
-    /// which the device that was mapped first keeps its place; and each function knows its addresses.
+    /// After any moves, the same device answers at each memory address as in a model of the registers, in which the
+    /// device that was mapped first keeps its place. Each function knows its addresses.
     #[test]
     fn bars_answer_where_their_registers_say(writes in config_writes()) {
         let functions = [Dummy::new(1), Dummy::new(2), Dummy::new(3)];
         let mut pc = Pc::new(&functions);
-        // The model: what each device's registers say, and which device is where.
+        // The model: the registers of each device, and the address of each device.
         let mut registers: Vec<(u32, u32)> =
             (0..3).map(|n| (0xe000_0000 + n * 0x1000, 3)).collect();
         let mut owners: Vec<Option<u32>> = registers.iter().map(|r| Some(r.0)).collect();

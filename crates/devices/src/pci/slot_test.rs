@@ -20,7 +20,7 @@ enum Event {
     Reset,
 }
 
-/// A function with its own registers, which read as their offset, and two capabilities; it records what happens.
+/// A function with its own registers, which read as their offsets, and two capabilities. It records events.
 struct Owner {
     registers: Registers,
     bars: [Option<Bar>; BARS],
@@ -376,7 +376,7 @@ mod on_the_bus {
 }
 
 proptest! {
-    /// With any access, the function gets each byte that is not emulated once, in pieces of one dword.
+    /// With any access, the function gets each byte that is not emulated once, in pieces within one dword.
     #[test]
     fn function_gets_the_bytes_that_are_not_emulated(offset in 0_usize..0x100, len in 1_usize..=4) {
         let (owner, slot) = slot(registers());

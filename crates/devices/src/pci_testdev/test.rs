@@ -4,7 +4,7 @@ use vmbell::doorbell::{Datamatch, IoEventAddress};
 
 /// The datamatch of the datamatch test, and the byte that the test without an eventfd counts.
 const MATCH: u8 = 0xfa;
-/// The byte that the header has a guest write for a wildcard.
+/// The byte that the header makes a guest write for a wildcard.
 const ANY: u8 = 0xce;
 
 /// The BAR that the writes of a test go to.
@@ -41,7 +41,7 @@ impl Space {
         }
     }
 
-    /// The address of an offset in the BAR that is mapped at `base`.
+    /// The address of an offset in the BAR, if the BAR is mapped at `base`.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "a BAR of ports ends at 0xffff"
@@ -106,7 +106,7 @@ impl Modes {
 pub(super) struct Test {
     pub(super) space: Space,
     mode: Mode,
-    /// Its number among the tests of both BARs.
+    /// The test's number among the tests of both BARs.
     pub(super) index: u8,
     modes: Modes,
 }
@@ -133,7 +133,7 @@ impl Test {
         }
     }
 
-    /// The doorbell that keeps writes from reaching the device, if the test has one.
+    /// The doorbell that keeps writes from reaching the device, if the test has a doorbell.
     pub(super) const fn doorbell(self) -> Option<Datamatch> {
         match (self.mode, self.space, self.modes) {
             (Mode::NoEventfd, ..) => None,

@@ -1,4 +1,4 @@
-//! The data sheet's edges, at times that the tests choose.
+//! The edges in the data sheet, at times that the tests choose.
 
 use super::*;
 
@@ -63,7 +63,7 @@ fn format_is_binary_or_bcd_and_of_12_or_24_hours() {
         for (hour, expected) in [0, 9, 12, 13, 23].into_iter().zip(expected) {
             clock.at_phase = hour * 3_600;
             assert_eq!(clock.read(HOURS, START), expected, "{b:#x}, hour {hour}");
-            // And back.
+            // And the other way round.
             clock.write(HOURS, expected, START);
             assert_eq!(clock.at_phase, hour * 3_600, "{b:#x}");
         }
@@ -148,7 +148,7 @@ fn one_field_can_be_written_while_the_time_goes_on() {
     clock.write(HOURS, 0x11, after(500));
     let expected = [0x19, 0x99, 0x12, 0x31, 6, 0x11, 0x59, 0x58];
     assert_eq!(shown(&mut clock, after(500)), expected);
-    // No such date: the next but one is shown.
+    // February has no such day: March 3 is shown.
     clock.write(MONTH, 0x02, after(500));
     assert_eq!(clock.read(MONTH, after(500)), 0x03);
 }

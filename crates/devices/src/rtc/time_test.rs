@@ -13,7 +13,7 @@ const fn moment(year: i64, month: i64, day: i64, hour: i64, minute: i64, second:
 
 #[test]
 fn known_moments_are_where_other_calendars_have_them() {
-    // `date -u -d @N` of GNU coreutils.
+    // From `date -u -d @N` of GNU coreutils.
     for (seconds, expected, weekday) in [
         (0, moment(1970, 1, 1, 0, 0, 0), 5),
         (-1, moment(1969, 12, 31, 23, 59, 59), 4),

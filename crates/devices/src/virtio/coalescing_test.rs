@@ -15,7 +15,7 @@ use vmbell_virtqueue::{Brand, Buffer, Features, Side, SplitDriver, SplitLayout, 
 const SIZE: u16 = 64;
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, SIZE);
 
-/// Completes everything at once.
+/// Completes every request at once.
 struct Sink {
     is_awaited: bool,
 }
@@ -77,7 +77,7 @@ impl Rig {
             .start(ring(&self.memory, &LAYOUT, features), false);
     }
 
-    /// Serves as often as the thread would before it sleeps without a limit of time.
+    /// Serves as often as the thread would before it sleeps without a time limit.
     fn settle(&self) {
         while self.queue.serve_before_nap() != Rest::Sleep {}
     }
@@ -95,11 +95,11 @@ fn with_driver(rig: &Rig, event_idx: bool, body: impl FnOnce(&mut dyn Driver)) {
 }
 
 trait Driver {
-    /// Makes a packet available; false if there is no room.
+    /// Makes a packet available; returns false if there is no room.
     fn send(&mut self) -> bool;
-    /// Takes what was used; how many.
+    /// Takes the used buffers, and returns their number.
     fn take(&mut self) -> usize;
-    /// Asks for an interrupt; false if something was used already.
+    /// Asks for an interrupt; returns false if a buffer has already been used.
     fn ask(&mut self) -> bool;
     fn ask_not(&mut self);
 }
@@ -122,7 +122,7 @@ impl<S: Side, B: Brand> Driver for vmbell_virtqueue::Driver<(), S, B> {
     }
 }
 
-/// Services of one chain each until the next one whose interrupt waits.
+/// Serves one chain at a time until an interrupt waits, and returns how many services interrupted at once.
 fn until_one_waits(coalescing: &mut Coalescing) -> u16 {
     let mut at_once = 0;
     while !coalescing.waits(1) {
@@ -210,7 +210,7 @@ fn a_thread_that_may_sleep_forever_interrupts_at_once() {
             driver.send();
             assert_eq!(serve(&rig.queue).chains, 1);
             assert_eq!((rig.interrupts(), driver.take()), (1, 1));
-            // One that waits is not left behind.
+            // An interrupt that waits is not lost.
             driver.send();
             assert_eq!(rig.queue.serve_before_nap(), Rest::Nap(LATEST));
             assert_eq!(serve(&rig.queue).chains, 0);
@@ -279,7 +279,7 @@ proptest! {
     ) {
         let rig = Rig::new(false);
         with_driver(&rig, event_idx, |driver| {
-            // The interrupts there were when the driver had taken everything and asked for the next one.
+            // How many interrupts there were when the driver had taken everything and asked for the next interrupt.
             let mut asked = None;
             let mut sent = 0;
             for step in steps {

@@ -1,5 +1,5 @@
-//! Threads that serve a ring, complete requests of it later, stop it and start it again, in every order that the memory model
-//! allows. `.ci/run loom` runs them.
+//! Threads that serve a ring, complete its requests later, stop it and start it again, in every order that the memory
+//! model allows. `.ci/run loom` runs these tests.
 
 use loom::model::Builder;
 use loom::sync::Arc;
@@ -8,16 +8,16 @@ use loom::thread;
 
 use super::*;
 
-/// A ring, by the number of its start.
+/// A ring, identified by the number of its start.
 struct Ring {
     start: usize,
     taken: usize,
 }
 
-/// A queue and its driver. The driver's words have no order of their own, so that what a thread must see, it sees by way of the
-/// combiner.
+/// A queue and its driver. The driver's words have no memory order, so a thread sees what it must see through the
+/// combiner only.
 struct Rig {
-    /// Completions say which ring they are of.
+    /// Completions have the number of their ring.
     combiner: Combiner<Ring, usize>,
     available: AtomicUsize,
     /// Chains that were given back, of each ring.
@@ -81,7 +81,7 @@ impl Rig {
         }
     }
 
-    /// Takes a chain that is complete later.
+    /// Takes a chain that is completed later.
     fn defer(&self) {
         let defer = |_: &mut Option<Ring>| self.combiner.expect_late();
         let turn = self.combiner.serve(defer, |_, _| unreachable!());

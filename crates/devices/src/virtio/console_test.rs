@@ -12,7 +12,7 @@ fn console() -> (Console, PipeWriter, File) {
     (console, keys, said)
 }
 
-/// All that the driver has sent.
+/// Everything that the driver has sent.
 fn said(console: &Console, mut file: File) -> Vec<u8> {
     assert_eq!(console.output.drain(|| true), 0);
     let mut bytes = Vec::new();

@@ -12,7 +12,7 @@ fn memory() -> GuestMemoryMmap {
     GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 0x1000)]).unwrap()
 }
 
-/// More pieces than one system call takes, which go backwards in memory.
+/// More pieces than one system call takes, in descending order in memory.
 fn pieces(memory: &GuestMemoryMmap) -> SliceList<'_> {
     let buffers: Vec<_> = (0..PIECES as u64)
         .map(|index| Buffer::new(0x800 - 7 * index, 5))

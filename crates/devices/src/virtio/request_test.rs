@@ -1,4 +1,4 @@
-//! A handler that completes requests when the test says so, of a device on MMIO registers.
+//! A handler that completes requests when the test says so, for a device on MMIO registers.
 
 use vmbell::sync::Mutex;
 
@@ -15,7 +15,7 @@ use vmbell_virtqueue::{Brand, Features, Side, SplitDriver, SplitLayout, brand};
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 
-/// Keeps all requests but the empty ones.
+/// Keeps all requests except the empty ones.
 #[derive(Default)]
 struct Keeper(Mutex<Vec<Pending>>);
 
@@ -66,7 +66,7 @@ impl Rig {
         self.queue.start(ring, is_in_order);
     }
 
-    /// The oldest request that is pending.
+    /// Takes the oldest pending request.
     fn take(&self) -> Pending {
         self.keeper.0.lock().remove(0)
     }
@@ -81,7 +81,7 @@ impl Rig {
     }
 }
 
-/// A started queue and a driver that makes requests available, each of eight bytes to write.
+/// Starts the queue, with a driver that makes requests available. Each request has eight bytes to write.
 fn with_driver(rig: &Rig, features: u64, body: impl FnOnce(&mut dyn Driver)) {
     let of_ring = Features::default().with_in_order(features & IN_ORDER != 0);
     rig.memory
@@ -202,7 +202,7 @@ fn reset_waits_for_a_thread_that_writes_an_answer() {
         });
         begun.recv().unwrap();
         let stop = scope.spawn(|| rig.queue.stop());
-        // No event shows that the other thread waits: a time that is too short only hides an error.
+        // No event shows that the other thread waits. If this time is too short, the test can only miss an error.
         std::thread::sleep(std::time::Duration::from_millis(50));
         assert!(!stop.is_finished());
         ends.send(()).unwrap();
@@ -238,7 +238,7 @@ fn driver_that_changes_descriptors_does_not_change_a_pending_request() {
         driver.send(DATA, 8, 1);
         let _ = rig.queue.serve();
         let pending = rig.take();
-        // All descriptors are of all memory and beyond.
+        // All descriptors cover all memory and more.
         let descriptors = [0xff; 8 * 16];
         rig.memory
             .write_slice(&descriptors, GuestAddress(LAYOUT.descriptors))
@@ -285,7 +285,7 @@ fn request_that_is_dropped_is_not_given_back() {
     });
 }
 
-/// Completes a request of before while it handles another one.
+/// Completes the previous request while it handles the next one.
 #[derive(Default)]
 struct OneBehind(Mutex<Option<Pending>>);
 
@@ -350,7 +350,7 @@ fn request_that_is_complete_after_the_last_look_is_given_back() {
     });
 }
 
-/// Answers requests only while it has something, of which it gives a byte to each.
+/// Answers requests only while it has bytes, and gives one byte to each request.
 #[derive(Default)]
 struct Stock(Mutex<Vec<u8>>);
 
@@ -427,7 +427,7 @@ fn no_request_is_lost_between_threads_that_serve_and_complete() {
     let queue = Queue::new(0, &driver_side, Arc::new(Sender(sender)), false);
     queue.start(ring(&memory, &LAYOUT, 0), false);
     std::thread::scope(|scope| {
-        // Two threads complete, so that one finds the ring taken by the other.
+        // Two threads complete requests, so that one finds the ring taken by the other.
         let receiver = Arc::new(Mutex::new(receiver));
         for _ in 0..2 {
             let receiver = Arc::clone(&receiver);
@@ -442,12 +442,12 @@ fn no_request_is_lost_between_threads_that_serve_and_complete() {
             let features = Features::default();
             let mut driver = SplitDriver::new(&theirs, &LAYOUT, features, brand).unwrap();
             for _ in 0..ROUNDS {
-                // A chain is two descriptors of eight.
+                // A chain has two of the eight descriptors.
                 for data in 0..4 {
                     driver.send(DATA, 8, data);
                 }
                 while queue.serve().more {}
-                // From here on only those who complete look at the list.
+                // From here on, only the threads that complete requests check the list.
                 let mut taken = 0;
                 await_that("four requests", || {
                     taken += u32::from(driver.take().is_some());

@@ -1,5 +1,5 @@
-//! What a reset by the driver clears (virtio 1.3, 2.4), on either transport: a test for each line of the table in
-//! `docs/architecture.md`. The lines that only one of them has are with its tests.
+//! What a reset by the driver clears (virtio 1.3, 2.4), on each transport: a test for each line of the table in
+//! `docs/architecture.md`. The lines for only one transport are tested with that transport.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ pub(super) trait Driven {
     fn memory(&self) -> &GuestMemoryMmap;
     fn get(&mut self, field: Field) -> u32;
     fn set(&mut self, field: Field, value: u32);
-    /// Describes a queue and makes it ready; whether it is.
+    /// Describes a queue and makes it ready; returns whether it is ready.
     fn set_up(&mut self, queue: u16, layout: &SplitLayout) -> bool;
     fn notify(&mut self, queue: u16);
 }
 
-/// The registers that every transport has. A selector says which half or queue another register means.
+/// The registers that every transport has. A selector sets the half or the queue to which another register applies.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Field {
     Status,
@@ -44,7 +44,7 @@ pub(super) enum Field {
     Reasons,
 }
 
-/// Does with requests what the test says.
+/// Does with requests what the test tells it to.
 #[derive(Clone, Default)]
 pub(super) struct Puppet(Arc<Mutex<PuppetState>>);
 
@@ -87,7 +87,7 @@ impl Handler for Puppet {
     }
 }
 
-/// A live device with queue 0, which does this with requests.
+/// A live device with queue 0, which does `does` with requests.
 fn live<D: Driven>(does: Does) -> (D, Puppet) {
     let puppet = Puppet::default();
     puppet.lock().does = does;
@@ -119,7 +119,7 @@ fn reset(device: &mut impl Driven) {
     assert_eq!(device.get(Field::Status), 0);
 }
 
-/// Makes this number of chains available, of an empty buffer each, and notifies.
+/// Makes `chains` chains available, each with an empty buffer, and notifies.
 fn offer(device: &mut impl Driven, chains: u16) {
     let index = GuestAddress(LAYOUT.avail + 2);
     device.memory().write_obj(chains, index).unwrap();
@@ -134,7 +134,7 @@ fn used(device: &impl Driven) -> u16 {
 
 pub(super) fn need_of_a_reset_is_over<D: Driven>() {
     let (mut device, _) = live::<D>(Does::Completes);
-    // Further ahead than the ring is long.
+    // Further ahead than the ring's length.
     offer(&mut device, 9);
     assert_eq!(device.get(Field::Status), DRIVER_OK | NEEDS_RESET);
     reset(&mut device);

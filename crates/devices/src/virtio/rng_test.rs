@@ -4,7 +4,7 @@ use super::*;
 use crate::virtio::answer_double::{self, DATA, RAM, bytes, memory};
 use vmbell_virtqueue::Buffer;
 
-/// What the device answers to a request of these buffers.
+/// Returns what the device answers to a request with these buffers.
 fn answer(
     memory: &GuestMemoryMmap,
     readable: &[Buffer],

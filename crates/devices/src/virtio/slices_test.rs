@@ -5,7 +5,7 @@ use super::*;
 
 const RAM: usize = 0x4000;
 
-/// Two regions, one after the other.
+/// Two adjacent regions.
 fn memory() -> GuestMemoryMmap {
     let regions = [0, RAM / 2].map(|at| (GuestAddress(at as u64), RAM / 2));
     GuestMemoryMmap::from_ranges(&regions).unwrap()
@@ -106,7 +106,7 @@ fn write_ends_with_the_buffers_and_a_read_too() {
 }
 
 proptest! {
-    /// However bytes are cut into buffers, and wherever a device goes in them, they are the same bytes.
+    /// However the bytes are cut into buffers, and wherever a device moves in them, they are the same bytes.
     #[test]
     fn bytes_are_those_of_the_buffers(
         lens in prop::collection::vec(0_u32..40, 0..12),
@@ -116,7 +116,7 @@ proptest! {
         let memory = memory();
         let bytes: Vec<u8> = (0..=250).cycle().take(RAM).collect();
         memory.write_slice(&bytes, GuestAddress(0)).unwrap();
-        // The buffers follow each other with gaps, and one of them crosses the border of the regions.
+        // The buffers follow each other with gaps, and one of them crosses the boundary between the regions.
         let mut start = 0x1fd0;
         let (mut buffers, mut expected) = (Vec::new(), Vec::<u8>::new());
         for len in lens {

@@ -1,4 +1,4 @@
-//! Tests with a doorbell: how often one is registered, for which writes, and when it goes.
+//! Tests with a doorbell: how often a doorbell is registered, for which writes, and when it is removed.
 
 use super::*;
 
@@ -92,7 +92,7 @@ fn bar_move_takes_the_doorbell_along() {
     assert_eq!(pc.doorbells(), 1);
     assert!(!pc.store(MEMORY + 2049, &[0]), "the doorbell has moved");
     assert!(pc.store(0xe100_0000 + 2049, &[0]));
-    // The other BAR does not matter to it.
+    // A move of the other BAR does not affect the doorbell.
     pc.set_bar(1, 0xd000);
     assert_eq!(pc.doorbells(), 1);
     assert!(pc.store(0xe100_0000 + 2049, &[0]));

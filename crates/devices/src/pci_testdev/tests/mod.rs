@@ -21,7 +21,7 @@ const WIDTH: u64 = 1;
 const COUNT: u64 = 12;
 const NAME: u64 = 16;
 
-/// A machine with one pci-testdev in slot 1, and a guest's way to it.
+/// A machine with one pci-testdev in slot 1, and a guest's access to it.
 struct Pc {
     registry: Arc<Registry>,
     root: Arc<PciRoot>,
@@ -76,7 +76,7 @@ impl Pc {
         })
     }
 
-    /// A store: to a doorbell, otherwise to a device. Returns whether it was a doorbell.
+    /// A store to a doorbell, or otherwise to a device. Returns whether it rang a doorbell.
     fn store(&mut self, address: u64, data: &[u8]) -> bool {
         let rang = self.bell.ring(IoEventAddress::Mmio(address), data);
         if !rang {

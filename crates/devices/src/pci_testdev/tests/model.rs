@@ -9,12 +9,12 @@ use super::*;
 enum Step {
     /// Writes bytes at an offset of BAR0 (false) or BAR1 (true).
     Write(bool, u64, Vec<u8>),
-    /// Moves BAR0 or BAR1 to the place with this number; 0 is nowhere.
+    /// Moves BAR0 or BAR1 to the place with this number; with 0, the BAR is not mapped.
     Move(bool, u32),
     Reset,
 }
 
-/// The model: places, and the test with its count.
+/// The model: the places of the BARs, and the test with its count.
 #[derive(Clone, Debug, Default)]
 struct Model {
     bases: [u64; 2],
@@ -23,7 +23,7 @@ struct Model {
 }
 
 impl Model {
-    /// Whether a write rings.
+    /// Returns whether a write rings a doorbell.
     fn write(&mut self, bar: usize, offset: u64, data: &[u8]) -> bool {
         if self.rings(bar, offset, data) {
             return true;
@@ -109,7 +109,7 @@ proptest! {
                     pc.root.reset();
                 }
             }
-            // One doorbell at most, and only where a test has one and its BAR is somewhere.
+            // At most one doorbell, and only if the test has a doorbell and its BAR is mapped.
             let hung = model.test.is_some_and(|(bar, number, _)| number > 0 && model.bases[bar] != 0);
             prop_assert_eq!(pc.doorbells(), usize::from(hung));
             prop_assert_eq!(pc.errors.load(Ordering::Relaxed), 0);

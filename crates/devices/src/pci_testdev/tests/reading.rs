@@ -132,12 +132,12 @@ fn count_rises_for_the_exact_byte_at_the_exact_offset_only() {
         pc.store(byte, &[0xfa]);
     }
     assert_eq!(pc.count(), 16);
-    // The wrong value, and the addresses next to it.
+    // The wrong value, and the addresses next to the test's byte.
     pc.store(byte, &[0xfb]);
     pc.store(byte - 1, &[0xfa]);
     pc.store(byte + 1, &[0xfa]);
     assert_eq!(pc.count(), 16);
-    // A wide write is its bytes.
+    // A wide write counts as its single bytes.
     pc.store(byte, &[0xfa, 0, 0, 0]);
     pc.store(byte - 1, &[0, 0xfa]);
     pc.store(byte, &[0, 0xfa]);

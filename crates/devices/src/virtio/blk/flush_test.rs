@@ -23,7 +23,7 @@ const PLACE: u64 = 0x400;
 
 /// A disk whose flushes end when the test says so.
 struct Rig {
-    // Dropped before the queue, whose disk waits for the end of its flush.
+    // Dropped before the queue: its disk waits for the end of a flush.
     permits: Sender<io::Result<()>>,
     memory: GuestMemoryMmap,
     driver_side: DriverSide,
@@ -40,7 +40,7 @@ impl Rig {
         file.set_len(8 * 512).unwrap();
         let disk = disk(file, move || {
             let _ = begin.send(());
-            // At the end of the test the other side is gone.
+            // At the end of the test, the other side has been dropped.
             permitted.recv().unwrap_or(Ok(()))
         });
         let (memory, disk) = (memory(), Arc::new(disk));
@@ -56,7 +56,7 @@ impl Rig {
         }
     }
 
-    /// Starts the queue, whose driver has accepted flushes or not, and calls `body` with the driver's side.
+    /// Starts the queue, with a driver that has or has not accepted flushes, and calls `body` with the driver's side.
     fn session(&self, flushes: bool, in_order: bool, body: impl FnOnce(&mut dyn Driving)) {
         let accepted = u64::from(flushes) * super::super::FLUSH;
         let of_ring = u64::from(in_order) * IN_ORDER;
@@ -80,9 +80,9 @@ fn disk(file: File, flush: impl Fn() -> io::Result<()> + Send + 'static) -> Disk
 }
 
 trait Driving {
-    /// Makes a request available in a place of memory; false if there is no room for it in the ring.
+    /// Makes a request available at a place in memory; returns false if the ring has no room for it.
     fn send(&mut self, place: u64, kind: u32) -> bool;
-    /// The place of the next request that is done, and its status.
+    /// The place and the status of the next completed request.
     fn take(&mut self) -> Option<(u64, u8)>;
     fn status(&self, place: u64) -> u8;
 }
@@ -132,7 +132,7 @@ fn reads_and_writes_are_answered_during_a_flush() {
 #[test]
 fn requests_during_a_flush_share_the_next_one_and_its_error() {
     let rig = Rig::new();
-    // Without flushes of the driver each write is one.
+    // If the driver does not flush, each write is also a flush.
     rig.session(false, false, |driver| {
         driver.send(0, OUT);
         let _ = rig.queue.serve();
@@ -188,13 +188,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The places of the requests that were sent since the last reset and are not done, the oldest first.
+/// The places of the requests that were sent since the last reset and have not completed, the oldest first.
 struct Model {
     under_way: Vec<u64>,
     in_order: bool,
 }
 
-/// Takes one request that is done, which has to be one of the model's.
+/// Takes one completed request, which must be one of the model's.
 fn take(driver: &mut dyn Driving, model: &mut Model) -> Result<bool, TestCaseError> {
     let Some((place, status)) = driver.take() else {
         return Ok(false);
@@ -210,8 +210,8 @@ fn take(driver: &mut dyn Driving, model: &mut Model) -> Result<bool, TestCaseErr
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whenever flushes end, and however often the device is reset meanwhile: each request that is served is done once, in
-    /// order if that was accepted, and none from before a reset.
+    /// Whenever flushes end, and however often the device is reset meanwhile: each request that is served completes
+    /// once, in order if that was accepted, and no request from before a reset completes.
     #[test]
     fn each_request_is_done_once_and_after_a_reset_none(
         sessions in prop::collection::vec((any::<bool>(), any::<bool>(), prop::collection::vec(step(), 0..40)), 1..6),
@@ -232,7 +232,7 @@ proptest! {
     }
 }
 
-/// Makes the steps of a session; all of its requests end in the last one.
+/// Runs the steps of a session; in the last session, all of its requests complete.
 fn run(
     rig: &Rig,
     driver: &mut dyn Driving,

@@ -2,8 +2,8 @@
 //! advisory locks of the file's open description, on the bytes that QEMU uses (`block/file-posix.c`), so that each
 //! program sees the locks of the other.
 //!
-//! All locks are shared. A program locks bytes of one set to say what it does with the file, and bytes of another set to
-//! say what other programs must not do. It then checks whether another program has locked a byte that contradicts these.
+//! All locks are shared. A program locks bytes of one set to say what it does with the file, and bytes of another set
+//! to say what other programs must not do. It then checks whether another program's bytes contradict these.
 
 #![allow(unsafe_code, reason = "the C library's call for such locks")]
 

@@ -3,7 +3,7 @@ use std::fs::File;
 use super::super::Disk;
 use super::*;
 
-/// A file, of which disks are made.
+/// A file from which disks are made.
 struct Rig(tempfile::NamedTempFile);
 
 impl Rig {
@@ -68,8 +68,8 @@ fn a_disk_that_was_refused_stands_in_no_other_way() {
     assert!(rig.disk(false).is_ok());
 }
 
-/// The bytes that QEMU 7.2 locks for a raw image, as /proc/locks has them: of a disk that is read-only, of one that is not, and of one
-/// that is shared (`share-rw=on`).
+/// The bytes that QEMU 7.2 locks for a raw image, as /proc/locks shows them: for a read-only disk, a writable disk, and
+/// a shared disk (`share-rw=on`).
 #[test]
 fn disks_of_qemu_are_seen_and_see_those_of_vmbell() {
     let reads = [100, 201];

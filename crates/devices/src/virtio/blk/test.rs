@@ -12,7 +12,7 @@ const HEAD: u64 = 0x1_0000;
 const DATA: u64 = 0x2_0000;
 const STATUS: u64 = 0x1_8000;
 const SECTORS: u64 = 8;
-/// A part of a sector at the end belongs to no sector.
+/// The part of a sector at the end does not belong to any sector.
 const LEN: usize = 8 * 512 + 100;
 const UNANSWERED: u8 = 0xee;
 
@@ -62,7 +62,7 @@ impl Rig {
         Buffer::new(HEAD, 16)
     }
 
-    /// The status and the length of a request with these data.
+    /// Returns the status and the length of a request with this data.
     fn request(&self, kind: u32, sector: u64, out: &[Buffer], into: &[Buffer]) -> (u8, u32) {
         let readable = [&[self.header(kind, sector)], out].concat();
         let writable = [into, &[Buffer::new(STATUS, 1)]].concat();
@@ -167,7 +167,7 @@ fn a_file_that_shrinks_makes_errors_of_what_it_lost() {
     assert_eq!(rig.request(IN, 1, &[], &data), (1, 0));
     assert_eq!(rig.request(IN, 0, &[], &data), (0, 513));
     assert_eq!(rig.request(OUT, 0, &data, &[]), (0, 1));
-    // A write does not bring back a part of the file with zeros before it.
+    // A write past the file's new end does not extend the file, with zeros before the data.
     for (sector, len) in [(7, 512), (1, 512), (0, 1024)] {
         let data = [Buffer::new(DATA, len)];
         assert_eq!(rig.request(OUT, sector, &data, &[]).0, 1, "{sector}");
@@ -251,7 +251,7 @@ fn request_is_not_begun_if_its_last_buffer_is_outside_of_ram() {
 }
 
 proptest! {
-    /// However the driver cuts a request, its bytes are the same.
+    /// However the driver cuts a request, the bytes are the same.
     #[test]
     fn framing_does_not_matter(cuts in prop::collection::vec(1..400_u32, 1..4), sector in 0..6_u64) {
         let rig = Rig::new(false);
@@ -266,7 +266,7 @@ proptest! {
             pieces.push(Buffer::new(at, u32::try_from(end - at).unwrap()));
             pieces
         };
-        // The status directly after two sectors.
+        // The status is directly after two sectors.
         let writable = cut(DATA, DATA + 1025);
         let len = rig.chain(&cut(HEAD, HEAD + 16), &writable).unwrap();
         prop_assert_eq!(len, 1025);

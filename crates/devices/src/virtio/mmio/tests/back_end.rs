@@ -1,5 +1,5 @@
-//! A back end of vhost-user that serves nothing: it answers as QEMU's `docs/interop/vhost-user.rst` says, until a request
-//! with which it begins to misbehave.
+//! A vhost-user back end that serves nothing: it answers as QEMU's `docs/interop/vhost-user.rst` says, until a request
+//! at which it starts to misbehave.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
@@ -27,23 +27,23 @@ pub const SET_PROTOCOL_FEATURES: u32 = 16;
 pub const SET_VRING_ENABLE: u32 = 18;
 pub const GET_CONFIG: u32 = 24;
 
-/// A request by its number, and which one of this number it is.
+/// A request's number, and how many requests with this number have come, from 1.
 pub type Request = (u32, usize);
 
-/// What it does once the request has come.
+/// What the back end does once the request has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misdeed {
     /// It reads on and answers nothing.
     Mute,
     /// It reads nothing more.
     Deaf,
-    /// Its answer comes byte by byte, each within the time that an answer may take.
+    /// Its answer comes byte by byte, each byte within the time that an answer may take.
     Trickles,
-    /// Its answer comes after the wait for it has ended.
+    /// Its answer comes after the other side has stopped waiting for it.
     Late,
-    /// It answers another request.
+    /// It answers a different request.
     Lies,
-    /// It says that it has failed, in answer to each request that asks for an answer.
+    /// It reports a failure in answer to each request that asks for an answer.
     Fails,
     /// It hangs up.
     HangsUp,
@@ -65,7 +65,7 @@ const VERSION: u32 = 1;
 const IS_REPLY: u32 = 1 << 2;
 const NEED_REPLY: u32 = 1 << 3;
 
-/// The back end, which listens at its own path until this is dropped.
+/// The back end, which listens on its own path until this is dropped.
 pub struct BackEnd {
     folder: TempDir,
     thread: Option<JoinHandle<()>>,
@@ -87,12 +87,12 @@ impl BackEnd {
         }
     }
 
-    /// Where it listens.
+    /// The path on which the back end listens.
     pub fn path(&self) -> PathBuf {
         socket(self.folder.path())
     }
 
-    /// Waits until it has seen that the other side has hung up.
+    /// Waits until the back end has seen that the other side has hung up.
     pub fn join(mut self) {
         self.thread.take().unwrap().join().unwrap();
     }
@@ -118,7 +118,7 @@ fn reply(request: u32, payload: &[u8]) -> Vec<u8> {
     [header.as_flattened(), payload].concat()
 }
 
-/// The answer of a back end in order; `None` to a request that has none.
+/// The answer of a correct back end; `None` for a request that has no answer.
 fn answer(request: u32, needs_reply: bool, payload: &[u8]) -> Option<Vec<u8>> {
     let word = |value: u64| value.to_le_bytes().to_vec();
     let payload = match request {

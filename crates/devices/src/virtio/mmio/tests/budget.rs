@@ -14,18 +14,18 @@ const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 /// Far more chains than one service serves.
 const CHAINS: u16 = 20 * BUDGET;
 
-/// A driver that makes the next chain available while the device handles one, so that there always is one.
+/// A driver that makes the next chain available while the device handles one, so that a chain is always available.
 struct Ahead {
     memory: Arc<OnceLock<GuestMemoryMmap>>,
     offered: AtomicU64,
     most: u64,
     begun: Instant,
-    /// Set when it stops because the test hangs.
+    /// Set when the driver stops because the test hangs.
     gave_up: Arc<AtomicBool>,
 }
 
 impl Ahead {
-    /// A driver of `most` chains, of which the first one is available already.
+    /// A driver of `most` chains, whose first chain is already available.
     fn of(most: u64) -> Self {
         Self {
             memory: Arc::default(),
@@ -59,7 +59,7 @@ impl Handler for Ahead {
     }
 }
 
-/// A live device of a driver that has offered its first chain.
+/// A live device whose driver has offered its first chain.
 fn live(handler: impl Handler + 'static, notify: Notify) -> Device {
     let device = Device::of(handler, notify, Interrupt::none());
     device.negotiate(0);
@@ -77,7 +77,7 @@ fn ahead(most: u64) -> (Device, Arc<Queue>) {
     (device, queue)
 }
 
-/// The same, and whether the driver has given up.
+/// Like [`ahead`], but also returns whether the driver has given up.
 fn ahead_until_hung(most: u64) -> (Device, Arc<Queue>, Arc<AtomicBool>) {
     let driver = Ahead::of(most);
     let gave_up = Arc::clone(&driver.gave_up);
@@ -88,7 +88,7 @@ fn ahead_until_hung(most: u64) -> (Device, Arc<Queue>, Arc<AtomicBool>) {
     (device, queue, gave_up)
 }
 
-/// All was served, and the driver is to notify again.
+/// Checks that everything was served, and that the driver must notify again.
 fn assert_finished(device: &Device, queue: &Queue) {
     let word = |address: u64| -> u16 { device.memory.read_obj(GuestAddress(address)).unwrap() };
     assert_eq!(queue.served(), u64::from(CHAINS));
@@ -168,7 +168,7 @@ fn a_reset_ends_a_service_though_the_driver_is_ahead() {
     assert_eq!(queue.serve(), Served::default());
 }
 
-/// Works until the test says so.
+/// Works until the test tells it to stop.
 struct Slow(Arc<Barrier>);
 
 impl Handler for Slow {

@@ -71,8 +71,8 @@ fn a_reset_forgets_acknowledgements_that_came_before_it() {
     assert_eq!(interrupt.reasons(), USED_BUFFER);
 }
 
-/// Another vCPU reads the register all the time, and settles what it finds, while the driver
-/// acknowledges each reason before the next is set.
+/// Another vCPU reads the register all the time, and applies what it finds, while the driver acknowledges each reason
+/// before the next one is set.
 #[test]
 fn a_reason_is_not_cleared_by_an_older_acknowledgement_that_another_thread_settles() {
     let (interrupt, doorbell) = with_doorbell();

@@ -12,7 +12,7 @@ const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 const REQUEST: u64 = 0x4000;
 const ANSWER: u64 = 0x5000;
 
-/// A live device with queue 0, and a driver of it.
+/// A live device with queue 0, and a driver for it.
 fn with_driver<R>(device: &Device, body: impl FnOnce(&mut dyn DriverQueueOf) -> R) -> R {
     brand::scoped(|brand| {
         let memory = &device.memory;
@@ -24,7 +24,7 @@ fn with_driver<R>(device: &Device, body: impl FnOnce(&mut dyn DriverQueueOf) -> 
     })
 }
 
-/// What the tests need of a driver.
+/// What the tests need from a driver.
 trait DriverQueueOf {
     fn send(&mut self, readable: &[Buffer], writable: &[Buffer]) -> bool;
     fn take(&mut self) -> Option<u32>;
@@ -161,8 +161,8 @@ fn a_polled_queue_wants_no_notifications() {
     });
 }
 
-/// Serves a driver's first chain, and how often the thread waited for more. The driver makes a second one available during
-/// the first wait, and does not notify if the device does not want that.
+/// Serves a driver's first chain, and returns how often the thread waited for more. The driver makes a second chain
+/// available during the first wait, and does not notify if the device does not want notifications.
 fn serve_with_waits(avail_flags: u16) -> (Served, u32) {
     let device = Device::new(Notify::Exit);
     device.negotiate(0);
@@ -193,7 +193,7 @@ fn serve_with_waits(avail_flags: u16) -> (Served, u32) {
 fn a_thread_that_sleeps_next_waits_for_a_driver_that_polls() {
     let (served, waits) = serve_with_waits(1);
     assert_eq!((served.chains, served.more), (2, false));
-    // Once after each chain, and not again where nothing came.
+    // Once after each chain, and not again after a wait in which no chain came.
     assert_eq!(waits, 2);
 }
 

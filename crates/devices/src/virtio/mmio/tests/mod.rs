@@ -1,4 +1,4 @@
-//! The registers' semantics, accessed as a driver accesses them, and this crate's driver side on the ring.
+//! The semantics of the registers, accessed as a driver accesses them, with this workspace's driver side on the ring.
 
 #[cfg(not(miri))]
 mod back_end;
@@ -78,7 +78,7 @@ impl Device {
         self.read(register::STATUS)
     }
 
-    /// Up to FEATURES_OK, with the lower half of the features.
+    /// Negotiates up to FEATURES_OK, with the lower half of the features.
     pub fn negotiate(&self, low: u32) {
         self.write(register::STATUS, 0);
         self.write(register::STATUS, ACKNOWLEDGE);
@@ -91,7 +91,7 @@ impl Device {
         assert_eq!(self.status(), PROBED | FEATURES_OK);
     }
 
-    /// Describes a queue and makes it ready; whether it is.
+    /// Describes a queue and makes it ready; returns whether it is ready.
     pub fn set_up(&self, queue: u32, size: u32, layout: &SplitLayout) -> bool {
         self.write(register::QUEUE_SEL, queue);
         self.write(register::QUEUE_SIZE, size);

@@ -1,4 +1,4 @@
-//! What a reset clears: the lines of both transports, and those that only this one has.
+//! What a reset clears: the lines of the table for both transports, and the lines for this transport only.
 
 use std::time::Duration;
 
@@ -62,13 +62,13 @@ fn size_and_addresses_of_a_queue_are_zero() {
     assert_eq!(device.read(register::QUEUE_READY), 0, "without addresses");
 }
 
-/// What a worker signals after its stop, on the thread that waits for it.
+/// A worker that signals after its stop, on the thread that waits for the worker.
 fn signals_after_a_reset(signal: impl FnOnce(&Double)) -> (Device, Line) {
     let (device, worker, line) = set_up();
     device.go_live();
     device.write(register::STATUS, 0);
     signal(&worker);
-    // Time for the thread to hear that.
+    // Time for the thread to see the signal.
     std::thread::sleep(Duration::from_millis(50));
     (device, line)
 }

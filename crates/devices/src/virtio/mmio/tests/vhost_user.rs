@@ -1,5 +1,5 @@
 //! A disk whose back end in another process does not answer, answers late or answers nonsense: neither the vCPU that
-//! writes the register nor the end of the device waits without a bound.
+//! writes the register nor the drop of the device waits without a limit.
 
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::{Sender, channel};
@@ -14,7 +14,7 @@ use vmbell_hypervisor::shared_memory;
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 
-/// What is asked for when the device is plugged in.
+/// The requests when the device is plugged in.
 const AT_CONNECTION: [Request; 6] = [
     (SET_OWNER, 1),
     (GET_FEATURES, 1),
@@ -23,7 +23,7 @@ const AT_CONNECTION: [Request; 6] = [
     (SET_FEATURES, 1),
     (GET_CONFIG, 1),
 ];
-/// When the driver is ready.
+/// The requests when the driver is ready.
 const AT_START: [Request; 9] = [
     (SET_FEATURES, 2),
     (SET_MEM_TABLE, 1),
@@ -35,7 +35,7 @@ const AT_START: [Request; 9] = [
     (SET_VRING_ERR, 1),
     (SET_VRING_ENABLE, 1),
 ];
-/// When it resets the device.
+/// The requests when the driver resets the device.
 const AT_STOP: [Request; 2] = [(SET_VRING_ENABLE, 2), (GET_VRING_BASE, 1)];
 
 /// A request that never comes.
@@ -51,14 +51,14 @@ fn connect(
     patience: Duration,
     gone: Sender<Gone>,
 ) -> Result<VhostUserBlk, VhostUserError> {
-    // The receiver may have gone.
+    // The receiver may already be dropped.
     let on_gone = Box::new(move |why| {
         let _ = gone.send(why);
     });
     VhostUserBlk::connect_within(patience, memory, &back_end.path(), on_gone)
 }
 
-/// A device of which a driver has set everything up, but for DRIVER_OK.
+/// A device whose driver has set everything up except for DRIVER_OK.
 fn plugged(memory: GuestMemoryMmap, disk: VhostUserBlk) -> Device {
     let device = VirtioDevice::with_worker(disk, VirtioConfig::default());
     let backlog = Backlog::default();
@@ -87,11 +87,11 @@ fn text(error: &dyn std::error::Error) -> String {
     texts.join(": ")
 }
 
-/// How long a device waits for a back end first. On a busy host, all that comes before a misdeed may take longer.
+/// How long a device first waits for a back end. On a busy host, everything before the misdeed may take longer.
 const FIRST_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Does this for every misdeed at each of these requests, all at the same time, and waits for the ends. A check that fails is
-/// repeated by a device that waits longer.
+/// Runs `check` for every misdeed at each of these requests, all in parallel, and waits for all of them. A check that
+/// fails is repeated with a device that waits longer.
 fn at_each(requests: &[Request], check: fn(BackEnd, Misdeed, Duration)) {
     let (ended, wait) = channel();
     let mut running = Vec::new();
@@ -128,7 +128,7 @@ fn back_end_that_misbehaves_at_the_connection_is_an_error() {
         let is_slow = matches!(error, VhostUserError::Unanswered { .. });
         match misdeed {
             Misdeed::HangsUp => assert!(!is_slow, "{text}"),
-            // Or shorter than the answer that is waited for.
+            // The answer may be shorter than the expected one, whose rest is then waited for.
             Misdeed::Lies | Misdeed::Fails => {}
             _ => assert!(is_slow, "{misdeed:?}: {text}"),
         }
@@ -151,7 +151,7 @@ fn back_end_that_misbehaves_at_the_start_costs_the_driver_a_reset() {
             Misdeed::HangsUp => assert_eq!(why.recv_timeout(HANG).unwrap(), Gone::HungUp),
             _ => assert_eq!(why.recv_timeout(HANG).unwrap(), Gone::Unanswered),
         }
-        // A second start fails at once, or is refused once more.
+        // A second start fails at once, or is refused again.
         device.negotiate(0);
         assert!(device.set_up(0, 8, &LAYOUT));
         device.go_live();
@@ -178,7 +178,7 @@ fn reset_of_a_device_whose_back_end_misbehaves_returns() {
         let refusal = device.transport.take_refusal();
         match refusal {
             Some(Refusal::Worker { .. } | Refusal::WorkerGone) => {}
-            // The number where the ring was is of no use, so any will do.
+            // The returned position of the ring is not used, so any value will do.
             None if misdeed == Misdeed::Fails => {}
             refusal => panic!("{misdeed:?}: {refusal:?}"),
         }
@@ -234,7 +234,7 @@ fn listener_that_accepts_nothing_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let listener = UnixListener::bind(&path).unwrap();
-    // No backlog: one connection waits to be accepted, and then the caller of the next one.
+    // Without a backlog, one connection waits to be accepted, and then the caller of the next connection waits.
     rustix::net::listen(&listener, 0).unwrap();
     let _first = UnixStream::connect(&path).unwrap();
     let patience = Duration::from_secs(1);

@@ -12,7 +12,7 @@ const LAYOUTS: [SplitLayout; 3] = [
     SplitLayout::contiguous(0x2000, 8),
 ];
 
-/// A line that counts.
+/// A line that counts its interrupts.
 #[derive(Clone, Debug, Default)]
 pub struct Line(Arc<AtomicU32>);
 
@@ -28,13 +28,13 @@ impl IrqTrigger for Line {
     }
 }
 
-/// Waits until `raised` interrupts were raised, and fails if there are more.
+/// Waits until `raised` interrupts have been raised, and fails if there are more.
 fn wait(line: &Line, raised: u32) {
     await_that("the interrupt", || line.raised() >= raised);
     assert_eq!(line.raised(), raised);
 }
 
-/// A device of which a driver has set everything up, but for DRIVER_OK.
+/// A device whose driver has set everything up except for DRIVER_OK.
 pub fn set_up() -> (Device, Double, Line) {
     let (worker, line) = (Double::default(), Line::default());
     let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), RAM)]).unwrap();

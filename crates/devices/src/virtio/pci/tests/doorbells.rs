@@ -1,4 +1,4 @@
-//! Notifications: by doorbells that move with the BAR, or by exits.
+//! Notifications, through doorbells that move with the BAR, or through exits.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const LAYOUTS: [SplitLayout; 2] = [
     SplitLayout::contiguous(0x2000, 8),
 ];
 
-/// The slot of the device: the host bridge is in the one before.
+/// The slot of the device, after the host bridge.
 const FIRST_SLOT: usize = 1;
 
 /// A live device with two queues.
@@ -29,7 +29,7 @@ fn live(notify: Notify) -> Pc {
     })
 }
 
-/// The same with notifications at ports.
+/// Like [`live`], with notifications at ports.
 fn live_with_ports(notify: Notify) -> Pc {
     live_as(VirtioConfig {
         notify,
@@ -178,7 +178,7 @@ fn doorbells_are_registered_while_the_driver_runs_the_device() {
     assert_eq!(pc.errors(), 0);
 }
 
-/// What serves one queue, of which doorbells need the eventfd.
+/// A server of one queue, whose eventfd the doorbells need.
 struct Kicked(Arc<EventFd>);
 
 impl Server for Kicked {
@@ -218,7 +218,7 @@ fn doorbells_are_as_the_status_is_after_two_vcpus_have_changed_it_at_once() {
         is_live.store(!ends_live, Ordering::Release);
         std::thread::scope(|scope| {
             bells.update(|| {
-                // What this vCPU reads is out of date before it is used.
+                // What this vCPU reads is already out of date when it is used.
                 let read = is_live.load(Ordering::Acquire);
                 scope.spawn(|| change(ends_live));
                 await_that("the other change", || {
@@ -270,7 +270,7 @@ fn a_thread_that_polls_before_it_sleeps_misses_no_request() {
                 assert!(pc.store(NOTIFY, 2, 0));
             }
             await_that("the answer", || driver.get_used().unwrap().is_some());
-            // Some requests come while it polls, and some after it has fallen asleep.
+            // Some requests come while the thread polls, and some after it has gone to sleep.
             if request % 50 == 0 {
                 std::thread::sleep(Duration::from_millis(1));
             }

@@ -1,4 +1,4 @@
-//! Drivers that do what they must not.
+//! Drivers that break the rules.
 
 use std::sync::atomic::AtomicBool;
 
@@ -53,7 +53,7 @@ fn accesses_of_any_width_anywhere_in_the_bar_are_survived() {
     let mut pc = live();
     for offset in (0..0x6100_u64).step_by(3) {
         for len in 1..=8 {
-            // The end of the BAR is not passed.
+            // The accesses do not pass the end of the BAR.
             pc.store(BASE + offset, len, u64::MAX);
             pc.load(BASE + offset, len);
         }
@@ -79,7 +79,7 @@ fn entries_that_change_while_their_vector_is_signalled_lose_no_message() {
             }
             done.store(true, Ordering::Release);
         });
-        // Another vCPU makes chains, one at a time, and the device answers each with the vector.
+        // Another vCPU makes chains available, one at a time, and the device answers each with the vector's message.
         let mut index = 0_u16;
         while !done.load(Ordering::Acquire) || sent.is_empty() {
             sent.extend(wires.take());
@@ -94,7 +94,7 @@ fn entries_that_change_while_their_vector_is_signalled_lose_no_message() {
             std::thread::yield_now();
         }
     });
-    // No vector is masked any more, so none is pending.
+    // No vector is masked any more, so no vector is pending.
     assert_eq!(pc.load(PENDING, 8), 0);
     sent.extend(wires.take());
     assert!(sent.iter().all(|sent| *sent == message(1)));

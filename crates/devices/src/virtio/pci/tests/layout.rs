@@ -17,7 +17,7 @@ fn the_ids_are_those_of_a_modern_entropy_device() {
     assert_eq!(pc.config(0x3d, 1), 0, "there is no interrupt pin");
 }
 
-/// Type, length, BAR, offset and length of the structure, of each capability of the vendor.
+/// Type, length, BAR, offset and length of the structure, for each vendor-specific capability.
 fn structures(pc: &mut Pc) -> Vec<[u64; 5]> {
     let vendor = pc
         .capabilities()

@@ -28,7 +28,7 @@ const EXIT: VirtioConfig = VirtioConfig {
     notification_data: false,
 };
 
-/// Calls `act` for each of `count` requests that the device has answered.
+/// Calls `act` after each of `count` requests that the device has answered.
 fn answered(pc: &mut Pc, count: usize, mut act: impl FnMut(&mut Pc)) {
     brand::scoped(|brand| {
         let memory = pc.memory.clone();

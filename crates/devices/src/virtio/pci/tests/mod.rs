@@ -1,4 +1,4 @@
-//! The device on a PCI bus with doorbells and messages of this process, and a driver that consists of single accesses.
+//! The device on a PCI bus with doorbells and messages in this process, and a driver that consists of single accesses.
 
 mod doorbells;
 mod hostile;
@@ -33,13 +33,14 @@ use vmbell_virtqueue::SplitLayout;
 const RAM: usize = 0x1_0000;
 /// Where the bus puts the BAR, and the structures in it.
 const BASE: u64 = 0xe000_0000;
-/// Where it puts that of notifications at ports.
+/// Where the bus puts the BAR with notifications at ports.
 const PORTS: u64 = 0xc000;
 const ISR: u64 = BASE + 0x1000;
 const NOTIFY: u64 = BASE + 0x3000;
 const TABLE: u64 = BASE + 0x4000;
 const PENDING: u64 = BASE + 0x5000;
-/// The IDs of capabilities, and the type of a vendor's one that reaches the BAR through configuration space.
+/// The IDs of capabilities, and the type of the vendor-specific capability that reaches the BAR through configuration
+/// space.
 const VENDOR: u64 = 0x09;
 const MSIX: u64 = 0x11;
 const TYPE_WINDOW: u64 = 5;
@@ -62,12 +63,12 @@ const DRIVER_OK: u64 = 15;
 const NEEDS_RESET: u64 = 64;
 const QUEUES: u16 = 2;
 
-/// The message of a vector, as the tests choose it.
+/// The message that the tests choose for a vector.
 fn message(vector: u8) -> Msi {
     Msi::fixed(0, 0x40 + vector)
 }
 
-/// A machine with one device, and a guest's way to it.
+/// A machine with one device, and a guest's access to it.
 struct Pc {
     memory: GuestMemoryMmap,
     registry: Arc<Registry>,
@@ -86,7 +87,7 @@ impl Pc {
         Self::with(Inverter, QUEUES, config)
     }
 
-    /// Without doorbells, so that the service is over when an access returns.
+    /// Creates a machine without doorbells, so that the service is over when an access returns.
     fn plain() -> Self {
         Self::new(VirtioConfig {
             notify: Notify::Exit,
@@ -103,7 +104,7 @@ impl Pc {
         Self::on(Registry::default(), device)
     }
 
-    /// On a backend with this registry.
+    /// Creates a machine on a backend with this registry.
     fn on(registry: Registry, device: impl FnOnce(GuestParts) -> VirtioPci) -> Self {
         let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), RAM)]).unwrap();
         let (registry, wires) = (Arc::new(registry), Arc::new(Wires::default()));
@@ -142,7 +143,7 @@ impl Pc {
         }
     }
 
-    /// A store of `len` bytes: to a doorbell, otherwise to the device. Returns whether it was a doorbell.
+    /// A store of `len` bytes to a doorbell, or otherwise to the device. Returns whether it rang a doorbell.
     fn store(&mut self, address: u64, len: usize, value: u64) -> bool {
         let data = &value.to_le_bytes()[..len];
         self.registry.store(IoEventAddress::Mmio(address), data);
@@ -153,7 +154,7 @@ impl Pc {
         false
     }
 
-    /// The same at a port.
+    /// A write of `len` bytes to a port, which is otherwise like [`store`](Self::store).
     fn out(&mut self, port: u64, len: usize, value: u64) -> bool {
         let data = &value.to_le_bytes()[..len];
         let place = IoEventAddress::Pio(port.try_into().unwrap());
@@ -221,12 +222,12 @@ impl Pc {
         u64::from_le_bytes(data)
     }
 
-    /// Up to FEATURES_OK.
+    /// Negotiates up to FEATURES_OK.
     fn negotiate(&mut self) {
         self.negotiate_with(1);
     }
 
-    /// The same with another upper half of the features.
+    /// Like [`negotiate`](Self::negotiate), with a different upper half of the features.
     fn negotiate_with(&mut self, upper: u64) {
         for status in [0, 1, 3] {
             self.set(STATUS, 1, status);
@@ -237,7 +238,7 @@ impl Pc {
         assert_eq!(self.get(STATUS, 1), FEATURES_OK);
     }
 
-    /// Describes a queue with a vector and enables it; whether it is.
+    /// Describes a queue with a vector and enables it; returns whether it is enabled.
     fn set_up(&mut self, queue: u16, layout: &SplitLayout, vector: u16) -> bool {
         self.set(QUEUE_SELECT, 2, queue.into());
         self.set(QUEUE_SIZE, 2, layout.size.into());
@@ -256,7 +257,7 @@ impl Pc {
         assert_eq!(self.get(STATUS, 1), DRIVER_OK);
     }
 
-    /// Turns MSI-X on or off, with the mask of all vectors.
+    /// Turns MSI-X and the mask of all vectors on or off.
     fn set_msix(&mut self, on: bool, masked: bool) {
         let control = u64::from(on) << 15 | u64::from(masked) << 14;
         let msix = self.msix();

@@ -1,4 +1,4 @@
-//! The common configuration against a model of it, in which each rule is one line, for any sequence of accesses.
+//! The common configuration, compared with a model in which each rule is one line, for any sequence of accesses.
 
 use proptest::prelude::*;
 
@@ -101,7 +101,7 @@ impl Model {
         self.status = value;
     }
 
-    /// Whether a ring is sound is not the transport's matter.
+    /// The transport does not check whether a ring is sound.
     fn enable(&mut self, memory: &GuestMemoryMmap) {
         let features = Features::from_bits(self.features);
         let Some(queue) = self.selected() else { return };
@@ -173,7 +173,7 @@ impl Queue {
     }
 }
 
-/// Offset, width and value of a write: mostly those that lead on, sometimes any.
+/// Offset, width and value of a write: mostly writes that make progress, sometimes any.
 fn access() -> impl Strategy<Value = (u64, usize, u64)> {
     let fields = prop::sample::select(vec![
         (0, 4),

@@ -1,4 +1,4 @@
-//! Notifications that say how far the driver is (`VIRTIO_F_NOTIFICATION_DATA`).
+//! Notifications that say how far the driver has made buffers available (`VIRTIO_F_NOTIFICATION_DATA`).
 
 use super::*;
 use kit::wait::await_that;
@@ -6,7 +6,7 @@ use vmbell_virtqueue::{
     Brand, Buffer, Driver, Features, PackedDriver, PackedLayout, Side, SplitDriver, brand,
 };
 
-/// In the upper half of the features.
+/// Bits in the upper half of the features.
 const VERSION_1: u64 = 1 << 0;
 const RING_PACKED: u64 = 1 << 2;
 const NOTIFICATION_DATA: u64 = 1 << 6;
@@ -23,7 +23,7 @@ const CONFIG: VirtioConfig = VirtioConfig {
     notification_data: true,
 };
 
-/// On a backend that stores values, or on another one.
+/// A machine with a backend that stores values, or one that does not.
 fn pc(stores: bool, config: VirtioConfig) -> Pc {
     let registry = Registry {
         stores,
@@ -34,7 +34,7 @@ fn pc(stores: bool, config: VirtioConfig) -> Pc {
     })
 }
 
-/// A live device, whose driver has chosen these features.
+/// A live device whose driver has chosen these features.
 fn live(upper: u64) -> Pc {
     let mut pc = pc(true, CONFIG);
     go_live(&mut pc, upper);
@@ -59,7 +59,7 @@ fn data<T>(driver: &Driver<T, impl Side, impl Brand>) -> u64 {
     u64::from(driver.next_avail()) << 16 | u64::from(QUEUE)
 }
 
-/// Many requests, each notified with the driver's position by a doorbell.
+/// Makes many requests, each notified with the driver's position through a doorbell.
 fn answers(pc: &mut Pc, mut driver: Driver<u32, impl Side, impl Brand>) {
     for lap in 0..100 {
         let pieces = ([Buffer::new(0x8000, 8)], [Buffer::new(0x9000, 8)]);

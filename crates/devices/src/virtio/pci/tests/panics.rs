@@ -1,4 +1,5 @@
-//! A device whose own code panics: the driver is told, and a reset mends it, whichever thread has served the queue.
+//! A device whose own code panics: the driver is notified, and a reset repairs the device, whichever thread served the
+//! queue.
 
 use std::sync::atomic::AtomicBool;
 
@@ -22,7 +23,7 @@ impl Handler for Panics {
     }
 }
 
-/// Starts the device, and gives it a chain; calls `until` to await what comes of it.
+/// Starts the device, and gives it a chain; calls `until` to wait for the result.
 fn give_a_chain(pc: &mut Pc, until: impl FnOnce(&mut Pc, &mut dyn FnMut() -> bool)) {
     pc.negotiate();
     pc.set(CONFIG_VECTOR, 2, 0);

@@ -1,4 +1,4 @@
-//! What a reset clears: the lines of both transports, and those that only this one has.
+//! What a reset clears: the lines of the table for both transports, and the lines for this transport only.
 
 use vm_memory::Bytes;
 
@@ -75,7 +75,7 @@ fn size_and_addresses_of_a_queue_are_the_first_ones() {
     assert_eq!(first, [256, 0, 0, 0]);
 }
 
-/// A machine whose vector 1, that of queue 0, is masked; the configuration has vector 0.
+/// A machine in which vector 1, the vector of queue 0, is masked; the configuration has vector 0.
 fn masked(config: VirtioConfig) -> Pc {
     let mut pc = Pc::new(config);
     start_masked(&mut pc);
@@ -92,7 +92,7 @@ fn start_masked(pc: &mut Pc) {
     pc.go_live();
 }
 
-/// Unmasks the vector after the reset: there must be nothing to send.
+/// Unmasks the vector after the reset, which must send no message.
 fn assert_nothing_is_pending(pc: &mut Pc) {
     assert_eq!(pc.load(PENDING, 8), 0);
     pc.set_vector(1, false);
@@ -137,7 +137,7 @@ fn call_of_a_worker_from_before_and_after_it_is_not_sent() {
         call.write(1).unwrap();
         assert_nothing_is_pending(&mut pc);
     }
-    // The next worker's calls come.
+    // The next worker's calls arrive.
     start_masked(&mut pc);
     let call = worker.told().calls.pop().unwrap();
     call.write(1).unwrap();

@@ -1,4 +1,4 @@
-//! A queue whose buffers wait for the host: a network interface's.
+//! A queue whose buffers wait for the host, as a network interface has.
 
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const LAYOUTS: [SplitLayout; 2] = [
 ];
 const PACKET: [u8; 60] = [7; 60];
 
-/// Waits for the next used buffer, and gives its bytes.
+/// Waits for the next used buffer, and returns its number of bytes.
 fn await_used<T>(driver: &mut Driver<T, impl Side, impl Brand>) -> u32 {
     let mut bytes = 0;
     await_that("a used buffer", || {
@@ -26,7 +26,7 @@ fn await_used<T>(driver: &mut Driver<T, impl Side, impl Brand>) -> u32 {
     bytes
 }
 
-/// Fails if a buffer is used although it has to wait.
+/// Fails if a buffer is used although it must wait.
 fn assert_waits<T>(driver: &mut Driver<T, impl Side, impl Brand>) {
     std::thread::sleep(Duration::from_millis(50));
     assert!(driver.get_used().unwrap().is_none());
@@ -52,7 +52,7 @@ fn live(notify: Notify) -> (Pc, UnixDatagram) {
     (pc, host)
 }
 
-/// A buffer waits for a packet, and then a packet for a buffer.
+/// A buffer waits for a packet, and then a packet waits for a buffer.
 fn buffers_and_packets_wait_for_each_other(notify: Notify) {
     let (mut pc, host) = live(notify);
     brand::scoped(|brand| {
@@ -131,7 +131,7 @@ fn a_thread_that_polls_serves_both_directions_and_misses_no_packet() {
                 }
                 assert_eq!(host.recv(&mut [0; 100]).unwrap(), 60);
                 await_used(&mut send);
-                // Some packets come while it polls, and some after it has fallen asleep.
+                // Some packets come while the thread polls, and some after it has gone to sleep.
                 if trip % 30 == 0 {
                     std::thread::sleep(Duration::from_millis(1));
                 }

@@ -1,4 +1,4 @@
-//! Interrupts of this process, with the rules of KVM.
+//! Interrupts in this process, with KVM's rules.
 
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -8,7 +8,7 @@ use vmbell::irq::{ForwardedLine, Gsi, IrqError, Route, Routing, Target};
 use vmbell::sync::MutexGuard;
 use vmbell_hypervisor::{IRQ_ARCH, IrqTrigger, Irqfd, Irqs};
 
-/// Interrupts: what was sent, and by which way. An irqfd sends what was counted before, as the kernel's do.
+/// Interrupts: what was sent, and how. An irqfd sends what was counted before, as the kernel's irqfds do.
 #[derive(Clone, Debug, Default)]
 pub struct Wires(Arc<Mutex<State>>);
 
@@ -26,12 +26,12 @@ impl Wires {
         self.0.lock()
     }
 
-    /// What was sent since the last call.
+    /// Takes the messages that were sent since the last call.
     pub fn take(&self) -> Vec<Msi> {
         std::mem::take(&mut self.lock().sent)
     }
 
-    /// Each eventfd that has become an irqfd so far.
+    /// Every eventfd that has become an irqfd.
     pub fn registered(&self) -> Vec<EventId> {
         self.lock().registered.clone()
     }
@@ -43,7 +43,7 @@ impl Wires {
     }
 }
 
-/// Sends the message to which the GSI leads, as the kernel does.
+/// Sends the message to which the GSI is routed, as the kernel does.
 #[derive(Debug)]
 struct Trigger(Wires, RawFd);
 

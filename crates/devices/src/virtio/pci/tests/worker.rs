@@ -15,7 +15,7 @@ fn layouts() -> impl Iterator<Item = (u16, SplitLayout)> {
     (0..3).map(|queue: u16| (queue, SplitLayout::contiguous(0x1000 * u64::from(queue), 8)))
 }
 
-/// A machine whose driver has set everything up, but for DRIVER_OK; the vectors are those of the queues.
+/// A machine whose driver has set everything up except for DRIVER_OK. Each queue has its own vector.
 fn pc(config: VirtioConfig) -> (Pc, Double) {
     let double = Double::default();
     let worker = double.clone();
