@@ -131,7 +131,7 @@ fn end_among(code: &mut u32, memory: &GuestMemoryMmap, buffer: &Buffer) -> Optio
     None
 }
 
-/// The device.
+/// The testdev console.
 pub struct ChrTestdev<F> {
     memory: Arc<GuestMemoryMmap>,
     end: F,

@@ -67,8 +67,8 @@ pub struct WordPoller {
 }
 
 impl WordPoller {
-    /// Starts a thread that runs `setup` once, then reads the word with `load` in a loop, and calls `heard`
-    /// with each new value. It keeps its CPU busy all the time.
+    /// Starts a thread that runs `setup` once, then reads the word with `load` in a loop, and calls `heard` with each
+    /// new value. The thread keeps its CPU busy all the time.
     pub fn start(
         setup: impl FnOnce() + Send + 'static,
         load: impl Fn() -> u64 + Send + 'static,

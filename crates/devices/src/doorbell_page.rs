@@ -90,7 +90,7 @@ impl DoorbellPage {
         self.doorbells.iter().all(by_backend)
     }
 
-    /// The eventfd that is signalled after the value of doorbell `number` was stored; `None` if there is no such doorbell.
+    /// The eventfd that is signalled after doorbell `number` has stored a value; `None` if there is no such doorbell.
     pub fn event(&self, number: usize) -> Option<&Arc<EventFd>> {
         Some(&self.doorbells.get(number)?.event)
     }

@@ -27,7 +27,7 @@ const LAST: u32 = SERIAL_GSI;
 const SELECT: u64 = 0x00;
 const WINDOW: u64 = 0x10;
 
-/// The selected registers.
+/// The registers that can be selected.
 const ID: u8 = 0;
 const VERSION: u8 = 1;
 const ARBITRATION: u8 = 2;
@@ -38,7 +38,7 @@ const ENTRIES: u8 = 0x10;
 const MASKED: u64 = 1 << 16;
 const WRITABLE: u64 = 0xff00_0000_0001_afff;
 
-/// The device.
+/// The I/O APIC.
 pub struct IoApic {
     irqs: Arc<dyn Irqs>,
     registers: Mutex<IoApicRegisters>,

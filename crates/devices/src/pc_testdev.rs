@@ -74,7 +74,7 @@ impl BusDevice for TestLatch {
     }
 }
 
-/// A function that is called with the error of a request that failed.
+/// Called with the error of a request that failed.
 type OnError<E> = Box<dyn Fn(E) + Send + Sync>;
 
 /// The interrupt lines. A byte written to the port of a line sets the level of the GSI with the line's number: low if

@@ -4,7 +4,7 @@ use super::*;
 use vmbell::irq::{ForwardedLine, IrqError, Msi, Route};
 use vmbell_hypervisor::Irqfd;
 
-/// Remembers the levels that were set, and refuses those above a limit.
+/// Remembers the levels that were set, and refuses levels of lines above [`LAST`].
 #[derive(Default)]
 struct Levels(Mutex<Vec<(u32, bool)>>);
 

@@ -31,7 +31,7 @@ const WAKE: u16 = 1 << 15;
 const ENABLES: u16 = 1 | 1 << 5 | 1 << 8 | 1 << 9 | RTC;
 /// Control: events raise the SCI, since ACPI mode is on.
 const SCI_ENABLE: u16 = 1;
-/// Control: the kind of sleep, three bits.
+/// Control: the position of the three bits with the kind of sleep.
 const SLEEP_TYPE: u32 = 10;
 /// Control: go to sleep; reads as 0.
 const SLEEP: u16 = 1 << 13;
@@ -65,7 +65,7 @@ impl Sleep {
     }
 }
 
-/// The registers.
+/// The PM1a registers.
 #[derive(Debug, Default)]
 struct Pm1Registers {
     status: u16,
@@ -255,7 +255,7 @@ pub const SLEEP_PORTS_LEN: u8 = 2;
 
 /// Sleep control: go to sleep; write-only.
 const SLEEP_NOW: u8 = 1 << 5;
-/// Sleep control: the position of the kind of sleep, three bits.
+/// Sleep control: the position of the three bits with the kind of sleep.
 const SLEEP_KIND: u32 = 2;
 
 /// The sleep registers of hardware-reduced ACPI. The only sleep is S5, off, from which no guest wakes up. So the status

@@ -2,7 +2,7 @@
 //! Intel 8042 without a keyboard; and the shutdown port of Bochs, to which the guest writes the letters of `Shutdown`.
 //! All run on the thread of the vCPU that accesses them.
 //!
-//! Address line 20 is always on: neither device can switch it off.
+//! Address line 20 is always on: neither port A nor the keyboard controller can switch it off.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use vmbell::sync::Mutex;
 
 /// System control port A.
 pub const PORT_A: u64 = 0x92;
-/// The first port of the keyboard controller, its data.
+/// The first port of the keyboard controller, which is its data port.
 pub const I8042_PORTS: u64 = 0x60;
 /// How many ports the keyboard controller spans; it uses only the first and the last.
 pub const I8042_LEN: u64 = 5;

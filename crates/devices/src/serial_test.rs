@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 use kit::wait::await_that;
 
-/// Output to a file, and the file.
+/// An output to a file, and the file.
 fn on_paper() -> (Output, File) {
     let paper = tempfile::tempfile().unwrap();
     let output = Output::new(paper.try_clone().unwrap().into()).unwrap();

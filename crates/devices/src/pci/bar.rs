@@ -54,7 +54,7 @@ pub struct Bar {
     pub space: BarSpace,
     /// The size in bytes or ports: a power of two.
     pub size: u64,
-    /// Whether reads have no side effects, so that the guest may read ahead; means nothing for ports.
+    /// Whether reads have no side effects, so that the guest may read ahead. Has no meaning for ports.
     pub prefetchable: bool,
 }
 

@@ -33,7 +33,7 @@ pub enum ConfigAccess {
 }
 
 impl From<Windows> for Board {
-    /// A board with configuration ports, no other memory, and with no pin connected.
+    /// A board with configuration ports, no other memory, and no connected pin.
     fn from(windows: Windows) -> Self {
         Self {
             config: ConfigAccess::Ports,

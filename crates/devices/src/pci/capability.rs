@@ -35,7 +35,7 @@ pub struct Capability {
 }
 
 impl Capability {
-    /// Its length in bytes.
+    /// The capability's length in bytes.
     pub(super) fn len(&self) -> usize {
         HEADER + self.registers.len() + self.own
     }
@@ -59,12 +59,12 @@ impl Found {
         Ok(found)
     }
 
-    /// Its ID.
+    /// The capability's ID.
     pub const fn id(self) -> u8 {
         self.id
     }
 
-    /// Its offset: a multiple of 4 from 0x40 on.
+    /// The capability's offset: a multiple of 4 from 0x40 on.
     pub const fn at(self) -> u8 {
         self.at
     }
@@ -84,7 +84,7 @@ pub enum CapabilityError {
     Header {
         /// The offset of the pointer.
         pointer: u8,
-        /// Where it leads.
+        /// Where the pointer leads.
         to: u8,
     },
     /// A pointer leads to a capability that came before.
@@ -92,7 +92,7 @@ pub enum CapabilityError {
     Loop {
         /// The offset of the pointer.
         pointer: u8,
-        /// Where it leads.
+        /// Where the pointer leads.
         to: u8,
     },
     /// A capability is longer than the rest of configuration space.
@@ -100,9 +100,9 @@ pub enum CapabilityError {
     Long {
         /// The ID of the capability.
         id: u8,
-        /// Its offset.
+        /// The capability's offset.
         at: u8,
-        /// Its length in bytes.
+        /// The capability's length in bytes.
         len: usize,
     },
     /// A capability cannot be added, because there is too little room after the others.
@@ -110,7 +110,7 @@ pub enum CapabilityError {
     NoRoom {
         /// The ID of the capability.
         id: u8,
-        /// Its length in bytes.
+        /// The capability's length in bytes.
         len: usize,
         /// The bytes that are free.
         left: usize,
@@ -120,27 +120,27 @@ pub enum CapabilityError {
     Offset {
         /// The ID of the capability.
         id: u8,
-        /// Its offset.
+        /// The capability's offset.
         at: u8,
     },
     /// Two capabilities have bytes in common.
     #[error("capability {id:#04x} at {at:#x} overlaps the one at {other:#x}")]
     Overlap {
-        /// The ID of the first one.
+        /// The ID of the first capability.
         id: u8,
-        /// Its offset.
+        /// The first capability's offset.
         at: u8,
-        /// The offset of the other one.
+        /// The second capability's offset.
         other: u8,
     },
     /// The device has two capabilities of a kind that may exist only once.
     #[error("two capabilities {id:#04x}, at {first:#x} and at {second:#x}")]
     Twice {
-        /// Their ID.
+        /// The ID of both capabilities.
         id: u8,
-        /// The offset of the first one.
+        /// The offset of the first capability.
         first: u8,
-        /// The offset of the second one.
+        /// The offset of the second capability.
         second: u8,
     },
 }

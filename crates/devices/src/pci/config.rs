@@ -120,14 +120,14 @@ impl ConfigSpace {
         self.own.get(offset).copied().unwrap_or_default()
     }
 
-    /// The two bytes at `offset`, as they are emulated.
+    /// Reads the two bytes at `offset` from the emulated registers.
     pub fn word(&self, offset: usize) -> u16 {
         let mut data = [0; 2];
         self.read(offset, &mut data);
         u16::from_le_bytes(data)
     }
 
-    /// The four bytes at `offset`, as they are emulated.
+    /// Reads the four bytes at `offset` from the emulated registers.
     pub fn dword(&self, offset: usize) -> u32 {
         let mut data = [0; 4];
         self.read(offset, &mut data);

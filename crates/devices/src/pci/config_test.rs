@@ -10,7 +10,7 @@ fn bar(space: BarSpace, size: u64) -> Option<Bar> {
     })
 }
 
-/// Memory, ports, and 4 GiB of 64-bit memory, as a pci-testdev has them.
+/// BARs in memory, at ports, and with 4 GiB of 64-bit memory, as a pci-testdev has them.
 fn space() -> ConfigSpace {
     let mut bars = [None; BARS];
     bars[0] = bar(BarSpace::Memory32, 4096);

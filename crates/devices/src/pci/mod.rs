@@ -71,7 +71,7 @@ pub struct FunctionInfo {
 pub enum OwnRegisters {
     /// Each only when the guest writes to it, so that the guest can read the registers from memory, without an exit.
     Still,
-    /// At any time.
+    /// The registers may change at any time.
     Live,
 }
 
@@ -80,12 +80,12 @@ pub trait PciFunction: Send + Sync {
     /// Returns the fixed properties of the function.
     fn info(&self) -> FunctionInfo;
 
-    /// Reads registers that are the function's own: fills `data`, at most four bytes of one dword.
+    /// Reads the function's own registers: fills `data`, at most four bytes of one dword.
     fn read_config(&self, _offset: usize, data: &mut [u8]) {
         data.fill(0xff);
     }
 
-    /// Writes registers that are the function's own, at most four bytes of one dword.
+    /// Writes the function's own registers, at most four bytes of one dword.
     fn write_config(&self, _offset: usize, _data: &[u8]) {}
 
     /// Announces the emulated registers: before the guest starts, after each of its writes to them and after each

@@ -1,5 +1,5 @@
 //! The MSI-X capability (PCI 3.0, 6.8.2): the registers in configuration space, and where in the BARs the table of
-//! messages and the pending bits are. Runs on the thread of the vCPU that configures.
+//! messages and the pending bits are. Runs on the thread of the vCPU that makes the access.
 
 use super::CapabilityList;
 use super::bar::{BARS, Bar, BarSpace};

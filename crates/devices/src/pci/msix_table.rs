@@ -73,7 +73,8 @@ impl MsixTable {
         self.control.enabled
     }
 
-    /// The message that a vector sends; `None` if MSI-X is off, the vector is masked, or the message is not an interrupt.
+    /// The message that a vector sends; `None` if MSI-X is off, the vector is masked or the message is not an
+    /// interrupt.
     pub fn message(&self, vector: u16) -> Option<Msi> {
         let &[low, high, data, control] = self.entries.get(usize::from(vector))?;
         let MsixControl { enabled, masked } = self.control;

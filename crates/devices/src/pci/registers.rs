@@ -78,7 +78,7 @@ impl CapabilityList {
         Ok(at)
     }
 
-    /// Adds a capability at an offset, where a host's device has it.
+    /// Adds a capability at a given offset: the offset that a host's device has.
     ///
     /// # Errors
     ///

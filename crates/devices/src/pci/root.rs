@@ -63,7 +63,7 @@ struct ResetControl {
 }
 
 impl PciRoot {
-    /// A PCI bus with its host bridge; the configuration ports are added to `pio`, or the memory to `mmio`.
+    /// Creates a PCI bus with its host bridge; the configuration ports are added to `pio`, or the memory to `mmio`.
     pub fn new(pio: &Arc<Bus>, mmio: &Arc<Bus>, board: Board) -> Result<Arc<Self>, PciError> {
         let config = board.config;
         let root = Arc::new(Self {
@@ -273,9 +273,9 @@ pub(super) struct ConfigPlace {
 impl PciRootState {
     /// Returns the registers that an access to the data port at `offset` selects.
     ///
-    /// All eight low bits of the address count. In the specification bits 1 and 0 are zero, and the port selects
-    /// the byte; kvm-unit-tests sets these bits and always uses port 0xcfc. Both ways work here, as on hardware
-    /// that decodes both.
+    /// All eight low bits of the address are used. In the specification bits 1 and 0 are zero, and the port selects the
+    /// byte; kvm-unit-tests sets these bits and always uses port 0xcfc. Both ways work here, as on hardware that
+    /// decodes both.
     fn target(&self, offset: u64) -> Option<ConfigPlace> {
         let [register, devfn, bus, _] = self.address.to_le_bytes();
         let (device, function) = (devfn >> 3, devfn & 7);

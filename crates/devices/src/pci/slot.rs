@@ -61,7 +61,7 @@ impl BusDevice for BarDevice {
     }
 }
 
-/// A slot with a function.
+/// A slot that has a function.
 #[derive(Debug)]
 pub(super) struct Slot {
     function: Arc<dyn PciFunction>,
@@ -72,7 +72,7 @@ pub(super) struct Slot {
     config: ConfigSpace,
     /// The registers at the guest's start and after a reset.
     initial: ConfigSpace,
-    /// Whether the function answers for registers itself, and how these change.
+    /// Whether the function answers for registers itself, and when these registers may change.
     has_own: bool,
     own: OwnRegisters,
     /// Whether the function has been told the current registers.
@@ -229,7 +229,8 @@ impl Slot {
         !self.has_own || self.own == OwnRegisters::Still
     }
 
-    /// Writes registers, at any offset and width. [`announce_registers`](Self::announce_registers) notifies the function.
+    /// Writes registers, at any offset and width. The function is told by
+    /// [`announce_registers`](Self::announce_registers).
     pub(super) fn write(&mut self, offset: usize, data: &[u8]) {
         self.config.write(offset, data);
         for run in self.own_runs(offset, data.len()) {
@@ -261,7 +262,7 @@ impl Slot {
         }
     }
 
-    /// Restores the registers that the guest found at its start. [`reset`](Self::reset) has to follow.
+    /// Restores the registers of the guest's start. [`reset`](Self::reset) must follow.
     pub(super) fn restore(&mut self) {
         self.config = self.initial.clone();
         self.is_announced = false;

@@ -37,7 +37,7 @@ use vmbell_hypervisor::{Error, IoEvents};
 const MMIO_SIZE: u64 = 4096;
 /// Ports of BAR1.
 const PORT_SIZE: u64 = 256;
-/// The BAR of the optional memory.
+/// The BAR with the optional memory.
 const MEMBAR: usize = 2;
 
 /// The options of a device.
@@ -54,7 +54,7 @@ pub struct PciTestdevConfig {
 /// A function that is called if a doorbell cannot be registered.
 pub type OnError = Box<dyn Fn(Error) + Send + Sync>;
 
-/// The device.
+/// QEMU's `pci-testdev`.
 pub struct PciTestdev {
     membar: u64,
     selection: Mutex<Selection>,
@@ -112,7 +112,7 @@ impl PciFunction for PciTestdev {
         }
     }
 
-    /// Reads byte by byte, so that a wide read equals narrow ones.
+    /// Reads byte by byte, so that a wide read equals several narrow reads.
     fn read(&self, bar: usize, offset: u64, data: &mut [u8]) {
         if Space::of(bar).is_none() {
             return data.fill(0xff);

@@ -17,7 +17,7 @@ pub(super) enum Space {
 }
 
 impl Space {
-    /// The space of BAR `bar`; `None` if that BAR has no tests.
+    /// The space of BAR `bar`; `None` if the BAR has no tests.
     pub(super) const fn of(bar: usize) -> Option<Self> {
         match bar {
             0 => Some(Self::Mmio),

@@ -1,5 +1,5 @@
-//! The state of the clock, as a function of a time that only goes forward: registers, update cycles and flags
-//! (MC146818 data sheet). It has no thread and reads no clock, so that tests decide the time.
+//! The state of the clock, as a function of a time that only goes forward: registers, update cycles and flags (MC146818
+//! data sheet). It has no thread and reads no other clock, so that tests choose the time.
 
 use std::time::Duration;
 
@@ -110,7 +110,7 @@ impl Clock {
                 };
                 clock.b = value & !cleared;
             }),
-            // These two cannot be written.
+            // Registers C and D cannot be written.
             REGISTER_C | REGISTER_D => {}
             _ if CLOCK.contains(&register) && self.is_counting() => {
                 self.store_time();

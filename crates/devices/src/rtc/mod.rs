@@ -30,7 +30,7 @@ pub const RTC_CENTURY: u8 = 0x32;
 /// it had already counted for half a second.
 const BEGIN: Duration = Duration::from_secs(1);
 
-/// The device.
+/// The clock.
 pub struct Rtc {
     shared: Arc<RtcShared>,
     /// Expires at the earliest time of the next interrupt.

@@ -1,4 +1,5 @@
-//! Interrupt coalescing for a queue whose driver does not wait for its chains, such as a network interface's sending queue.
+//! Interrupt coalescing for a queue whose driver does not wait for its chains, such as a network interface's send
+//! queue.
 //!
 //! The interrupt for chains that were given back waits until the next service, at most [`LATEST`]. Most drivers have
 //! taken the chains by then: Linux's network driver does so whenever it sends or receives a packet
@@ -21,7 +22,7 @@ const MOST_AT_ONCE: u16 = 1023;
 /// The state of a queue's interrupt coalescing.
 #[derive(Debug, Default)]
 pub(super) struct Coalescing {
-    /// Chains whose interrupt waits.
+    /// The number of chains whose interrupt waits.
     waiting: u64,
     /// How many more services interrupt at once; 0 while an interrupt waits.
     at_once: u16,

@@ -251,7 +251,7 @@ enum Step {
     Take,
     Ask,
     AskNot,
-    /// The driver notifies, or the time of a nap is over.
+    /// The driver notifies, or the thread's nap ends.
     Serve,
     /// Another thread serves.
     ServeElsewhere,

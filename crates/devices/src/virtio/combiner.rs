@@ -15,7 +15,7 @@ pub(super) struct Combiner<R, C> {
     started: Mutex<Started<R>>,
     /// What was completed while another thread had the ring.
     late: Mutex<Vec<C>>,
-    /// How many calls of [`serve`](Self::serve) there were since the call that serves now began.
+    /// How many calls of [`serve`](Self::serve) there were since the call that is serving now began.
     calls: AtomicU64,
     /// [`LEAVE`] and [`DEFERS`].
     flags: AtomicU64,
@@ -23,11 +23,11 @@ pub(super) struct Combiner<R, C> {
 
 struct Started<R> {
     ring: Option<R>,
-    /// How many times a ring was started.
+    /// How many times a ring has been started.
     starts: u64,
 }
 
-/// Asks the thread that serves to return soon: the ring is stopped.
+/// Asks the thread that serves to return soon, because the ring is being stopped.
 const LEAVE: u64 = 1 << 0;
 /// Whether a request was ever deferred. Set by a thread that has the ring, so that every thread that has the ring later
 /// sees it.
@@ -58,7 +58,7 @@ impl<R, C> Combiner<R, C> {
         self.flags.fetch_or(LEAVE, Ordering::Relaxed);
         self.started.lock().ring = None;
         self.flags.fetch_and(!LEAVE, Ordering::Relaxed);
-        // Dropped without a lock: it may own anything.
+        // Dropped without a lock, because a completion may own anything.
         drop(self.take_late());
     }
 

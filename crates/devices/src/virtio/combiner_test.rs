@@ -20,7 +20,7 @@ struct Rig {
     /// Completions have the number of their ring.
     combiner: Combiner<Ring, usize>,
     available: AtomicUsize,
-    /// Chains that were given back, of each ring.
+    /// How many chains were given back, for each ring.
     used: [AtomicUsize; 2],
 }
 
@@ -59,7 +59,7 @@ impl Rig {
             .for_each(|start| self.use_one(start));
     }
 
-    /// The driver makes a chain available, and the thread that it notifies serves until there is no more.
+    /// Makes a chain available as the driver, and serves until there is no more, as the thread that it notifies.
     fn notify(&self) {
         self.available.fetch_add(1, Ordering::Relaxed);
         self.serve();

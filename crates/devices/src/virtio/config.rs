@@ -1,4 +1,4 @@
-//! What a VMM chooses for a virtio device, on either transport.
+//! What a VMM chooses for a virtio device, for both transports.
 
 use std::io;
 

@@ -27,10 +27,10 @@ pub const CONSOLE_QUEUES: u16 = 2;
 /// The most bytes taken from one buffer of the driver, so that an empty output has room. The bytes after them are lost.
 const MOST: usize = FULL;
 
-/// How long a driver has to have been ready before it gets input.
+/// How long a driver must have been ready before it gets input.
 const SETTLED: Duration = Duration::from_millis(100);
 
-/// Whether a console's driver takes input. Linux throws away what arrives while it sets the console up.
+/// Whether a console's driver takes input. Linux discards input that arrives while it sets up the console.
 #[derive(Debug, Default)]
 pub struct ConsoleReady {
     since: Mutex<Option<Instant>>,
@@ -96,7 +96,7 @@ impl Console {
         })
     }
 
-    /// Signals when the console takes input.
+    /// Returns a handle with which a thread waits until the console takes input.
     pub fn ready(&self) -> Arc<ConsoleReady> {
         Arc::clone(&self.ready)
     }

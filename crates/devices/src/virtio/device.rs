@@ -249,7 +249,8 @@ impl Control {
         }
     }
 
-    /// Reads the configuration that only this type of device has, at any offset and width; bytes after its end read as zeros.
+    /// Reads the configuration that only this type of device has, at any offset and width. Bytes after its end are
+    /// zeros.
     pub(super) fn read_config(&self, offset: u64, data: &mut [u8]) {
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
         let config = &self.device.config;
@@ -305,7 +306,8 @@ impl Control {
     }
 }
 
-/// The registers of the device. After a reset all are zero, except for the sizes of queues on some transports.
+/// The registers of the device. After a reset, all registers are zero, except for the sizes of queues on some
+/// transports.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DriverRegisters {
     pub(super) status: Status,
@@ -344,7 +346,7 @@ impl DriverRegisters {
         Some((index, *queue))
     }
 
-    /// The selected queue for writing; `None` while it is ready, as a ring must not move while the device uses it.
+    /// The selected queue for writing; `None` while the queue is ready, because a ring must not move while in use.
     pub(super) fn selected_mut(&mut self) -> Option<&mut QueueRegisters> {
         let index = usize::try_from(self.queue_sel).ok()?;
         self.queues.get_mut(index).filter(|queue| !queue.ready)
@@ -361,7 +363,7 @@ pub(super) fn set_half(address: &mut u64, half: usize, value: u32) {
     };
 }
 
-/// Whether a device that offers some features can accept the driver's choice.
+/// Whether a device that offers `offered` can accept the driver's choice.
 const fn accepts(chosen: u64, offered: u64) -> bool {
     chosen & !offered == 0 && chosen & VERSION_1 != 0
 }

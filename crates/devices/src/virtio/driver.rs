@@ -23,7 +23,7 @@ pub enum HandlerError {
         /// Which part of the buffer is not in guest memory.
         source: GuestMemoryError,
     },
-    /// The chain is too short for any request of this device, so that it cannot be answered.
+    /// The chain is too short for any request of this device, so that it has no room for an answer.
     #[error("a request of {readable} bytes with room for an answer of {writable} is too short")]
     Short {
         /// Bytes that the device may read.
@@ -56,7 +56,7 @@ pub enum Refusal {
     /// The driver cleared a bit of the status; only a reset may do so (virtio 1.3, 2.1.1).
     #[error("status {new:#x} clears bits of {old:#x}")]
     StatusCleared {
-        /// The status until then.
+        /// The status before the write.
         old: u8,
         /// What the driver wrote.
         new: u8,
@@ -169,7 +169,7 @@ pub(super) struct DriverSide {
     pub(super) memory: Arc<GuestMemoryMmap>,
     /// How the driver is interrupted.
     pub(super) interrupts: Arc<dyn Interrupts>,
-    /// The receiver of the driver's mistakes.
+    /// Receives the driver's mistakes.
     pub(super) trouble: Arc<Trouble>,
 }
 
@@ -215,7 +215,7 @@ impl Trouble {
         self.needs_reset.load(Ordering::Acquire)
     }
 
-    /// Called at a reset: the driver need not reset any more. The last refusal stays for the VMM.
+    /// Called at a reset: the driver need not reset the device any more. The last refusal is kept for the VMM.
     pub(super) fn over(&self) {
         self.needs_reset.store(false, Ordering::Release);
     }

@@ -12,7 +12,7 @@ use vm_memory::VolatileSlice;
 
 use super::slices::{Readable, Slices, Writable};
 
-/// The most slices of one system call on a stream, and of a message without an allocation.
+/// The most slices of one system call on a stream, and of a message that needs no allocation.
 const BATCH: usize = 32;
 
 /// Left uninitialized: filling all entries would take longer than writing the few that most requests need.
@@ -23,8 +23,8 @@ pub(super) fn read_exact_at(file: &File, to: Writable<'_>, at: u64) -> io::Resul
     let file = file.as_raw_fd();
     transfer(to, at, io::ErrorKind::UnexpectedEof, |slices, at| {
         match slices {
-            // SAFETY: `file` is open during the call. `one` is memory that `to` borrows, so that it stays mapped; the kernel
-            // may write it, as others may at any time.
+            // SAFETY: `file` is open during the call. `one` is memory that `to` borrows, so that it stays mapped; the
+            // kernel may write it, as others may at any time.
             [one] => unsafe { libc::pread(file, one.iov_base, one.iov_len, at) },
             // SAFETY: the same for each of `slices`, which are on `transfer`'s frame.
             _ => unsafe { libc::preadv(file, slices.as_ptr(), len(slices), at) },
@@ -54,8 +54,8 @@ pub(super) fn read_once(file: &File, to: Writable<'_>, spare: &mut [u8]) -> io::
         iov_len: spare.len(),
     };
     let all = to.slices().map(entry).chain([spare]);
-    // SAFETY: `file` is open during the call. The memory is what `to` borrows, which the kernel may write as others may at
-    // any time, and `spare`, which is borrowed for writing.
+    // SAFETY: `file` is open during the call. The memory is what `to` borrows, which the kernel may write as others may
+    // at any time, and `spare`, which is borrowed for writing.
     with_all(all, |slices| unsafe {
         libc::readv(file, slices.as_ptr(), len(slices))
     })
@@ -70,22 +70,22 @@ pub(super) fn write_once(file: &File, first: &[u8], from: Readable<'_>) -> io::R
     });
     let all = first.into_iter().chain(from.slices().map(entry));
     with_all(all, |slices| match slices {
-        // SAFETY: `file` is open during the call, in which the kernel only reads `first` or the memory that `from` borrows.
+        // SAFETY: `file` is open during the call. The kernel only reads `first` or the memory that `from` borrows.
         [one] => unsafe { libc::write(file, one.iov_base, one.iov_len) },
         // SAFETY: the same for each of `slices`.
         _ => unsafe { libc::writev(file, slices.as_ptr(), len(slices)) },
     })
 }
 
-/// Fills `to` with random bytes of the kernel.
+/// Fills `to` with random bytes from the kernel.
 pub(super) fn fill_randomly(to: Writable<'_>) -> io::Result<()> {
     for slice in to.slices() {
         let (at, len) = (slice.ptr_guard_mut(), slice.len());
         let mut done = 0;
         while done < len {
             let rest = at.as_ptr().wrapping_add(done);
-            // SAFETY: `rest` has `len - done` bytes of memory that `to` borrows; the kernel may write it, as others may at
-            // any time.
+            // SAFETY: `rest` has `len - done` bytes of memory that `to` borrows; the kernel may write it, as others may
+            // at any time.
             let got = repeat(|| unsafe { libc::getrandom(rest.cast(), len - done, 0) })?;
             // After a signal, the call may have filled fewer bytes.
             done += got;
@@ -148,8 +148,8 @@ fn with_all(
 /// The first `count` entries, all of which the caller has written.
 fn written(entries: &[MaybeUninit<libc::iovec>; BATCH], count: usize) -> &[libc::iovec] {
     let entries = &entries[..count];
-    // SAFETY: the callers, `with_all` and `transfer`, write one entry after the other and pass how many these are. A slice of
-    // `MaybeUninit` has the layout of one of its type, and the borrow is the same.
+    // SAFETY: the callers, `with_all` and `transfer`, write the entries in order and pass their number. A slice of
+    // `MaybeUninit` has the layout of a slice of its type, and the borrow is the same.
     unsafe { std::slice::from_raw_parts(entries.as_ptr().cast(), entries.len()) }
 }
 

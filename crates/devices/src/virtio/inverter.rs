@@ -1,5 +1,5 @@
-//! The test device: answers each request with its bytes inverted, so that the answer differs from what was in the
-//! buffer before. It runs on the thread that serves the queue.
+//! The test device: answers each request with the request's bytes inverted, so that the answer differs from the
+//! buffer's earlier contents. Runs on the thread that serves the queue.
 
 use super::driver::HandlerError;
 use super::request::{Handled, Handler, Request};

@@ -50,7 +50,7 @@ pub(super) struct Live {
     /// The chain that was taken last, if it waits for the host.
     pub(super) waiting: Option<Head>,
     start: u64,
-    /// How many chains were taken, which is the number of the last one.
+    /// How many chains were taken, which is also the number of the last one.
     taken: u64,
     /// How many times in a row the ring had no chain although the driver had announced one.
     empty: u16,
@@ -195,7 +195,7 @@ impl LiveRing {
         })
     }
 
-    /// Called before a request is deferred, by the thread that has the ring.
+    /// Called by the thread that has the ring, before it defers a request.
     pub(super) fn expect_late(&self) {
         self.combiner.expect_late();
     }
@@ -237,7 +237,7 @@ impl LiveRing {
         }
     }
 
-    /// Gives back the chains that were only waiting for the one that went back last.
+    /// Gives back the chains that only waited for the chain that went back last.
     #[inline(never)]
     fn give_back_early(&self, live: &mut Live) -> Result<(), Refusal> {
         while let Some(order) = &mut live.order

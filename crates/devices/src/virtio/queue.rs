@@ -31,7 +31,7 @@ const TURNS: u32 = 8;
 pub struct Served {
     /// How many chains were given back, by any thread.
     pub chains: u64,
-    /// Whether more chains may wait, for which the driver does not notify: the caller must serve again.
+    /// Whether there may be more chains, for which the driver does not notify: the caller must serve again.
     pub more: bool,
     /// Whether the interrupt for some of the chains waits for the next service, if the driver still needs it then.
     pub(super) interrupt_waits: bool,
@@ -173,7 +173,7 @@ impl Queue {
         self.serve_then(&Then::Sleep { said, wait, nap })
     }
 
-    /// As [`serve`](Self::serve), for a thread that calls it again soon: the driver does not notify until another service.
+    /// As [`serve`](Self::serve), for a thread that soon calls it again: until then, the driver does not notify.
     pub fn serve_before_poll(&self) -> Served {
         self.serve_then(&Then::Poll)
     }

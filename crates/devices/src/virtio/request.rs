@@ -1,7 +1,7 @@
 //! A request: a chain that the driver has made available, while the device has it.
 //!
-//! A handler completes a request at once, or takes it as a [`Pending`] one, which any thread completes later, in any order.
-//! If the driver resets the device meanwhile, nothing of the request reaches guest memory any more.
+//! A handler completes a request at once, or takes it as a [`Pending`] request, which any thread completes later.
+//! Requests may complete in any order. After a reset by the driver, nothing of the request reaches guest memory.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -205,7 +205,7 @@ impl<H: Handler> AnyHandler for H {
         budget: &mut u16,
     ) -> Result<bool, Refusal> {
         let index = ring.index();
-        // Made for the first chain: a polled queue has none most of the time.
+        // Created for the first chain: a polled queue has no chain most of the time.
         let mut slices = None;
         let failed = |source| Refusal::Handler {
             queue: index,

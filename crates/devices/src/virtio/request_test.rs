@@ -405,7 +405,7 @@ fn request_that_waits_is_handled_again_before_later_ones_and_not_after_a_reset()
     assert!(driver_side.trouble.take().is_none());
 }
 
-/// Hands requests to another thread.
+/// Passes requests to another thread.
 struct Sender(std::sync::mpsc::Sender<Pending>);
 
 impl Handler for Sender {

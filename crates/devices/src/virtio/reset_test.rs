@@ -17,7 +17,7 @@ const FEATURES_OK: u32 = 11;
 const DRIVER_OK: u32 = 15;
 const NEEDS_RESET: u32 = 64;
 
-/// A device of a [`Puppet`] on a transport, as its driver sees it. It has two queues, which the notifying thread serves.
+/// A device of a [`Puppet`] on a transport, as its driver sees it. The notifying thread serves its two queues.
 pub(super) trait Driven {
     fn new(puppet: Puppet) -> Self;
     fn memory(&self) -> &GuestMemoryMmap;
@@ -40,7 +40,7 @@ pub(super) enum Field {
     /// Not 0 if the device has the queue.
     QueueSize,
     QueueReady,
-    /// Why the device has interrupted the driver.
+    /// The reasons for which the device has interrupted the driver.
     Reasons,
 }
 
@@ -155,7 +155,7 @@ pub(super) fn selector_of_driver_features_is_zero<D: Driven>() {
     let (mut device, _) = live::<D>(Does::Completes);
     reset(&mut device);
     device.set(Field::Status, PROBED);
-    // In the upper half this would be VERSION_1.
+    // In the upper half, this bit would be VERSION_1.
     device.set(Field::DriverFeatures, 1);
     device.set(Field::Status, FEATURES_OK);
     assert_eq!(device.get(Field::Status), PROBED);

@@ -43,7 +43,7 @@ impl QueueRegisters {
     ///
     /// # Errors
     ///
-    /// If it is more than a device allows.
+    /// If the size is more than a device allows.
     pub(super) fn checked_size(&self, index: u16) -> Result<u16, Refusal> {
         let size = u16::try_from(self.size).ok();
         size.filter(|size| *size <= QUEUE_SIZE_MAX)
@@ -76,7 +76,7 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// If it has too many descriptors, or is not all in guest memory.
+    /// If the ring has too many descriptors, or is not all in guest memory.
     pub(super) fn new(
         memory: &Arc<GuestMemoryMmap>,
         index: u16,
@@ -127,8 +127,8 @@ impl Ring {
     }
 }
 
-/// How many slots `position` of a packed ring is ahead of `next`, modulo two laps; more than `size` if there is no such slot.
-/// Both have the wrap counter in bit 15.
+/// How many slots `position` of a packed ring is ahead of `next`, modulo two laps; more than `size` if the ring has no
+/// such slot. Both have the wrap counter in bit 15.
 fn slots_ahead(next: u16, position: u16, size: u16) -> u16 {
     let slot = |at: u16| i32::from(at & 0x7fff);
     if slot(position) >= i32::from(size) {

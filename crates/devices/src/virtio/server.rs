@@ -68,8 +68,8 @@ pub(super) trait Server: Send + Sync {
     }
 }
 
-/// The queues of a device that a handler serves: on the vCPU's thread at each notification, on threads that sleep until a doorbell
-/// rings, or on a thread that polls.
+/// The queues of a device with a handler. They are served on the vCPU's thread at each notification, on threads that
+/// sleep until a doorbell rings, or on a thread that polls.
 pub(super) struct Queues {
     // The threads end before the queues that they serve.
     listeners: Vec<Listener>,
@@ -147,7 +147,7 @@ impl Queues {
         Ok(())
     }
 
-    /// Starts the thread that serves the queues whose chains wait for the host, if the device has some.
+    /// Starts the thread that serves the queues whose chains wait for the host, if the device has such queues.
     ///
     /// # Errors
     ///
@@ -247,11 +247,11 @@ const POLL: Duration = Duration::from_micros(200);
 /// How many looks the thread makes before it checks whether it must end.
 const LOOKS: u32 = 64;
 
-/// The thread that serves all queues of a device, until this is dropped ([`Notify::Poll`]). It sleeps until a queue is notified or
-/// the host has something for the device. Then it polls all queues, and sleeps again after a while without work. While it polls,
-/// drivers need not notify, and the host's side wakes no other thread.
+/// The thread that serves all queues of a device, until this is dropped ([`Notify::Poll`]). It sleeps until a queue is
+/// notified or the host has data for the device. Then it polls all queues, and sleeps again after a while without work.
+/// While it polls, drivers need not notify, and the host's side wakes no other thread.
 ///
-/// It yields the CPU between two looks: with one CPU, the guest and the host's programs need it to make progress.
+/// It yields the CPU between two looks, because with one CPU, the guest and the host's programs need it.
 struct Poller {
     /// The eventfd of each queue.
     kicks: Vec<Arc<EventFd>>,
@@ -333,7 +333,7 @@ impl Looks {
     /// Looks at each queue; returns whether one had a chain.
     fn look(&self) -> bool {
         let mut found = false;
-        // The sending queue of a network interface comes before the receiving one, which may have the answer already.
+        // The send queue of a network interface is served before the receive queue, which may already have the answer.
         for queue in self.queues.iter().rev() {
             let served = queue.serve_before_poll();
             found |= served.more || served.chains > 0;

@@ -1,8 +1,8 @@
-//! The buffers of a request as slices of guest memory, and positions in them. A driver may cut a request into pieces as it
-//! likes (virtio 1.3, 2.7.4), so a device reads and writes bytes, not buffers.
+//! The buffers of a request as slices of guest memory, and positions in them. A driver may cut a request into pieces as
+//! it likes (virtio 1.3, 2.7.4), so a device reads and writes bytes, not buffers.
 //!
-//! Each buffer is looked up once, when the request is taken. The driver can change the contents at any time: what a
-//! device checks has to be a copy.
+//! Each buffer is looked up once, when the request is taken. The driver can change the contents at any time, so a
+//! device must copy what it checks.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ const FEW: usize = 8;
 /// The slices of a request, in storage that the next request reuses.
 pub(super) struct SliceList<'m> {
     memory: &'m GuestMemoryMmap,
-    /// The region of the last buffer. The next buffer is mostly there too, which costs less to check than a search.
+    /// The region of the last buffer. The next buffer is usually there as well; to check that costs less than a search.
     region: Option<&'m GuestRegionMmap>,
     few: [VolatileSlice<'m>; FEW],
     len: usize,
@@ -94,7 +94,7 @@ impl<'m> SliceList<'m> {
         Ok(bytes)
     }
 
-    /// Adds the slices of a buffer that is not all in the region of the last one.
+    /// Adds the slices of a buffer that is not entirely in the region of the last buffer.
     #[cold]
     fn add_of_other_regions(
         &mut self,
@@ -144,10 +144,10 @@ fn empty<'m>() -> VolatileSlice<'m> {
     VolatileSlice::from(&mut [][..])
 }
 
-/// What a device may read of a request, from a position on.
+/// The bytes of a request that a device may read, from a position on.
 pub type Readable<'r> = Slices<'r, false>;
 
-/// What a device may write of a request, from a position on.
+/// The bytes of a request that a device may write, from a position on.
 pub type Writable<'r> = Slices<'r, true>;
 
 /// The bytes of a request in one direction, from a position on.
@@ -190,12 +190,12 @@ impl<'r, const WRITABLE: bool> Slices<'r, WRITABLE> {
         })
     }
 
-    /// Goes forward by a number of bytes, at most to the end.
+    /// Goes forward by `bytes`, but not past the end.
     pub fn skip(&mut self, bytes: usize) {
         self.pass(bytes, |_, _| ());
     }
 
-    /// The bytes before an offset, and those from there on.
+    /// The bytes before an offset, and the bytes from there on.
     pub fn split_at(self, offset: usize) -> (Self, Self) {
         let left = offset.min(self.left);
         let mut rest = self;

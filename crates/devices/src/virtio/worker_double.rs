@@ -1,4 +1,4 @@
-//! A worker that only records its calls, for the tests of transports.
+//! A worker that only records its calls, for tests of transports.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use vmbell::sync::{Mutex, MutexGuard};
 const INDIRECT: u64 = 1 << 28;
 pub(super) const VERSION_1: u64 = 1 << 32;
 
-/// The worker's calls.
+/// The calls that the worker has recorded.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) features: u64,
@@ -27,7 +27,7 @@ pub(super) struct Told {
     pub(super) refuses: bool,
 }
 
-/// The worker.
+/// The worker that records its calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Double(Arc<Mutex<Told>>);
 

@@ -78,7 +78,7 @@ fn call(
     kind: libc::c_int,
     byte: libc::off_t,
 ) -> io::Result<libc::c_int> {
-    // SAFETY: `flock` is integers only, of which zeros are values.
+    // SAFETY: `flock` has integers only, for which zeros are valid values.
     let mut lock: libc::flock = unsafe { zeroed() };
     let short = |value: libc::c_int| libc::c_short::try_from(value).unwrap_or_default();
     (lock.l_type, lock.l_whence) = (short(kind), short(libc::SEEK_SET));

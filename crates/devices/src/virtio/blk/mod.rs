@@ -36,8 +36,8 @@ const GET_ID: u32 = 8;
 
 const SECTOR: u64 = 512;
 const HEADER: usize = 16;
-/// The most bytes of a descriptor and the most descriptors of a request. Together they limit a request to 16 MiB, so that
-/// no driver keeps a thread busy with one chain.
+/// The most bytes of a descriptor and the most descriptors of a request. Together they limit a request to 16 MiB, so
+/// that no driver keeps a thread busy with one chain.
 const PIECE: u32 = 64 << 10;
 const PIECES: u32 = 254;
 const MOST: u64 = PIECE as u64 * PIECES as u64;
@@ -201,7 +201,7 @@ impl Disk {
         }
     }
 
-    /// Does what the header asks for.
+    /// Does what the request's header asks for.
     fn request(
         &self,
         (kind, sector): (u32, u64),
@@ -243,8 +243,8 @@ impl Handler for Disk {
         &self.config
     }
 
-    /// The header begins the bytes that the device reads, and the status ends those that it writes, however they are cut
-    /// into pieces (virtio 1.3, 2.7.4).
+    /// The header is at the start of the bytes that the device reads, and the status at the end of the bytes that it
+    /// writes, however these bytes are cut into pieces (virtio 1.3, 2.7.4).
     fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
         let (mut from, to) = (request.readable(), request.writable());
         let (readable, writable) = (from.len(), to.len());

@@ -8,10 +8,10 @@
 //! The driver cannot distinguish this from a register that is cleared at once:
 //! - A read of the register, on any vCPU, first applies every acknowledgement that returned before the read.
 //! - An acknowledgement before the bit is set again does not clear the new bit, because it is applied first.
-//! - A later acknowledgement clears the new bit at the next application, even if it came a moment before the bit
-//!   was set. The two raced, and a write to the register could have come after the new bit, too. Nothing is lost: the
-//!   chain was used before the bit was set, so a driver that looks at the ring after its acknowledgement, as it must
-//!   with every device, finds the chain. The interrupt is raised anyway.
+//! - A later acknowledgement clears the new bit at the next application, even if it came a moment before the bit was
+//!   set. The two raced, and a write to the register could also have come after the new bit. Nothing is lost: the chain
+//!   was used before the bit was set. A driver must look at the ring after its acknowledgement, with every device, and
+//!   so it finds the chain. The interrupt is raised anyway.
 
 use std::io;
 use std::sync::Arc;

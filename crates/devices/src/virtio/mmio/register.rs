@@ -40,7 +40,7 @@ pub const QUEUE_DRIVER: [u64; 2] = [0x090, 0x094];
 pub const QUEUE_DEVICE: [u64; 2] = [0x0a0, 0x0a4];
 /// Length and base of a shared memory region, all ones where there is no region.
 pub const SHM: std::ops::RangeInclusive<u64> = 0x0b0..=0x0bc;
-/// A number that changes when the device's configuration does.
+/// A number that changes with the device's configuration.
 pub const CONFIG_GENERATION: u64 = 0x0fc;
 /// The end of the registers. The device's own configuration is from here to [`LEN`].
 pub const CONFIG: u64 = 0x100;

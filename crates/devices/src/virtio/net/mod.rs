@@ -41,7 +41,7 @@ pub const NET_QUEUES: u16 = 2;
 /// The header before each packet (`struct virtio_net_hdr`), and the offset of its number of buffers.
 const HEADER: usize = 12;
 const NUM_BUFFERS: usize = 10;
-/// The most bytes of a packet, with its header: what IP allows after an Ethernet header with two VLAN tags.
+/// The most bytes of a packet with its header: the maximum of IP after an Ethernet header with two VLAN tags.
 const MOST: usize = HEADER + 22 + 65_535;
 
 /// The configuration of an interface with this address.
@@ -112,7 +112,7 @@ impl Handler for Net {
 
     fn accepted(&self, features: u64) {
         self.asks.store(offload::asks(features), Ordering::Relaxed);
-        // A tap without an offload sends packets that every driver takes.
+        // A tap that refuses sends packets without offloads, which every driver takes.
         let _ = self.tap.accept(features);
     }
 

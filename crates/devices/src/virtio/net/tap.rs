@@ -14,7 +14,7 @@ use crate::virtio::host_io::{read_once, write_once};
 use crate::virtio::slices::{Readable, Writable};
 
 const DEVICE: &str = "/dev/net/tun";
-/// A folder for each interface.
+/// The folder with a subfolder for each interface.
 const INTERFACES: &str = "/sys/class/net";
 /// Requests of Linux `uapi/linux/if_tun.h`.
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
@@ -24,7 +24,7 @@ const IFF_TAP: i16 = 0x0002;
 const IFF_NO_PI: i16 = 0x1000;
 const IFF_VNET_HDR: i16 = 0x4000;
 
-/// Why a tap cannot be used, and what the user can do about it.
+/// Why a tap cannot be used, and what the user can do about that.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TapError {
@@ -62,7 +62,7 @@ pub enum TapError {
         /// The number of the user.
         user: u32,
     },
-    /// The interface is another user's.
+    /// The interface belongs to another user.
     #[error(
         "this user may not use {name}, which is there: take another tap, or, as root, replace it by `ip tuntap del dev {name} \
          mode tap && ip tuntap add dev {name} mode tap user {user} && ip link set {name} up`"
@@ -99,7 +99,7 @@ struct Request {
     rest: [u8; 22],
 }
 
-/// The file of a tap; each read and each write is one packet after a header of virtio-net.
+/// The file of a tap. Each read and each write is one packet, after a virtio-net header.
 #[derive(Debug)]
 pub struct Tap {
     file: File,
@@ -133,8 +133,8 @@ impl Tap {
             rest: [0; 22],
         };
         request.name[..name.len()].copy_from_slice(name.as_bytes());
-        // SAFETY: `file` is this function's open descriptor; `request` is a whole `struct ifreq` on this frame, which the
-        // kernel reads and writes during the call only.
+        // SAFETY: `file` is this function's open descriptor; `request` is a whole `struct ifreq` on this frame, which
+        // the kernel reads and writes during the call only.
         let set = unsafe { ioctl_with_mut_ref(&file, TUNSETIFF, &mut request) };
         check(set).map_err(|source| refusal(name, source))?;
         let len = i32::try_from(HEADER).unwrap_or(i32::MAX);

@@ -117,7 +117,7 @@ fn write_word(
                 interrupts.set_queue_vector(index, value);
             }
         }
-        // A driver cannot take a queue back by writing 0; only a reset does.
+        // A driver cannot disable a queue by writing 0; only a reset does so.
         QUEUE_ENABLE if value == 1 => control.enable_queue(registers),
         _ => {}
     }

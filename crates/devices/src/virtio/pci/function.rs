@@ -46,8 +46,9 @@ impl VirtioPci {
     ///
     /// # Errors
     ///
-    /// If the process cannot have more descriptors or threads, or if the choices of the device contradict each other: for
-    /// example [`notification_data`](crate::virtio::VirtioConfig::notification_data) without a doorbell, or packed rings with a worker.
+    /// If the process cannot have more descriptors or threads, or if the choices of the device contradict each other:
+    /// for example, packed rings with a worker, or
+    /// [`notification_data`](crate::virtio::VirtioConfig::notification_data) without a doorbell.
     pub fn new(device: VirtioDevice, guest: GuestParts) -> io::Result<Self> {
         let GuestParts {
             memory,
@@ -122,7 +123,7 @@ impl VirtioPci {
 
 /// Vendor, device, and a class that depends on the device's type.
 fn identity(device: u32) -> Identity {
-    /// The last type that has a device ID.
+    /// The last device type that has a PCI device ID.
     const LAST: u16 = 0x3f;
     let class = match device {
         1 => 0x0200,

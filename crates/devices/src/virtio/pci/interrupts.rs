@@ -8,7 +8,7 @@ use super::messages::Messages;
 use crate::virtio::driver::Interrupts;
 use vmbell::eventfd::EventFd;
 
-/// Means that there is no vector (`VIRTIO_MSI_NO_VECTOR`).
+/// There is no vector (`VIRTIO_MSI_NO_VECTOR`).
 pub(super) const NO_VECTOR: u16 = 0xffff;
 
 /// Bits of the interrupt status.
@@ -26,7 +26,7 @@ pub(super) struct PciInterrupts {
 }
 
 impl PciInterrupts {
-    /// Interrupts of `queues` queues in the state after a reset.
+    /// Creates interrupts for `queues` queues, in the state after a reset.
     pub(super) fn new(messages: Messages, vectors: u16, queues: u16) -> Self {
         Self {
             messages,

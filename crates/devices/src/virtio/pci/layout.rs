@@ -115,7 +115,7 @@ pub(super) fn notified(offset: u64) -> Option<u16> {
     u16::try_from(offset / multiplier).ok().filter(|_| aligned)
 }
 
-/// The BARs: memory below 4 GiB, which every guest can reach, and maybe ports for the notifications of this number of queues.
+/// The BARs: memory below 4 GiB, which every guest can reach, and, with `has_ports`, ports for the notifications.
 pub(super) fn bars(queues: u16, has_ports: bool) -> [Option<Bar>; BARS] {
     let bar = |space, size| Bar {
         space,
@@ -131,7 +131,7 @@ pub(super) fn bars(queues: u16, has_ports: bool) -> [Option<Bar>; BARS] {
     bars
 }
 
-/// Bytes of the notifications.
+/// The length of the notifications in bytes.
 fn notify_len(queues: u16) -> u32 {
     u32::from(queues) * MULTIPLIER
 }

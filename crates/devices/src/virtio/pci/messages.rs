@@ -133,7 +133,7 @@ impl Messages {
         }
     }
 
-    /// Masks all vectors and takes their messages out of the table: the PCI function is reset, after the device.
+    /// Masks all vectors and clears the table, because the PCI function is reset. The device was reset before.
     pub(super) fn reset(&self) {
         let mut state = self.lock();
         let count = u16::try_from(state.vectors.len()).unwrap_or(u16::MAX);

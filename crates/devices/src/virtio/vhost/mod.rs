@@ -56,7 +56,7 @@ pub struct WorkerFeatures {
     pub own: u64,
 }
 
-/// What serves the queues of one device.
+/// The worker that serves the queues of one device.
 pub trait Worker: Send + Sync {
     /// The device ID (virtio 1.3, 5).
     const DEVICE_ID: u32;

@@ -13,7 +13,7 @@ use crate::virtio::net::{Mac, NET_QUEUES, Offloads, Tap, config, offload};
 use crate::virtio::ring::{EVENT_IDX, INDIRECT_DESC, VERSION_1};
 
 const DEVICE: &str = "/dev/vhost-net";
-/// A packet may be in several buffers.
+/// A packet may span several buffers.
 const MRG_RXBUF: u64 = 1 << 15;
 
 /// A network interface of the guest, connected to a tap.

@@ -25,7 +25,7 @@ pub(in crate::virtio) struct Vhost<W> {
     kicks: Vec<Arc<EventFd>>,
     /// Signals the kicks. A worker in another process can fill these eventfds and make them blocking.
     signaller: &'static Signaller,
-    /// Signalled by the worker when a queue is invalid, which the thread reports to the driver.
+    /// Signalled by the worker when a queue is invalid; the thread then tells the driver.
     broken: EventFd,
     running: Arc<Mutex<Running>>,
 }

@@ -89,7 +89,7 @@ impl Worker for VhostVsock {
     const DEVICE_ID: u32 = 19;
     const NAME: &'static str = "virtio-vsock";
     const QUEUES: u16 = 3;
-    /// The third queue is for events of a guest that has moved to another host.
+    /// The third queue is for the events of a guest that has been moved to another host.
     const SERVED: u16 = 2;
 
     type Backend = Kernel<Arc<GuestMemoryMmap>>;

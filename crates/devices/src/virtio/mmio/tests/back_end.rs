@@ -33,7 +33,7 @@ pub type Request = (u32, usize);
 /// What the back end does once the request has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misdeed {
-    /// It reads on and answers nothing.
+    /// It reads on, but answers nothing.
     Mute,
     /// It reads nothing more.
     Deaf,

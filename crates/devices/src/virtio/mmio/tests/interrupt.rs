@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
-/// An interrupt with the doorbell that acknowledges it.
+/// An interrupt, and the doorbell that acknowledges it.
 fn with_doorbell() -> (Interrupt, Arc<EventFd>) {
     let mut interrupt = Interrupt::none();
     let doorbell = interrupt.acknowledge_by_doorbell().unwrap();

@@ -305,7 +305,7 @@ fn resets_while_another_thread_serves_neither_hang_nor_serve_on() {
                 taken += 1;
                 driver.send(&[Buffer::new(REQUEST, 4)], &[Buffer::new(ANSWER, 4)]);
                 device.write(register::STATUS, 0);
-                // Nothing is served after the reset.
+                // No chain is served after the reset.
                 let used: u16 = device
                     .memory
                     .read_obj(GuestAddress(LAYOUT.used + 2))

@@ -214,7 +214,7 @@ fn notification_of_a_queue_whose_kick_the_back_end_has_filled_returns() {
     let disk = connect(&memory, &back_end, patience, gone).unwrap();
     let device = plugged(memory, disk);
     device.go_live();
-    // The back end has the same file, with the same flags and the same count.
+    // The back end has the same eventfd, with the same flags and the same count.
     let kick = device.transport.kick(0).unwrap().try_clone().unwrap();
     make_blocking(&kick);
     kick.write(FULL).unwrap();

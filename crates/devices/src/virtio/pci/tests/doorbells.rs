@@ -52,7 +52,7 @@ fn go_live(pc: &mut Pc) {
     pc.go_live();
 }
 
-/// Waits for the answer to a request after `notify`.
+/// Waits for the answer to a request that `notify` announces.
 fn await_answer(pc: &mut Pc, queue: usize, notify: impl FnOnce(&mut Pc)) {
     brand::scoped(|brand| {
         let memory = pc.memory.clone();

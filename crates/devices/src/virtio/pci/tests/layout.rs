@@ -1,4 +1,4 @@
-//! What a driver finds (virtio 1.3, 4.1.2 and 4.1.4).
+//! What a driver finds in configuration space (virtio 1.3, 4.1.2 and 4.1.4).
 
 use super::*;
 use crate::virtio::Entropy;

@@ -7,7 +7,7 @@ use vmbell_virtqueue::{Buffer, Features, SplitDriver, brand};
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
 
-/// A live device whose queue 0 has vector 1, and the configuration vector 0.
+/// A live device: queue 0 has vector 1, and the configuration has vector 0.
 fn live(config: VirtioConfig) -> Pc {
     let mut pc = Pc::new(config);
     pc.set_msix(true, false);
@@ -153,7 +153,7 @@ fn a_vector_that_is_not_there_reads_as_none() {
 #[test]
 fn a_queue_that_the_driver_breaks_sends_the_message_of_the_configuration() {
     let mut pc = live(EXIT);
-    // The index of the available ring is further ahead than the ring is long.
+    // The index of the available ring is further ahead than the ring's length.
     pc.memory
         .write_slice(&[9, 0], GuestAddress(LAYOUT.avail + 2))
         .unwrap();

@@ -1,4 +1,4 @@
-//! Rings of the packed format, which a device offers if it is configured to.
+//! Packed rings, which a device offers if it is configured to do so.
 
 use super::*;
 use vmbell_virtqueue::{Buffer, Features, PackedDriver, PackedLayout, brand};
