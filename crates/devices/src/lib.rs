@@ -3,8 +3,8 @@
 //! A doorbell can be a device model on the bus (a heavy exit), an eventfd (a light exit, which wakes a thread) or a
 //! word in shared memory (which a thread polls). A [`DoorbellPage`] has doorbells that carry values. The other devices
 //! are the ones that kvm-unit-tests expects on a PC: [`pci`] with [`pci_testdev`], [`pc_testdev`], a serial port,
-//! firmware configuration, a clock, ACPI tables, registers and timer, and two ways to reset. Devices of [`virtio`] have
-//! virtqueues, and their notifications are doorbells.
+//! firmware configuration, a clock, ACPI tables, registers and timer, and ways to reset and switch off. Devices of
+//! [`virtio`] have virtqueues, and their notifications are doorbells.
 //!
 //! ```
 //! use std::sync::Arc;
