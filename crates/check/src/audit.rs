@@ -1,8 +1,8 @@
 //! The fence audit: which fences of the code under test a scenario needs.
 //!
-//! A fence is identified by its call site, so that one after the other can be left out without another build. A
-//! scenario of one or two requests may not need every fence that the code needs: the audit can show that a fence is
-//! needed, never that it is not.
+//! A fence is identified by its call site, so that each can be left out in turn without another build. A scenario of
+//! one or two requests may not need every fence that the code needs: the audit can show that a fence is needed, never
+//! that it is not.
 
 use std::fmt;
 

@@ -30,7 +30,7 @@ pub enum Error {
         /// The function, the file and the line.
         site: String,
     },
-    /// A replay did what the recorded execution did not.
+    /// A task did something else in a replay than in the recorded execution.
     #[error(
         "step {step} of {task} differs between two runs with the same inputs: {recorded} before, {now} now; time, random \
          numbers, addresses and global state must not decide what a task does"
@@ -40,9 +40,9 @@ pub enum Error {
         task: String,
         /// The number of its step.
         step: usize,
-        /// What it did.
+        /// What the task did in the recorded execution.
         recorded: String,
-        /// What it does.
+        /// What the task does now.
         now: String,
     },
     /// The scenario sets up different memory each time.
@@ -63,9 +63,9 @@ pub enum Error {
     /// A scenario has too many tasks.
     #[error("a scenario with {tasks} tasks cannot be explored: the limit is {limit}")]
     TooManyTasks {
-        /// How many it has.
+        /// How many tasks it has.
         tasks: usize,
-        /// How many it may have.
+        /// How many tasks it may have.
         limit: usize,
     },
     /// An execution has too many sequentially consistent events for RC11.
@@ -73,7 +73,7 @@ pub enum Error {
         "an execution has more than {limit} sequentially consistent fences and accesses, the limit under RC11"
     )]
     TooManyFences {
-        /// How many it may have.
+        /// How many such events it may have.
         limit: usize,
     },
     /// The shared memory is too large.
@@ -81,7 +81,7 @@ pub enum Error {
     TooManyPages {
         /// How many pages were asked for.
         pages: usize,
-        /// How many there may be.
+        /// How many pages are allowed.
         limit: usize,
     },
     /// Two tasks take the same signal.
@@ -99,7 +99,7 @@ pub enum Error {
     /// A scenario has too many sleepers and words.
     #[error("{words} sleepers and words are too many after {memory} bytes of shared memory")]
     TooManyWords {
-        /// How many it has.
+        /// How many sleepers and words it has.
         words: usize,
         /// How many bytes of shared memory there are.
         memory: usize,
@@ -129,12 +129,12 @@ pub enum Error {
     /// The shared memory cannot be mapped.
     #[error("cannot map {pages} pages as the shared memory")]
     Map {
-        /// How many pages.
+        /// How many pages were to be mapped.
         pages: usize,
-        /// Why.
+        /// Why the mapping failed.
         source: io::Error,
     },
-    /// There is no executable page in which the guard steps over instructions.
+    /// The guard needs an executable page to step over instructions, and cannot map it.
     #[error("cannot map an executable page for the guard")]
     Step(#[source] io::Error),
     /// There is no memory for the stack of a task.

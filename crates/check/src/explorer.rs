@@ -1,4 +1,4 @@
-//! The front of the crate: a scenario, the models under which it is explored, and the report.
+//! The entry points of the crate: a scenario, the models under which it is explored, and the report.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -22,10 +22,10 @@ use crate::signals::Handlers;
 use crate::task;
 use crate::watchdog::Watchdog;
 
-/// Only one search runs at a time in a process: the hooks of all code lead to it.
+/// Only one search runs at a time in a process, because the hooks of all code lead to it.
 static LOCK: Mutex<()> = Mutex::new(());
 
-/// How long a search continues after the first failure, to find a simpler one.
+/// How long a search continues after the first failure to find a simpler one.
 const SIMPLER: Duration = Duration::from_secs(1);
 
 /// The most pages of shared memory: offsets of accesses and bells have 16 bits.
@@ -99,7 +99,7 @@ impl Explorer {
         self
     }
 
-    /// Stops at the first failure. If not, the search continues for a second, as another failure may have a simpler trace.
+    /// Stops at the first failure. By default the search continues for a second, to find a simpler trace.
     #[must_use]
     pub fn stop_at_first_failure(mut self) -> Explorer {
         self.simplify = false;
@@ -113,18 +113,19 @@ impl Explorer {
         self
     }
 
-    /// Lets tasks share memory that is not explored, if their accesses to it are ordered by explored ones: what a lock guards, with
-    /// the lock's word in the shared memory. Tasks then run in that order when an execution is repeated, which takes longer.
+    /// Lets tasks share memory that is not explored, if explored accesses order the accesses to it: such as data that a
+    /// lock guards, with the lock's word in the shared memory. Repeated executions then keep that order, which takes
+    /// longer.
     ///
-    /// A task that loads what its compare-exchange has just found changed counts as one that waits for a lock, and has to repeat
-    /// both until it has it.
+    /// A task that loads a value that its compare-exchange has just found changed counts as waiting for a lock. It has
+    /// to repeat both until it has the lock.
     #[must_use]
     pub fn with_guarded_data(mut self) -> Explorer {
         self.guarded_data = true;
         self
     }
 
-    /// Ends the process if a task takes no step for this number of seconds: it cannot be interrupted. Defaults to 60.
+    /// Ends the process if a task, which cannot be interrupted, takes no step for this many seconds. Defaults to 60.
     #[must_use]
     pub fn patience(mut self, seconds: u64) -> Explorer {
         self.patience = seconds;
@@ -138,13 +139,13 @@ impl Explorer {
         self
     }
 
-    /// Puts the shared memory at an address, for code under test that maps its guest memory itself. What was there
-    /// is lost: anonymous memory takes its place when [`run`](Self::run) returns.
+    /// Puts the shared memory at an address, for code under test that maps its guest memory itself. The previous
+    /// contents are lost: when [`run`](Self::run) returns, anonymous memory is there.
     ///
     /// # Safety
     ///
-    /// The [pages](Self::pages) from `at` on are mapped whole, and nothing but tasks of the scenario uses them
-    /// while [`run`](Self::run) explores.
+    /// The [pages](Self::pages) from `at` on are all mapped, and only tasks of the scenario use them while
+    /// [`run`](Self::run) explores.
     #[must_use]
     #[allow(unsafe_code)]
     pub unsafe fn memory_at(mut self, at: NonNull<u8>) -> Explorer {
@@ -161,7 +162,7 @@ impl Explorer {
         self.explore(None, &mut set_up).map(|(report, _)| report)
     }
 
-    /// Explores a scenario, perhaps without one fence. Returns the call sites of its fences too, each with its callers.
+    /// Explores a scenario, perhaps without one fence. Also returns the call site of each fence, with its callers.
     pub(crate) fn explore(
         &self,
         without: Option<usize>,
@@ -195,9 +196,9 @@ impl Explorer {
         ))
     }
 
-    /// Runs the scenario natively, each task on a thread, again and again for `time`, or until all tasks sleep forever:
-    /// the witness on the real CPU of a failure that an exploration found. Use a load of some thousand requests, and
-    /// run it by `cargo test`, without instrumentation. Models and limits do not matter here, nor do final checks.
+    /// Runs the scenario natively, each task on a thread, repeatedly for `time` or until all tasks sleep forever. A
+    /// hang confirms on the real CPU a failure that an exploration found. Use a load of a few thousand requests, and
+    /// `cargo test` without instrumentation. Models, limits and final checks have no effect here.
     ///
     /// # Safety
     ///
@@ -277,7 +278,7 @@ impl Explorer {
                     failure = Some(new);
                 }
             }
-            // Another execution may show the same with fewer switches.
+            // Another execution may show the same failure with fewer switches.
             let elapsed = search.stats.elapsed;
             failure.is_none()
                 || (self.simplify && !crashed && elapsed < *until.get_or_insert(elapsed + SIMPLER))
@@ -311,22 +312,22 @@ impl Scenario {
         }
     }
 
-    /// Ends the set-up: the exploration returns the error.
+    /// Ends the set-up with an error, which the exploration returns.
     pub(crate) fn refuse(&self, error: Error) -> ! {
         panic::resume_unwind(Box::new(error))
     }
 
-    /// The shared memory. It is zero.
+    /// The shared memory. It is filled with zeros.
     pub fn memory(&self) -> Memory {
         self.memory
     }
 
-    /// A task that has to return: if it sleeps at the end, a signal was lost.
+    /// Adds a task that has to return: if it sleeps at the end, a signal was lost.
     pub fn task(&mut self, name: &str, body: impl FnOnce() + 'static) {
         self.add(name, true, Box::new(body));
     }
 
-    /// A task that may sleep at the end, such as a device that waits for more.
+    /// Adds a task that may sleep at the end, such as a device that waits for more requests.
     pub fn background(&mut self, name: &str, body: impl FnOnce() + 'static) {
         self.add(name, false, Box::new(body));
     }
@@ -339,12 +340,13 @@ impl Scenario {
         });
     }
 
-    /// A place where a task can sleep, with the names of its bells: the first is `bell(0)`.
+    /// Adds a place where a task can sleep, with the names of its bells: the first is `bell(0)`.
     pub fn sleeper(&mut self, name: &str, bells: &[&str]) -> Sleeper {
         Sleeper::new(self.add_word(name, bells, true))
     }
 
-    /// The state of a notification that is not an eventfd, with the names of its bits from bit 0 on. All are clear.
+    /// Adds the state of a notification that is not an eventfd, with the names of its bits from bit 0 on. All are
+    /// clear.
     pub fn word(&mut self, name: &str, bits: &[&str]) -> Word {
         Word::new(self.add_word(name, bits, false))
     }
@@ -358,7 +360,7 @@ impl Scenario {
             is_sleeper,
         });
         match u16::try_from(offset) {
-            // The word's bytes have offsets, too.
+            // The word's bytes also have offsets.
             Ok(offset) if offset <= u16::MAX - 8 => offset,
             _ => self.refuse(Error::TooManyWords {
                 words: self.names.words.len(),
@@ -372,7 +374,7 @@ impl Scenario {
         self.name_as(at, len, name, Meaning::Number);
     }
 
-    /// The same, for a field whose values read in another way than as numbers.
+    /// Like [`name`](Self::name), for a field whose values are shown in a different form than as numbers.
     pub(crate) fn name_as(&mut self, at: usize, len: usize, name: &str, meaning: Meaning) {
         self.names.ranges.push(Named {
             at,
@@ -382,7 +384,7 @@ impl Scenario {
         });
     }
 
-    /// A check at the end of each execution in which the tasks returned.
+    /// Adds a check at the end of each execution in which the tasks returned.
     pub fn at_end(&mut self, check: impl FnOnce() -> Result<(), String> + 'static) {
         self.checks.push(Box::new(check));
     }

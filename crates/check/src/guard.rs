@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::arch;
 use crate::memory::{Mapping, offset};
 
-/// The range that a plain access may touch: its offset plus 1, and its size; 0 without a range.
+/// The range that a plain access may touch: its offset plus 1, and its size; 0 if there is none.
 static ALLOWED: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
-/// The mapping that is guarded: its address and length; 0 if none is.
+/// The guarded mapping: its address and length; 0 if there is none.
 static GUARDED: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 /// The first access that no hook saw: its instruction plus 1, its offset plus 1, and 1 for a store.
 static SEEN: [AtomicUsize; 3] = [
@@ -25,7 +25,7 @@ static SEEN: [AtomicUsize; 3] = [
 /// An access that no hook saw.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unseen {
-    /// The address after its first byte, to match return addresses.
+    /// The address after the first byte of the access's instruction, to match return addresses.
     pub(crate) site: usize,
     pub(crate) offset: u16,
     pub(crate) store: bool,
@@ -37,7 +37,7 @@ pub(crate) fn allow(offset: u16, size: usize) {
     ALLOWED[1].store(size, Ordering::Relaxed);
 }
 
-/// Ends that permission.
+/// Ends the permission that [`allow`] gave.
 pub(crate) fn forbid() {
     ALLOWED[0].store(0, Ordering::Relaxed);
 }
@@ -48,12 +48,13 @@ fn protect(protection: i32) {
         GUARDED[1].load(Ordering::Relaxed),
     );
     if base != 0 {
-        // SAFETY: the range is the first mapping of the `Mapping` that `protected` borrows.
+        // SAFETY: the range is the first mapping of the search's `Mapping`; `replay_guarded`, the caller of
+        // `protected`, borrows the search until `protected` returns.
         unsafe { libc::mprotect(ptr::with_exposed_provenance_mut(base), len, protection) };
     }
 }
 
-/// A fault at an address, of the code with this context. False if it is not in the guarded mapping.
+/// Handles a fault at an address, in the code with this context. False if the address is not in the guarded mapping.
 pub(crate) fn fault(address: usize, context: &mut libc::ucontext_t) -> bool {
     let Some(offset) = offset(address).filter(|_| GUARDED[0].load(Ordering::Relaxed) != 0) else {
         return false;
@@ -67,13 +68,13 @@ pub(crate) fn fault(address: usize, context: &mut libc::ucontext_t) -> bool {
         SEEN[0].store(arch::instruction(context) + 1, Ordering::Relaxed);
         SEEN[2].store(usize::from(arch::is_store(context)), Ordering::Relaxed);
         SEEN[1].store(at, Ordering::Relaxed);
-        // The memory stays accessible: the execution runs to its end, and is refused then.
+        // The memory stays accessible: the execution runs to its end, and is then refused.
         GUARDED[0].store(0, Ordering::Relaxed);
     }
     true
 }
 
-/// A trap of the code with this context. False if it does not end a step.
+/// Handles a trap of the code with this context. False if the trap does not end a step.
 pub(crate) fn step_ended(context: &mut libc::ucontext_t) -> bool {
     let ended = arch::end_step(context);
     if ended {
@@ -82,7 +83,7 @@ pub(crate) fn step_ended(context: &mut libc::ucontext_t) -> bool {
     ended
 }
 
-/// Runs `run` with the mapping guarded, which it opens and closes itself. Returns an access that no hook saw, if any.
+/// Runs `run`, which itself opens and closes the guarded mapping. Returns the first access that no hook saw, if any.
 pub(crate) fn protected<R>(
     len: usize,
     base: usize,
@@ -104,7 +105,7 @@ pub(crate) fn protected<R>(
     (result, unseen)
 }
 
-/// The address of the mapping that code under test sees, as a number.
+/// The address of the mapping that the code under test sees, as a number.
 pub(crate) fn address(mapping: &Mapping) -> usize {
     mapping.seen().as_ptr().expose_provenance()
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 static BASE: AtomicUsize = AtomicUsize::new(0);
 static LEN: AtomicUsize = AtomicUsize::new(0);
 
-/// The offset of an address in the shared memory.
+/// The offset in the shared memory of an address.
 pub(crate) fn offset(address: usize) -> Option<u16> {
     let base = BASE.load(Ordering::Relaxed);
     let offset = address.wrapping_sub(base);
@@ -23,7 +23,7 @@ pub(crate) fn offset(address: usize) -> Option<u16> {
     }
 }
 
-/// Writes through the first mapping, of which `base` is the address, outside an execution.
+/// Writes through the first mapping, whose address is `base`, outside an execution.
 pub(crate) fn preset(base: NonNull<u8>, at: usize, bytes: &[u8]) {
     assert!(
         offset(base.as_ptr().addr() + at).is_some(),
@@ -33,18 +33,18 @@ pub(crate) fn preset(base: NonNull<u8>, at: usize, bytes: &[u8]) {
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), base.as_ptr().wrapping_add(at), bytes.len()) }
 }
 
-/// Both mappings. Only one exists at a time: the search holds a lock.
+/// Both mappings. Only one `Mapping` exists at a time: the search holds a lock.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     seen: NonNull<u8>,
     alias: NonNull<u8>,
     len: usize,
-    /// The first mapping is over memory of the code under test, which stays mapped.
+    /// Whether the first mapping is over memory of the code under test, which stays mapped.
     borrowed: bool,
 }
 
 impl Mapping {
-    /// Maps `pages` pages of zeros, over those at `over` if given, which `Explorer::memory_at` vouches for.
+    /// Maps `pages` pages of zeros, over the pages at `over` if given, which `Explorer::memory_at` vouches for.
     pub(crate) fn new(pages: usize, over: Option<NonNull<u8>>) -> io::Result<Mapping> {
         let len = pages * 4096;
         // SAFETY: the name is a string with a NUL; the call makes a descriptor, which is closed below.
@@ -79,7 +79,7 @@ impl Mapping {
         self.seen
     }
 
-    /// The bytes, through the second mapping.
+    /// Reads bytes through the second mapping.
     pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) {
         assert!(
             offset + bytes.len() <= self.len,
@@ -95,7 +95,7 @@ impl Mapping {
         }
     }
 
-    /// Changes the bytes, through the second mapping.
+    /// Writes bytes through the second mapping.
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
         assert!(
             offset + bytes.len() <= self.len,
@@ -111,7 +111,7 @@ impl Mapping {
         }
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -145,7 +145,7 @@ impl Drop for Mapping {
     }
 }
 
-/// A mapping at `over`, which replaces what is there, or at an address of the kernel's choice.
+/// Maps memory at `over`, which replaces what is there, or at an address that the kernel chooses.
 fn map_at(over: Option<NonNull<u8>>, len: usize, flags: i32, fd: i32) -> io::Result<NonNull<u8>> {
     let (address, fixed) = match over {
         Some(over) => (over.as_ptr().cast(), libc::MAP_FIXED),

@@ -24,7 +24,7 @@ pub(crate) enum Meaning {
     Number,
     /// The flags of a descriptor.
     DescriptorFlags,
-    /// The position of an event in a packed ring, with the wrap counter there.
+    /// A position in a packed ring for an event, with the wrap counter there.
     OffWrap,
     /// The flags of an event suppression of a packed ring.
     EventFlags,
@@ -50,7 +50,7 @@ pub(crate) struct WordNames {
 }
 
 impl WordNames {
-    /// The names of the bits that are set in `bits`, from those that have a name on.
+    /// The names of the bits that are set in `bits`. A bit without a name is shown by its number.
     pub(crate) fn list(&self, bits: u64) -> Vec<String> {
         let set = (0..64).filter(|bit| bits >> bit & 1 != 0);
         set.map(|bit| match self.bits.get(bit) {
@@ -110,7 +110,7 @@ impl Names {
 }
 
 impl Field {
-    /// This part of the value of the access.
+    /// Formats this part of `value`, the value of the access.
     pub(crate) fn show(&self, value: u64) -> String {
         let mut bytes = [0; 8];
         bytes[..self.len].copy_from_slice(&value.to_le_bytes()[self.from..self.from + self.len]);

@@ -27,7 +27,7 @@ thread_local! {
 /// What a native run showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Witness {
-    /// How often the scenario ran to its end.
+    /// How many times the scenario ran to its end.
     pub rounds: u64,
     /// The tasks that had to return and slept forever, if the last round hung.
     pub hung: Option<Vec<String>>,
@@ -35,22 +35,22 @@ pub struct Witness {
 
 /// How a round went.
 enum Went {
-    /// The tasks that have to return did.
+    /// All tasks that have to return have returned.
     Through,
-    /// These did not, and can never go on.
+    /// These tasks have not returned, and can never continue.
     Hung(Vec<String>),
-    /// It was not over in time.
+    /// The round did not end in time.
     TooLong,
 }
 
 /// One round of a scenario.
 #[derive(Debug)]
 struct Round {
-    /// The first mapping's address, and its length: bells have offsets after it.
+    /// The address and the length of the first mapping: the offsets of bells follow it.
     base: usize,
     len: usize,
     words: Vec<AtomicU64>,
-    /// For each task, the word for which it sleeps plus 1; 0 while it runs, and `RETURNED`.
+    /// For each task: the word for which it sleeps, plus 1; 0 while it runs; or `RETURNED`.
     sleeps: Vec<AtomicU32>,
     /// For each task, the bits of that word which wake it.
     awaits: Vec<AtomicU64>,
@@ -68,7 +68,7 @@ struct Running {
     task: usize,
 }
 
-/// Whether this thread runs a task natively; if so, calls `f` with it.
+/// Calls `f` with the task that this thread runs natively, if there is one.
 fn with<R>(f: impl FnOnce(&Running) -> R) -> Option<R> {
     let running = CURRENT.with_borrow(Clone::clone)?;
     Some(f(&running))
@@ -102,7 +102,7 @@ pub(crate) fn inside() -> bool {
     CURRENT.with_borrow(Option::is_some)
 }
 
-/// What a step does with a value of the shared memory.
+/// An operation on a value of the shared memory.
 #[derive(Clone, Copy)]
 enum Op<'a> {
     Load,
@@ -110,7 +110,7 @@ enum Op<'a> {
     Update(&'a dyn Fn(u64) -> Option<u64>),
 }
 
-/// Does it with an atomic of one type.
+/// Performs an [`Op`] with an atomic of one type.
 macro_rules! perform {
     ($type:ty, $atomic:ty, $address:expr, $op:expr) => {{
         // SAFETY: `Memory` checks that the access is within the shared memory, which is mapped while tasks run.
@@ -237,7 +237,7 @@ fn run(base: usize, len: usize, words: usize, specs: Vec<Spec>, until: Instant) 
     went
 }
 
-/// Waits until the tasks that have to return did, or hang.
+/// Waits until all tasks that have to return have returned, or hang.
 fn watch(round: &Round, tasks: &[(String, bool)], until: Instant) -> Went {
     let (mut last, mut since) = (0, Instant::now());
     loop {
@@ -265,7 +265,7 @@ fn watch(round: &Round, tasks: &[(String, bool)], until: Instant) -> Went {
         });
         if steps != last || !asleep {
             (last, since) = (steps, Instant::now());
-            // A round that is not over in time is not a hang.
+            // A round that does not end in time is not a hang.
             if since > until {
                 return Went::TooLong;
             }
@@ -276,7 +276,7 @@ fn watch(round: &Round, tasks: &[(String, bool)], until: Instant) -> Went {
     }
 }
 
-/// Runs rounds of a scenario for this time, or until one hangs.
+/// Runs rounds of a scenario for this time, or until a round hangs.
 pub(crate) fn witness(
     base: usize,
     len: usize,

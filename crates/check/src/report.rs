@@ -13,7 +13,7 @@ use crate::trace::Story;
 /// What the exploration of a scenario found, under each model.
 #[derive(Debug)]
 pub struct Report {
-    /// One verdict for each model, in the order in which they were asked for.
+    /// One verdict for each model, in the order in which the models were requested.
     pub verdicts: Vec<Verdict>,
 }
 
@@ -25,7 +25,7 @@ pub struct Verdict {
     /// Whether every execution that the model allows was explored. If not, the verdict is not a
     /// proof.
     pub complete: bool,
-    /// What went wrong, in the execution with the fewest switches between tasks of those that were seen.
+    /// What went wrong in the failed execution that switches the fewest times between tasks.
     pub failure: Option<Failure>,
     pub(crate) stats: Stats,
 }
@@ -105,7 +105,7 @@ impl Failure {
 }
 
 impl Verdict {
-    /// How many executions were explored to their ends.
+    /// How many executions were explored to the end.
     pub fn executions(&self) -> u64 {
         self.stats.executions
     }
@@ -133,7 +133,7 @@ impl Report {
     ///
     /// # Panics
     ///
-    /// With the trace, if one did.
+    /// With the trace, if an execution went wrong.
     pub fn assert_no_failure(&self) -> &Report {
         assert!(self.failure().is_none(), "\n{self}");
         self
@@ -143,7 +143,7 @@ impl Report {
     ///
     /// # Panics
     ///
-    /// If a limit ended an exploration before.
+    /// If a limit ended an exploration early.
     pub fn assert_complete(&self) -> &Report {
         let cut = self
             .verdicts
@@ -267,30 +267,30 @@ impl fmt::Display for Report {
     }
 }
 
-/// The function and the line of an instruction's return address.
+/// Returns the function and the line of an instruction's return address.
 pub(crate) fn site_name(address: usize) -> String {
     resolve(address).unwrap_or_else(|| format!("{address:#x}"))
 }
 
-/// The same for an event of a trace, from the return addresses of the hook and its callers.
+/// Names the place of an event of a trace, from the return addresses of the hook and its callers.
 pub(crate) fn caller_name(callers: &[usize]) -> Option<String> {
     callers.iter().find_map(|&address| resolve(address))
 }
 
-/// The same for a crash, which may be inside the C library, as in `abort`: the function of this program that called it.
+/// Names the place of a crash. For a crash inside the C library, as in `abort`, this program's calling function.
 fn crash_name(callers: &[usize]) -> String {
     let callers = callers.iter().copied().take_while(|&address| address != 0);
     let (mut own, mut other): (Vec<_>, Vec<_>) =
         callers.partition(|&address| signals::is_in_program(address));
     own.append(&mut other);
     let names: Vec<String> = own.into_iter().filter_map(resolve).collect();
-    // Functions without a file are of a library without debug information.
+    // Functions without a file belong to a library without debug information.
     let has_file = |name: &&String| name.contains(", ");
     let name = names.iter().find(has_file).or(names.first()).cloned();
     name.unwrap_or_else(|| "unknown code".to_string())
 }
 
-/// The innermost function at an address that is not of a library for access to memory.
+/// Returns the innermost function at an address, not counting libraries for memory access.
 fn resolve(address: usize) -> Option<String> {
     static KNOWN: Mutex<Option<HashMap<usize, Option<String>>>> = Mutex::new(None);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -303,7 +303,7 @@ fn resolve(address: usize) -> Option<String> {
 
 fn look_up(address: usize) -> Option<String> {
     let mut found = None;
-    // Looks up the byte before it, since the one after a call may belong to another line.
+    // `resolve` looks up the byte before the address, because the byte after a call may belong to another line.
     backtrace::resolve(std::ptr::without_provenance_mut(address), |symbol| {
         let file = symbol.filename().map(Path::to_path_buf).unwrap_or_default();
         let is_library = file

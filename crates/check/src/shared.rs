@@ -96,8 +96,8 @@ impl Memory {
         task::update(self.access(at, size, order), change)
     }
 
-    /// Replaces a value of `size` bytes by `new` if it is `expected`, in one step. Returns the old value. The first of `orders`
-    /// is for a value that is replaced, the second for another one, of which only the load remains.
+    /// Replaces a value of `size` bytes by `new` if it is `expected`, in one step. Returns the old value. The first of
+    /// `orders` applies if the value is replaced, the second if it is only loaded.
     ///
     /// # Panics
     ///
@@ -130,7 +130,7 @@ pub fn fence(order: Order) {
     task::call(|search| search.fence(order, 0));
 }
 
-/// One of `0..options`: the search tries each, a native run the first.
+/// Returns one of `0..options`: the search tries each value, a native run takes 0.
 ///
 /// # Panics
 ///
@@ -144,7 +144,7 @@ pub fn choose(options: u8) -> u8 {
         .unwrap_or(0)
 }
 
-/// Says that the task was woken and found nothing to do. The report has the most of these in one execution.
+/// Records that the task was woken and found nothing to do. The report has the highest count of one execution.
 pub fn spurious_wake_up() {
     task::with(|search| search.spurious += 1);
 }

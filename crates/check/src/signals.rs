@@ -1,7 +1,7 @@
-//! The signals that code under test raises: those of the guard, and those of a crash.
+//! The signals that code under test raises: the guard's, and those of a crash.
 //!
-//! The handlers run on the thread that explores, on a separate stack. A signal that belongs to neither is passed to the
-//! earlier handler.
+//! The handlers run on the thread that explores, on a separate stack. Any other signal is passed to the previous
+//! handler.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::guard;
 use crate::task;
 
-/// What an instruction or `abort` raises. A trap is also what ends a single step.
+/// The signals that an instruction or `abort` raises. SIGTRAP also ends a single step.
 const SIGNALS: [(i32, &str); 6] = [
     (libc::SIGSEGV, "SIGSEGV"),
     (libc::SIGBUS, "SIGBUS"),
@@ -24,7 +24,7 @@ const SIGNALS: [(i32, &str); 6] = [
     (libc::SIGTRAP, "SIGTRAP"),
 ];
 
-/// `SI_KERNEL`, which not every libc names.
+/// `SI_KERNEL`, which not every libc defines.
 const KERNEL: i32 = 0x80;
 
 /// The actions that the handler replaces, with their signals.
@@ -37,7 +37,7 @@ thread_local! {
 /// The handlers, while a scenario is explored on this thread. Only one exists at a time: the explorer holds a lock.
 #[derive(Debug)]
 pub(crate) struct Handlers {
-    /// The thread's alternate stack from before.
+    /// The thread's previous alternate stack.
     stack: libc::stack_t,
 }
 
@@ -67,7 +67,7 @@ impl Drop for Handlers {
     }
 }
 
-/// A stack for the handlers, as tasks have small ones. Returns the one before.
+/// Sets a stack for the handlers, because the stacks of tasks are small. Returns the previous one.
 fn alternate_stack() -> libc::stack_t {
     let mut memory = STACK.take().unwrap_or_else(|| Box::new([0; 1 << 16]));
     let stack = libc::stack_t {
@@ -105,7 +105,7 @@ extern "C" fn raised(signal: i32, info: *mut libc::siginfo_t, context: *mut libc
     let info = unsafe { &*info };
     // SAFETY: the kernel passes the context of the interrupted code, which this handler alone uses.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
-    // A fault on a non-canonical address does not report it.
+    // A fault on a non-canonical address does not report the address.
     let is_fault = info.si_code > 0 && info.si_code != KERNEL;
     // SAFETY: a fault of these signals has an address.
     let address = (is_fault && matches!(signal, libc::SIGSEGV | libc::SIGBUS))
@@ -149,12 +149,12 @@ pub(crate) fn name(signal: i32) -> &'static str {
         .map_or("a signal", |(_, name)| name)
 }
 
-/// Whether an address of code is in the file that contains the checker, and not in a shared library such as that of C.
+/// Returns whether code at an address is in the file that contains the checker, not in a shared library such as libc.
 pub(crate) fn is_in_program(address: usize) -> bool {
     file_of(address) == file_of(raised as *const () as usize)
 }
 
-/// Where the file is mapped that contains an address of code; null if the C library does not know.
+/// Returns where the file that contains the code at an address is mapped; null if the C library does not know.
 fn file_of(address: usize) -> *mut libc::c_void {
     // SAFETY: all bits zero are a valid `Dl_info`.
     let mut found: libc::Dl_info = unsafe { mem::zeroed() };

@@ -21,7 +21,7 @@ use crate::watchdog;
 /// Why a suspended task is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resume {
-    /// What it waits for may have come.
+    /// What the task waits for may have come.
     Run,
     /// The execution has ended: unwind.
     End,
@@ -46,16 +46,16 @@ const FRAMES: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Crash {
     pub(crate) signal: i32,
-    /// What was accessed, if the signal is a fault of memory.
+    /// The address that was accessed, if the signal is a memory fault.
     pub(crate) address: Option<usize>,
-    /// The return addresses on the stack, from the one after the instruction on; 0 after the last.
+    /// The return addresses on the stack, starting after the instruction; 0 after the last.
     pub(crate) callers: [usize; FRAMES],
 }
 
-/// What unwinds a task whose execution has ended.
+/// The payload that unwinds a task whose execution has ended.
 pub(crate) struct Ended;
 
-/// A task that runs.
+/// A task that has been started.
 pub(crate) struct Running {
     body: Option<Body>,
 }
@@ -69,16 +69,16 @@ pub(crate) enum Stopped {
 }
 
 thread_local! {
-    /// Where the task that runs panicked.
+    /// Where the running task panicked.
     static PANICKED: Cell<Option<String>> = const { Cell::new(None) };
     static SEARCH: Cell<*mut Search> = const { Cell::new(ptr::null_mut()) };
     static YIELDER: Cell<*const Yielder<Resume, ()>> = const { Cell::new(ptr::null()) };
-    /// How to leave the task that runs.
+    /// How to leave the running task.
     static LEAVE: Cell<Option<CoroutineTrapHandler<End>>> = const { Cell::new(None) };
     static STACKS: Cell<Vec<DefaultStack>> = const { Cell::new(Vec::new()) };
 }
 
-/// Whether this thread runs a task now.
+/// Returns whether this thread runs a task now.
 pub(crate) fn inside() -> bool {
     !SEARCH.get().is_null()
 }
@@ -86,7 +86,7 @@ pub(crate) fn inside() -> bool {
 /// Calls `f` with the search whose task runs on this thread.
 pub(crate) fn with<R>(f: impl FnOnce(&mut Search) -> R) -> Option<R> {
     let mut search = NonNull::new(SEARCH.get())?;
-    // While `f` runs, hooks of the checker's code find no search.
+    // While `f` runs, hooks called by the checker's own code find no search.
     SEARCH.set(ptr::null_mut());
     // SAFETY: `Running::resume` set the pointer from a `&mut Search` that it holds until the task stops, and the task
     // runs on its thread; the pointer is taken away above, so that no second reference is made.
@@ -95,7 +95,7 @@ pub(crate) fn with<R>(f: impl FnOnce(&mut Search) -> R) -> Option<R> {
     Some(result)
 }
 
-/// Keeps panics of tasks off standard error, where an exploration would write thousands. The trace has them.
+/// Keeps panics of tasks off standard error: an exploration would print thousands. The trace has them.
 pub(crate) fn quiet_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -113,7 +113,7 @@ pub(crate) fn quiet_panics() {
     });
 }
 
-/// Where a task panicked last: file and line.
+/// Returns where a task last panicked: file and line.
 pub(crate) fn panicked_at() -> Option<String> {
     PANICKED.take()
 }
@@ -128,7 +128,7 @@ pub(crate) fn suspend() -> Resume {
     resume
 }
 
-/// Unwinds the task that runs on this thread, or suspends it forever if it unwinds already.
+/// Unwinds the task that runs on this thread, or suspends it forever if it is already unwinding.
 pub(crate) fn end() -> ! {
     if std::thread::panicking() {
         loop {
@@ -138,8 +138,8 @@ pub(crate) fn end() -> ! {
     panic::resume_unwind(Box::new(Ended));
 }
 
-/// Leaves the task that runs on this thread, whose code with this context raised a signal: what it owns is leaked. False if
-/// the code is not that of a task.
+/// Leaves the task that runs on this thread, after its code raised a signal in this context. Leaks what the task owns.
+/// False if the code is not a task's.
 pub(crate) fn crash(signal: i32, address: Option<usize>, context: &mut libc::ucontext_t) -> bool {
     let stack = arch::stack_pointer(context);
     let leave = LEAVE
@@ -147,7 +147,7 @@ pub(crate) fn crash(signal: i32, address: Option<usize>, context: &mut libc::uco
         .filter(|leave| leave.stack_ptr_in_bounds(stack));
     let Some(leave) = leave else { return false };
     if !inside() {
-        // A step of the search cannot be left.
+        // A step of the search cannot be abandoned.
         watchdog::overflowed();
         return false;
     }
@@ -186,7 +186,7 @@ fn callers(instruction: usize) -> [usize; FRAMES] {
 }
 
 impl Running {
-    /// A task that has not begun.
+    /// Creates a task that has not begun.
     pub(crate) fn new(body: Box<dyn FnOnce()>) -> std::io::Result<Running> {
         let mut stacks = STACKS.take();
         let stack = stacks.pop();

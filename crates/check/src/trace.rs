@@ -1,7 +1,7 @@
 //! An execution graph as a story: one order of its steps, with as few switches between tasks as a greedy choice gives.
 //!
-//! Under SC and TSO the order is that of the global order; a store that TSO buffers has a second line where it
-//! reaches memory. Under RC11 the order follows `po` and `rf` only, and a load that misses a store above it says so.
+//! Under SC and TSO the steps are in the global order; a store that TSO buffers has a second line where it reaches
+//! memory. Under RC11 the order follows only `po` and `rf`, and a load that misses a store above it says so.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ pub(crate) struct Story {
 }
 
 impl Story {
-    /// The story with the fewest switches of those that begin with each task.
+    /// Makes a story that begins with each task, and returns the one with the fewest switches.
     pub(crate) fn of(search: &Search) -> Story {
         let stories =
             (0..search.tasks.len()).map(|first| order(&search.graph, search.model, first));
@@ -38,7 +38,7 @@ impl Story {
         })
     }
 
-    /// Between which of the steps a notification is lost, in an execution that sleeps forever.
+    /// Returns the steps between which a notification is lost, in an execution that sleeps forever.
     fn window(&self, search: &Search) -> Option<Window> {
         let waits: Vec<Option<u16>> = search
             .tasks
@@ -63,7 +63,7 @@ impl Story {
         window::find(&search.graph, search.model, &waits, &times)
     }
 
-    /// The lines of the story. If a notification `is_lost` in it, two of them are marked.
+    /// The lines of the story. If `is_lost`, the two steps around the lost notification are marked.
     pub(crate) fn lines(&self, search: &Search, is_lost: bool) -> Vec<String> {
         let graph = &search.graph;
         let window = is_lost.then(|| self.window(search)).flatten();
@@ -172,13 +172,13 @@ fn misses(graph: &Graph, read: &Event, done: &[bool]) -> bool {
     })
 }
 
-/// The parts of an access.
+/// The named parts of an access.
 fn fields(search: &Search, event: &Event) -> impl Iterator<Item = Field> {
     let (offset, size) = (event.span.offset, event.span.size);
     search.names.fields(offset.into(), size.into()).into_iter()
 }
 
-/// An access with the value of each of its fields.
+/// Describes an access with the value of each of its fields.
 fn describe(search: &Search, id: Id) -> String {
     let event = search.graph.event(id);
     let values = |sign: &str| {
@@ -207,7 +207,7 @@ fn awaited(search: &Search, offset: u16, mask: u64) -> String {
     }
 }
 
-/// The names of the bell's word at an offset, if it is one.
+/// The names of the bell's word at an offset, if there is one.
 fn word(search: &Search, offset: u16) -> Option<&WordNames> {
     let at = usize::from(offset).checked_sub(search.mapping.len())?;
     search.names.words.get(at / 8)
@@ -271,7 +271,7 @@ fn order(graph: &Graph, model: Model, first: usize) -> Story {
         switches: 0,
     };
     let mut current = first;
-    // Whether all that the global order puts before a store's arrival in memory is done.
+    // Returns whether everything that the global order puts before a store's arrival in memory is done.
     let may_commit = |id: Id, executed: &[bool], committed: &[bool]| {
         let event = graph.event(id);
         let own = graph.tasks[usize::from(event.task)]

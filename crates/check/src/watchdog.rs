@@ -1,7 +1,7 @@
 //! Ends the process, with a reason, if the code under test never comes back to the search.
 //!
-//! A task that waits for a mutex or another thread, or loops without an access to the shared memory, cannot be
-//! interrupted; one that allocates without end would take the machine's memory. A separate thread checks for both.
+//! A task cannot be interrupted while it waits for a mutex or another thread, or loops without an access to the shared
+//! memory. A task that allocates without limit would use up the machine's memory. A separate thread checks for both.
 
 use std::fs;
 use std::process;
@@ -12,17 +12,17 @@ use std::time::Duration;
 
 use crate::signals;
 
-/// Steps of all searches.
+/// The number of steps of all searches.
 static STEPS: AtomicU64 = AtomicU64::new(0);
-/// The task that runs.
+/// The name of the task that runs.
 static TASK: Mutex<String> = Mutex::new(String::new());
 
-/// A task takes a step.
+/// Counts a step of a task.
 pub(crate) fn step() {
     STEPS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A task begins to run.
+/// Notes that a task begins to run.
 pub(crate) fn runs(task: &str) {
     let mut running = TASK.lock().unwrap_or_else(PoisonError::into_inner);
     if *running != task {
@@ -34,12 +34,12 @@ pub(crate) fn runs(task: &str) {
 /// The signal of the last crash.
 static CRASHED: AtomicI32 = AtomicI32::new(0);
 
-/// A task crashes. If it holds a lock, the search may then wait for that lock forever.
+/// Notes that a task crashes. If the task holds a lock, the search may then wait for that lock forever.
 pub(crate) fn crashes(signal: i32) {
     CRASHED.store(signal, Ordering::Relaxed);
 }
 
-/// The thread that looks.
+/// The thread that checks for progress and memory.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     done: Arc<AtomicBool>,
@@ -66,7 +66,7 @@ impl Drop for Watchdog {
         self.done.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It does nothing that panics.
+            // The thread does nothing that panics.
             let _ = thread.join();
         }
     }
@@ -118,11 +118,11 @@ fn resident() -> u64 {
         .unwrap_or(0)
 }
 
-/// A step of the search crashes on the stack of a task: says the reason before the process ends. For a handler of a signal.
+/// Prints why the process ends if a step of the search crashes on a task's stack. Called by a signal handler.
 #[allow(unsafe_code)]
 pub(crate) fn overflowed() {
     let reason = "vmbell-check: a step of a task crashed in the checker: did the task's stack of 256 KiB overflow?\n";
-    // SAFETY: the bytes are a constant, and standard error is no memory.
+    // SAFETY: the bytes are a constant; `write` only reads them.
     unsafe { libc::write(libc::STDERR_FILENO, reason.as_ptr().cast(), reason.len()) };
 }
 

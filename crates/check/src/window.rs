@@ -1,8 +1,8 @@
 //! Where a notification is lost: between two accesses of one task, a load and a store.
 //!
-//! The load misses what the other task stores, and the other task misses the store: it made work available, or asked to be
-//! notified, and looked, in between. If the load comes first, the task does not look again after its store; if the store
-//! does, it has no fence before the load.
+//! The load misses what the other task stores, and the other task misses the store: in between, it made work available
+//! or asked to be notified, and looked. If the load comes first, the task does not look again after its store; if the
+//! store comes first, the task has no fence before the load.
 
 use std::ops::RangeInclusive;
 
@@ -32,8 +32,8 @@ pub(crate) struct Times {
     pub(crate) arrived: Vec<usize>,
 }
 
-/// The window of a task that lacks the order which the other one has, with the last look. `waits` has for each task the word for
-/// which it waits at the end.
+/// Finds the window of the task that lacks an order that the other task has; of several, the one with the last look.
+/// `waits` holds for each task the word for which it waits at the end.
 pub(crate) fn find(
     graph: &Graph,
     model: Model,
@@ -54,7 +54,7 @@ pub(crate) fn find(
                 let Some(work) = missed(graph, look, other).filter(is_lost) else {
                     continue;
                 };
-                // The first question after the work is about it.
+                // The first question after the work asks about it.
                 let question = reads(graph, other)
                     .filter(|&question| graph.event(question).index > graph.event(work).index)
                     .find_map(|question| missed(graph, question, task).map(|ask| (question, ask)));
@@ -75,7 +75,7 @@ pub(crate) fn find(
     best.map(|(_, window)| window)
 }
 
-/// Whether a store of a task reaches memory before its later load.
+/// Returns whether a store of a task reaches memory before the task's later load.
 fn is_ordered(graph: &Graph, model: Model, store: Id, load: Id) -> bool {
     let [first, last] = [store, load].map(|id| usize::from(graph.event(id).index));
     let task = &graph.tasks[usize::from(graph.event(store).task)];
@@ -97,7 +97,7 @@ fn reads(graph: &Graph, task: usize) -> impl Iterator<Item = Id> {
     })
 }
 
-/// The first store of a task that a load does not see.
+/// The first store of task `by` that a load does not see.
 fn missed(graph: &Graph, read: Id, by: usize) -> Option<Id> {
     let read = graph.event(read);
     read.span.range().find_map(|atom| {
@@ -107,14 +107,14 @@ fn missed(graph: &Graph, read: Id, by: usize) -> Option<Id> {
     })
 }
 
-/// Whether a task signals this word because of what it loads.
+/// Returns whether a task signals this word because of what it loads.
 fn leads_to_signal(graph: &Graph, read: Id, word: Option<u16>) -> bool {
     let read = graph.event(read);
     let next = graph.tasks[usize::from(read.task)].get(usize::from(read.index) + 1);
     next.is_some_and(|&next| Some(graph.event(next).span.offset) == word)
 }
 
-/// Whether a task signals this word after it has made the work available.
+/// Returns whether a task signals this word after it has made the work available.
 fn is_notified(graph: &Graph, word: Option<u16>, by: usize, work: Id) -> bool {
     let after = usize::from(graph.event(work).index) + 1;
     graph.tasks[by][after..].iter().any(|&id| {
@@ -123,7 +123,7 @@ fn is_notified(graph: &Graph, word: Option<u16>, by: usize, work: Id) -> bool {
     })
 }
 
-/// Whether a task sees the work after its last check, and then does something.
+/// Returns whether a task sees the work after its last check, and then does something.
 fn is_served(graph: &Graph, task: usize, look: Id, work: Id) -> bool {
     let own = &graph.tasks[task];
     let sees = |&id: &Id| {

@@ -32,16 +32,16 @@ pub(crate) use pass_return_address;
 
 /// `brk #0`.
 const BREAKPOINT: u32 = 0xD420_0000;
-/// The record of the exception syndrome in the context of a signal, and its bit that says that the access is a store.
+/// A record in the context of a signal, the exception syndrome, and its bit for a store.
 const SYNDROME: u32 = 0x4553_5201;
 const STORE: u64 = 1 << 6;
 
 /// The address of a page for the copy; 0 before the first exploration.
 static COPY: AtomicUsize = AtomicUsize::new(0);
-/// The instruction that is stepped; 0 if none is.
+/// The instruction that is being stepped, or 0.
 static STEPPED: AtomicUsize = AtomicUsize::new(0);
 
-/// Maps what steps need, once for the process.
+/// Maps the page that steps need, once for the process.
 pub(crate) fn prepare() -> io::Result<()> {
     if COPY.load(Ordering::Relaxed) != 0 {
         return Ok(());
@@ -109,7 +109,7 @@ pub(crate) fn begin_step(context: &mut libc::ucontext_t) {
     // SAFETY: `prepare` mapped the page at `copy` for as long as the process lives, and only this handler writes to it, on
     // the one thread that explores.
     unsafe { to.write_volatile([instruction, BREAKPOINT]) };
-    // SAFETY: it makes the instructions at `copy` those that were written, of which both are in one line of the caches.
+    // SAFETY: it flushes the two instructions at `copy`, which share one cache line, so that the new ones are executed.
     unsafe {
         asm!(
             "dc cvau, {at}", "dsb ish", "ic ivau, {at}", "dsb ish", "isb",

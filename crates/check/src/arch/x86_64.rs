@@ -1,10 +1,10 @@
-//! x86-64: an instruction is stepped by the trap flag.
+//! x86-64: the trap flag single-steps an instruction.
 
 use std::io;
 
 use corosensei::trap::TrapHandlerRegs;
 
-/// The flag that raises a trap after one instruction, and the direction flag, which is clear where a function begins.
+/// The trap flag raises a trap after one instruction. The direction flag is clear where a function begins.
 const TRAP: i64 = 0x100;
 const DIRECTION: i64 = 0x400;
 
@@ -28,7 +28,7 @@ macro_rules! pass_return_address {
 }
 pub(crate) use pass_return_address;
 
-/// Steps need nothing.
+/// Does nothing: steps need no preparation.
 pub(crate) fn prepare() -> io::Result<()> {
     Ok(())
 }

@@ -33,12 +33,12 @@ impl Level {
         self.raise();
     }
 
-    /// The first half of [`signal`](Self::signal).
+    /// Sets the status: the first half of [`signal`](Self::signal).
     pub fn set_status(&self) {
         self.word.update(|bits| bits | STATUS);
     }
 
-    /// The second half: a write to the irqfd. While the interrupt is in service it only asserts the line.
+    /// Writes to the irqfd: the second half. While the interrupt is in service, the write only asserts the line.
     pub fn raise(&self) {
         self.word.update(|bits| match bits & IN_SERVICE {
             0 => bits | LINE | INTERRUPT,
@@ -46,7 +46,7 @@ impl Level {
         });
     }
 
-    /// The device looks at its status after `resample` rang, and raises the line again if that is set.
+    /// The device checks its status after `resample` rang, and raises the line again if the status is set.
     pub fn resample(&self) {
         if self.word.update(|bits| bits) & STATUS != 0 {
             self.raise();

@@ -1,8 +1,8 @@
 //! Bells: how one task wakes another.
 //!
-//! The word of a bell is one location of the graph, and each operation on it one atomic step that acquires and releases,
-//! as eventfd's lock and an interrupt controller's do. Under TSO it also drains the store buffer, as a VM exit does. It
-//! is not a sequentially consistent fence: on arm64 neither an exit nor a lock is one.
+//! The word of a bell is one location of the graph. Each operation on it is one atomic step that acquires and releases,
+//! as eventfd's lock and an interrupt controller's lock do. Under TSO the step also drains the store buffer, as a VM
+//! exit does. It is not a sequentially consistent fence: on arm64 neither an exit nor a lock is such a fence.
 //!
 //! [`Bell`] is an eventfd. Other notifications are bits of a [`Word`]: [`Msi`], [`Level`] and [`VhostUser`]. [`Polled`] is
 //! a counter in the shared memory, for drivers that poll.
@@ -25,11 +25,11 @@ use crate::task;
 
 /// The bits of a sleeper's word that say which bells have rung.
 const RUNG: u64 = 0xFFFF_FFFF;
-/// The first of the bits that say whose signals were taken back. Such a signal stays in the word, where the task that
-/// waits takes it and continues to wait: the search follows only one task that takes signals of a word.
+/// The first of the bits that say which signals were taken back. Such a signal stays in the word until the waiting task
+/// takes it and continues to wait: the search follows only one task that takes the signals of a word.
 const TAKEN_BACK: u32 = 32;
 
-/// Where a task sleeps: the set of its bells that have rung. Like epoll, one wait returns all of them, and clears them.
+/// Where a task sleeps: the set of its bells that have rung. As with epoll, a wait returns all of them and clears them.
 #[derive(Clone, Copy, Debug)]
 pub struct Sleeper {
     offset: u16,
@@ -62,7 +62,7 @@ impl Sleeper {
         }
     }
 
-    /// Sleeps until a bell rings. Returns a bit for each that has. Only one task may wait here.
+    /// Sleeps until a bell rings. Returns one bit for each bell that has rung. Only one task may wait here.
     pub fn wait(&self) -> u32 {
         loop {
             let access = word(self.offset, RUNG);
@@ -87,7 +87,7 @@ impl Bell {
         task::update(access, |bits| Some((bits | bit) & !(bit << TAKEN_BACK)));
     }
 
-    /// Takes the signal back, as when an eventfd is not carried over to another process. True if there was one.
+    /// Takes the signal back, as if the eventfd is not carried over to another process. True if a signal was pending.
     pub fn clear(&self) -> bool {
         let (access, bit) = (word(self.offset, 0), 1 << self.bit);
         let old = task::update(access, |bits| {
@@ -97,7 +97,7 @@ impl Bell {
     }
 }
 
-/// The bells that have rung, of a word.
+/// The bells of a word that have rung.
 fn rung(bits: u64) -> u32 {
     u32::try_from(bits & RUNG & !(bits >> TAKEN_BACK)).unwrap_or(u32::MAX)
 }

@@ -7,7 +7,7 @@ const INTERRUPT: u64 = 1;
 const MASKED: u64 = 1 << 1;
 const PENDING: u64 = 1 << 2;
 
-/// A message-signalled interrupt. While it is masked, signals set its pending bit, which unmasking delivers.
+/// A message-signalled interrupt. While it is masked, signals set its pending bit; unmasking delivers it.
 #[derive(Clone, Copy, Debug)]
 pub struct Msi {
     word: Word,
@@ -30,12 +30,12 @@ impl Msi {
         });
     }
 
-    /// The driver masks the vector. An interrupt that was delivered before still comes.
+    /// The driver masks the vector. An interrupt that was already delivered still arrives.
     pub fn mask(&self) {
         self.word.update(|bits| bits | MASKED);
     }
 
-    /// The driver unmasks the vector; what is pending is delivered.
+    /// The driver unmasks the vector; a pending interrupt is delivered.
     pub fn unmask(&self) {
         self.word.update(|bits| match bits & PENDING {
             0 => bits & !MASKED,

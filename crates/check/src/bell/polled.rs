@@ -1,5 +1,5 @@
-//! A counter that a driver polls, and what the driver remembers of it. With too few bits, its answer "nothing new" can be
-//! wrong.
+//! A counter that a driver polls, and the token with which the driver remembers it. If the token has too few bits, its
+//! answer "nothing new" can be wrong.
 
 use crate::explorer::Scenario;
 use crate::graph::Order;
@@ -12,7 +12,7 @@ pub struct Polled {
     at: usize,
 }
 
-/// How much of the count a token keeps.
+/// How many bits of the count a token keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
     /// The 16-bit index of a split ring.
@@ -23,7 +23,7 @@ pub enum Width {
     Count,
 }
 
-/// What a driver remembers of a count.
+/// What a driver remembers of a count, to find out later whether the count has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     value: u64,
@@ -62,20 +62,20 @@ impl Polled {
         self.memory.load(self.at, 8, Order::Acquire)
     }
 
-    /// What a driver that has seen `count` remembers.
+    /// Returns the token of a driver that has seen `count`.
     pub fn token(&self, count: u64, width: Width) -> Token {
         let value = width.cut(count);
         Token { value, width }
     }
 
-    /// The token's answer whether a buffer was used since it was made.
+    /// Returns the token's answer: whether a buffer was used since the token was made.
     pub fn poll(&self, token: Token) -> bool {
         token.is_older_than(self.count())
     }
 }
 
 impl Token {
-    /// The same for a count that was loaded before.
+    /// Like [`Polled::poll`], with a count that was loaded before.
     pub fn is_older_than(self, count: u64) -> bool {
         self.width.cut(count) != self.value
     }

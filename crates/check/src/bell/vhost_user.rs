@@ -1,8 +1,8 @@
-//! The notifications of a vhost-user device: kick and call are eventfds, which messages replace.
+//! The notifications of a vhost-user device: kick and call are eventfds, which messages can replace.
 //!
-//! A back end continues with an old call fd, and sleeps for an old kick fd, until it has handled the message. The front end
-//! knows that the back end has done so after a reply (`VHOST_USER_PROTOCOL_F_REPLY_ACK`), or after the answer to any later
-//! message.
+//! Until the back end has handled the message, it signals the old call fd and sleeps for the old kick fd. The front end
+//! knows that the message is handled after a reply (`VHOST_USER_PROTOCOL_F_REPLY_ACK`), or after the answer to any
+//! later message.
 
 use super::Word;
 use crate::explorer::Scenario;
@@ -14,14 +14,14 @@ const MESSAGE: u64 = 1 << 2;
 const CALL: u64 = 1 << 3;
 const SECOND: u64 = 1 << 4;
 
-/// Kick and call of one queue, with two eventfds for each, of which the first is in use.
+/// Kick and call of one queue, with two eventfds for each. The first eventfds are in use at the start.
 #[derive(Clone, Copy, Debug)]
 pub struct VhostUser {
     front: Word,
     back: Word,
 }
 
-/// A front end's message to a back end. The number is that of an fd: 0 or 1.
+/// A front end's message to a back end, with the number of the new fd: 0 or 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// `VHOST_USER_SET_VRING_KICK`.
@@ -46,7 +46,7 @@ impl VhostUser {
         self.back.update(|bits| bits | 1 << fd);
     }
 
-    /// The front end sends a message. The back end must have handled the message before.
+    /// The front end sends a message. The back end must have handled the previous message.
     pub fn send(&self, message: Message) {
         let (fd, call) = match message {
             Message::SetKick(fd) => (fd, 0),

@@ -1,6 +1,6 @@
 //! The state of a notification that is more than an eventfd: bits of one word, which change in one step.
 //!
-//! An interrupt controller and a VMM's emulation of one hold a lock while they change such bits.
+//! An interrupt controller, or a VMM's emulation of it, holds a lock while it changes such bits.
 
 use crate::search::Access;
 use crate::task;
@@ -25,7 +25,7 @@ impl Word {
         task::update(self.access(0), |bits| Some(change(bits)))
     }
 
-    /// Sleeps until one of `awaited` is set, then does the same. No other task may clear these bits.
+    /// Sleeps until one of `awaited` is set, then does an [`update`](Self::update). No other task may clear these bits.
     ///
     /// # Panics
     ///

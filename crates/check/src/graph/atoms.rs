@@ -1,7 +1,7 @@
 //! The partition of the shared memory into atoms: the largest ranges that no access seen so far divides.
 //!
-//! Events of a graph cover whole atoms, so that accesses of different widths to the same bytes compare. An access that
-//! begins or ends inside an atom refines the partition; the search then starts again with it.
+//! Events of a graph cover whole atoms, so that accesses of different widths to the same bytes can be compared. An
+//! access that begins or ends inside an atom refines the partition; the search then starts again with it.
 
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ impl Span {
 /// The partition.
 #[derive(Clone, Debug)]
 pub(crate) struct Atoms {
-    /// Where each atom begins, in order; the last is the end of the memory.
+    /// The offset where each atom begins, in order, and then the end of the memory.
     bounds: Vec<u16>,
 }
 
@@ -46,7 +46,7 @@ impl Atoms {
         }
     }
 
-    /// Makes an atom begin at `offset`. True if none began there.
+    /// Makes an atom begin at `offset`. True if no atom began there before.
     pub(crate) fn split(&mut self, offset: u16) -> bool {
         match self.bounds.binary_search(&offset) {
             Ok(_) => false,
@@ -74,7 +74,7 @@ impl Atoms {
         self.bounds[atom]..self.bounds[atom + 1]
     }
 
-    /// The atoms of an access, if its ends are ends of atoms.
+    /// The atoms of an access, if it begins and ends where atoms do.
     pub(crate) fn span(&self, offset: u16, size: u8) -> Option<Span> {
         let first = self.bounds.binary_search(&offset).ok()?;
         let end = offset + u16::from(size);

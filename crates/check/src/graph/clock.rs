@@ -3,7 +3,7 @@
 /// The most tasks that a scenario can have.
 pub(crate) const TASKS: usize = 6;
 
-/// For each task, the number of its events that the set holds.
+/// The number of events of each task that the set holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clock(pub(crate) [u16; TASKS]);
 
@@ -15,12 +15,12 @@ impl Clock {
         }
     }
 
-    /// Whether the set holds the event with this index of `task`.
+    /// Returns whether the set holds the event of `task` with this index.
     pub(crate) fn has(&self, task: u8, index: u16) -> bool {
         self.0[usize::from(task)] > index
     }
 
-    /// Adds the event with this index of `task`, and those before it.
+    /// Adds the event of `task` with this index, and the task's earlier events.
     pub(crate) fn add(&mut self, task: u8, index: u16) {
         let mine = &mut self.0[usize::from(task)];
         *mine = (*mine).max(index + 1);

@@ -27,7 +27,7 @@ pub(crate) enum Kind {
     Read,
     Write,
     Fence,
-    /// A choice of the scenario, with this number of options.
+    /// A choice of the scenario among this number of options.
     Choice(u8),
 }
 
@@ -40,7 +40,7 @@ pub enum Order {
     Acquire,
     /// A store, or a fence, that releases.
     Release,
-    /// A read-modify-write, or a fence, that does both.
+    /// A read-modify-write, or a fence, that acquires and releases.
     AcqRel,
     /// Sequentially consistent.
     SeqCst,
@@ -56,7 +56,7 @@ impl Order {
     }
 }
 
-/// How a compare-exchange reads: with one order if it finds the expected value, and so writes, and with another if not.
+/// How a compare-exchange reads: one order if it finds the expected value and writes, another order if it does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Compare {
     pub(crate) expected: u64,
@@ -81,39 +81,39 @@ pub(crate) struct Event {
     pub(crate) task: u8,
     /// The position in the task's program order.
     pub(crate) index: u16,
-    /// The event before it in program order, or [`INIT`].
+    /// The task's previous event in program order, or [`INIT`].
     pub(crate) prev: Id,
     pub(crate) kind: Kind,
     pub(crate) order: Order,
     /// What decides the order of a read that belongs to a compare-exchange.
     pub(crate) compare: Option<Compare>,
-    /// Half of an atomic read-modify-write: the write follows its read in program order. A compare-exchange that fails is
-    /// the read only.
+    /// Whether this is half of an atomic read-modify-write: the write follows its read in program order. A failed
+    /// compare-exchange is only the read.
     pub(crate) exclusive: bool,
     pub(crate) span: Span,
-    /// What is read, written or chosen.
+    /// The value that is read, written or chosen.
     pub(crate) value: u64,
-    /// A read that waits for a value with one of these bits; 0 if it takes any value.
+    /// For a read that waits: it takes only a value with one of these bits; 0 for any value.
     pub(crate) awaits: u64,
     /// For each atom of a read, the write that it reads from.
     pub(crate) rf: [Id; WIDTH],
-    /// For each atom of a read, the last event that was there when its source was chosen. It is the read itself, unless
-    /// the source was chosen again after a revisit of an atom before it.
+    /// For each atom of a read, the last event in the graph when the atom's source was chosen: the read itself, unless
+    /// a revisit of an earlier atom made the source be chosen again.
     pub(crate) chosen: [Id; WIDTH],
     /// The instruction after the hook, for messages; 0 if the harness itself made the access.
     pub(crate) site: usize,
     /// This event, and all that precede it in `po` and `rf`.
     pub(crate) prefix: Clock,
-    /// What the model keeps of the event.
+    /// What the model stores about the event.
     pub(crate) views: Views,
 }
 
 /// What a model stores about an event. Each model uses its own part.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Views {
-    /// Sequential consistency and TSO: how many events of each task's two chains precede it.
+    /// Sequential consistency and TSO: how many events of each task's two chains precede this event.
     pub(crate) chains: [u16; 2 * TASKS],
-    /// RC11: what happens before it.
+    /// RC11: what happens before this event.
     pub(crate) hb: Clock,
     /// RC11: what happens before a read that acquires this write.
     pub(crate) message: Clock,
@@ -138,12 +138,12 @@ pub(crate) struct Graph {
     pub(crate) readers: Vec<List>,
     /// The task that runs next when this graph is replayed.
     pub(crate) current: u8,
-    /// RC11: the sequentially consistent events, and for each those that it precedes in `psc`.
+    /// RC11: the sequentially consistent events, each with the set of those that it precedes in `psc`.
     pub(crate) sc: Vec<(Id, u128)>,
 }
 
 impl Graph {
-    /// The graph of the initial write.
+    /// A graph with only the initial write.
     pub(crate) fn new(atoms: usize) -> Graph {
         let init = Event {
             task: 0,
@@ -190,7 +190,7 @@ impl Graph {
 
     /// The position of a write in the coherence order of an atom.
     pub(crate) fn position(&self, atom: usize, write: Id) -> usize {
-        // Most are near the end.
+        // Most such writes are near the end.
         let co = &self.co[atom];
         co.iter().rposition(|&other| other == write).unwrap_or(0)
     }
@@ -211,7 +211,7 @@ impl Graph {
         read.rf[atom - usize::from(read.span.first)]
     }
 
-    /// The bytes that an event reads, from `initial` memory and the writes that it reads from.
+    /// The value that an event reads, from `initial` memory and the writes in its `rf`.
     pub(crate) fn read_value(&self, read: &Event, atoms: &Atoms, initial: &[u8]) -> u64 {
         let mut value = [0; 8];
         for atom in read.span.range() {
@@ -231,7 +231,7 @@ impl Graph {
         u64::from_le_bytes(value)
     }
 
-    /// The events that must precede a new event in `po` and `rf`, with itself.
+    /// The events that must precede a new event in `po` and `rf`, and the event itself.
     pub(crate) fn prefix_of(&self, event: &Event) -> Clock {
         let mut prefix = Clock::default();
         if event.prev != INIT {
@@ -248,7 +248,7 @@ impl Graph {
         prefix
     }
 
-    /// Adds an event at the end of its task, without its place in `co`. Returns its id.
+    /// Adds an event at the end of its task, but not yet to `co`. Returns its id.
     pub(crate) fn push(&mut self, mut event: Event) -> Id {
         let id = Id::try_from(self.events.len()).unwrap_or(Id::MAX);
         event.chosen = [id; WIDTH];
@@ -263,14 +263,14 @@ impl Graph {
         id
     }
 
-    /// Gives a write its place in the coherence order of each of its atoms: the positions are those of `places`.
+    /// Inserts a write into the coherence order of each of its atoms, at the positions in `places`.
     pub(crate) fn place(&mut self, write: Id, places: &[usize]) {
         for (atom, &place) in self.event(write).span.range().zip(places) {
             self.co[atom].insert(place, write);
         }
     }
 
-    /// The part of the graph that `keep` selects, which is closed under program order. New ids follow the old order.
+    /// The part of the graph that `keep` selects, which is closed under program order. New ids keep the old order.
     pub(crate) fn restrict(&self, keep: impl Fn(Id) -> bool) -> Graph {
         let mut new = vec![INIT; self.events.len()];
         let mut graph = Graph {
@@ -287,7 +287,7 @@ impl Graph {
                 graph.events.push(event.clone());
             }
         }
-        // The last event that is kept of those up to each.
+        // For each event, the last kept event up to it.
         let mut last = new.clone();
         for id in 1..last.len() {
             last[id] = last[id].max(last[id - 1]);

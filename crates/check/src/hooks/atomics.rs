@@ -147,7 +147,7 @@ macro_rules! atomics {
                     Ok(old) | Err(old) => old,
                 }
             }
-            /// A strong or a weak one. The second argument points to the expected value, a local of the caller.
+            /// A compare-exchange, strong or weak. The second argument points to the expected value in the caller.
             unsafe extern "C" fn compare<const WEAK: bool>(
                 address: *mut $type,
                 expected: *mut $type,

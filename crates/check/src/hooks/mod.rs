@@ -2,7 +2,7 @@
 //!
 //! The functions are those of LLVM's `compiler-rt/lib/tsan/rtl/tsan_interface.h` and `tsan_interface_atomic.h`. Each is a
 //! few instructions that pass its return address, which names the access in traces, to the function that does the work.
-//! Accesses outside the shared memory, and of threads that run no task, behave as they would without instrumentation.
+//! Accesses outside the shared memory, and by threads that run no task, behave as they would without instrumentation.
 #![allow(unsafe_code)]
 
 mod atomics;
@@ -32,7 +32,7 @@ pub(crate) fn set_exploring(explores: bool) {
     EXPLORES.set(explores);
 }
 
-/// Where another thread accessed the shared memory since the last call.
+/// Returns where another thread accessed the shared memory since the last call.
 pub(crate) fn other_thread() -> Option<(usize, u16)> {
     let at = OTHER_THREAD[1].swap(0, Ordering::Relaxed);
     let offset = u16::try_from(at.checked_sub(1)?).ok()?;
@@ -52,7 +52,7 @@ fn shared(address: usize, site: usize) -> Option<u16> {
     None
 }
 
-/// Takes a step. A hook cannot unwind, so a task whose execution has ended stops here permanently.
+/// Takes a step. A hook cannot unwind, so a task stops here permanently when its execution has ended.
 fn call<R>(step: impl Fn(&mut Search) -> Result<R, Stop>) -> R {
     loop {
         match task::with(&step) {
@@ -77,7 +77,7 @@ fn order(order: i32) -> Order {
     }
 }
 
-/// The parts of at most eight bytes of a plain access.
+/// Splits a plain access into parts of at most eight bytes.
 fn parts(offset: u16, size: u8) -> impl Iterator<Item = (u16, u8)> {
     (0..size.div_ceil(8)).map(move |part| (offset + 8 * u16::from(part), size.min(8)))
 }
@@ -118,7 +118,7 @@ extern "C" fn plain_update<const SIZE: u8>(address: usize, site: usize) {
     plain_write::<SIZE>(address, site);
 }
 
-/// The words of a range: each is one access. The last ones can be shorter.
+/// Splits a range into words: each is one access. The last words can be shorter.
 fn words(len: usize) -> impl Iterator<Item = (usize, u8)> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -174,7 +174,7 @@ extern "C" fn fence(order_of_fence: i32, site: usize) {
 
 extern "C" fn nothing(_site: usize) {}
 
-/// Copies word by word where a side is shared: each word is one access.
+/// Copies word by word if either side is in the shared memory: each word is one access.
 unsafe extern "C" fn copy(to: *mut u8, from: *const u8, len: usize, site: usize) -> *mut u8 {
     if shared(to.addr(), site).is_none() && shared(from.addr(), site).is_none() {
         // SAFETY: the caller is a `memcpy` or `memmove` of instrumented code, which vouches for both ranges.

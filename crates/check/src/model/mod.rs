@@ -2,8 +2,8 @@
 //!
 //! Each model is a set of axioms over `po`, `rf`, `co` and `rb` (the inverse of `rf`, then `co`), as published:
 //! sequential consistency; x86-TSO as in herd's `x86tso.cat`; RC11 of Lahav et al., "Repairing sequential consistency in
-//! C/C++11" (PLDI 2017). Where accesses of several widths meet, an access is one event on all of its atoms, so that
-//! no model tears it.
+//! C/C++11" (PLDI 2017). Where accesses of several widths meet, an access is one event on all of its atoms, so that no
+//! model tears the access.
 
 mod rc11;
 mod total;
@@ -14,7 +14,7 @@ use std::fmt;
 
 use crate::graph::{Event, Graph, INIT, Id, Kind, List, Order, WIDTH};
 
-/// A memory model. Each allows everything that those before it allow.
+/// A memory model. Each model allows everything that the models before it allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Model {
     /// Sequential consistency: one order of all accesses.
@@ -39,7 +39,7 @@ impl fmt::Display for Model {
 pub(crate) type Places = [usize; WIDTH];
 
 impl Model {
-    /// Whether a fence of this order does anything in the model. If not, it is not an event.
+    /// Returns whether a fence of this order has an effect in the model. If it has none, it is not an event.
     pub(crate) fn has_fence(self, order: Order) -> bool {
         match self {
             Model::Sc => false,
@@ -48,7 +48,7 @@ impl Model {
         }
     }
 
-    /// The writes that a read, which is the last of its task, can read its atoms from; the newest first.
+    /// The writes that the last read of a task can read its atoms from; the newest first.
     pub(crate) fn sources(self, graph: &Graph, read: &Event) -> Vec<[Id; WIDTH]> {
         let mut found = Vec::new();
         combine_sources(graph, &mut read.clone(), 0, &mut |read| {
@@ -59,13 +59,13 @@ impl Model {
         found
     }
 
-    /// Whether a read of several atoms, with these sources, can be added at the end of its task.
+    /// Returns whether a read of several atoms with these sources can be added at the end of its task.
     pub(crate) fn may_read_parts(self, graph: &Graph, read: &Event) -> bool {
         let atoms = usize::from(read.span.atoms);
         !(1..atoms).any(|at| tears(graph, read, at)) && self.may_read(graph, read)
     }
 
-    /// Whether a read, whose sources are chosen, can be added at the end of its task.
+    /// Returns whether a read with chosen sources can be added at the end of its task.
     fn may_read(self, graph: &Graph, read: &Event) -> bool {
         match self {
             Model::Sc | Model::Tso => total::may_read(self, graph, read),
@@ -73,7 +73,7 @@ impl Model {
         }
     }
 
-    /// Where a write, which is the last of its task, can have its place; the newest first.
+    /// The possible places of a write that is the last event of its task; the newest first.
     pub(crate) fn places(self, graph: &Graph, write: &Event) -> Vec<Places> {
         let mut found = Vec::new();
         let mut places = [0; WIDTH];
@@ -89,7 +89,7 @@ impl Model {
         found
     }
 
-    /// Computes what the model stores about an event that was just added, once its place is known.
+    /// Computes what the model stores about an event that was just added, once the event's place is known.
     pub(crate) fn add(self, graph: &mut Graph, id: Id) {
         match self {
             Model::Sc | Model::Tso => total::add(self, graph, id),
@@ -97,8 +97,8 @@ impl Model {
         }
     }
 
-    /// Computes all of that again for a graph that was changed in the middle. False if the graph cannot
-    /// happen.
+    /// Computes what the model stores about all events of a graph that was changed in the middle. False if the graph
+    /// cannot happen.
     pub(crate) fn rebuild(self, graph: &mut Graph) -> bool {
         exclusives_are_atomic(graph)
             && match self {
@@ -108,7 +108,7 @@ impl Model {
     }
 }
 
-/// All places of a write that atomicity leaves: nothing comes between a read-modify-write and what it read from.
+/// Lists the places of a write that atomicity allows: nothing comes between a read-modify-write and the write it read.
 pub(crate) fn combine_places(
     graph: &Graph,
     write: &Event,
@@ -140,7 +140,7 @@ pub(crate) fn combine_places(
     }
 }
 
-/// All sources of a read that do not tear a write; the newest first.
+/// Lists the sources of a read that do not tear a write; the newest first.
 pub(crate) fn combine_sources(
     graph: &Graph,
     read: &mut Event,
@@ -160,8 +160,8 @@ pub(crate) fn combine_sources(
     }
 }
 
-/// Whether a read would read a part of a write at the last chosen atom, and what the write replaced at one before it, or
-/// the other way round.
+/// Returns whether a read would take only a part of a write: the write at the last chosen atom, and what it replaced at
+/// an earlier atom, or the other way round.
 fn tears(graph: &Graph, read: &Event, at: usize) -> bool {
     let first = usize::from(read.span.first);
     let older = |writer: usize, other: usize| {
@@ -173,7 +173,7 @@ fn tears(graph: &Graph, read: &Event, at: usize) -> bool {
     (0..at).any(|before| older(at, before) || older(before, at))
 }
 
-/// Whether each read-modify-write follows what it read from directly.
+/// Returns whether each read-modify-write directly follows the write that it read from.
 fn exclusives_are_atomic(graph: &Graph) -> bool {
     graph.co.iter().enumerate().all(|(atom, co)| {
         co.windows(2).all(|pair| {

@@ -11,7 +11,7 @@ use crate::graph::{Clock, Event, Graph, INIT, Id, Kind, Order, TASKS, Views};
 /// The most sequentially consistent events that a graph can have.
 pub(crate) const SC_EVENTS: usize = 127;
 
-/// What the model keeps of an event, from what precedes it. A read has its sources, a write its place.
+/// Computes what the model stores about an event from its past. A read's sources and a write's place are known.
 fn views(graph: &Graph, event: &Event) -> Views {
     let mut views = Views::default();
     if event.prev != INIT {
@@ -44,13 +44,13 @@ fn views(graph: &Graph, event: &Event) -> Views {
     views
 }
 
-/// What happens before a read that acquires this write: the release sequences that it continues.
+/// Returns what happens before a read that acquires this write: the release sequences that the write continues.
 fn message(graph: &Graph, write: &Event, views: &Views) -> Clock {
     let mut message = views.released;
     if write.order.releases() {
         message.join(&views.hb);
     } else if write.span.atoms > 0 {
-        // The task's earlier writes to the same place that release head a release sequence.
+        // Each earlier release write of the task to the same place heads a release sequence.
         for &id in &graph.co[usize::from(write.span.first)] {
             let head = graph.event(id);
             if id != INIT
@@ -71,7 +71,7 @@ fn message(graph: &Graph, write: &Event, views: &Views) -> Clock {
     message
 }
 
-/// The oldest position in `co` of an atom that an event, which `hb` happens before, still sees.
+/// Returns the oldest position in the `co` of an atom that an event with the past `hb` can still see.
 fn bound(graph: &Graph, atom: usize, hb: &Clock) -> usize {
     let co = &graph.co[atom];
     let written = co
@@ -131,14 +131,14 @@ pub(super) fn may_write(graph: &Graph, write: &Event, places: &Places) -> bool {
         if place <= bound(graph, atom, &before) {
             return false;
         }
-        // The write would move those at its place and after it by one.
+        // The new write moves the writes at and after its place by one.
         after |= followers(graph, atom, 2 * place - 1).of_fences;
     }
     agrees(graph, write, places)
         && (graph.sc.is_empty() || psc_allows(graph, fences_within(graph, &before), after))
 }
 
-/// Whether a write to several atoms has the same order to every other write on all that they share.
+/// Returns whether a write to several atoms is on the same side of every other write in all atoms that they share.
 fn agrees(graph: &Graph, write: &Event, places: &Places) -> bool {
     let first = usize::from(write.span.first);
     write.span.range().all(|atom| {
@@ -196,7 +196,7 @@ fn is_sc(event: &Event) -> bool {
     event.order == Order::SeqCst && matches!(event.kind, Kind::Read | Kind::Write | Kind::Fence)
 }
 
-/// Where an access is in the extended coherence order of an atom: a write before the reads from it, these before the next.
+/// Where an access is in an atom's extended coherence order: a write, then the reads from it, then the next write.
 fn key(graph: &Graph, atom: usize, id: Id) -> usize {
     let event = graph.event(id);
     match event.kind {
@@ -226,7 +226,7 @@ fn fences(graph: &Graph) -> u128 {
     })
 }
 
-/// The node that an access is itself, if it is one.
+/// The node of an access, if the access is a node.
 fn node(graph: &Graph, access: Id) -> u128 {
     let at = graph.sc.iter().position(|&(id, _)| id == access);
     at.map_or(0, |at| 1 << at)
@@ -243,7 +243,7 @@ fn fences_after(graph: &Graph, access: Id) -> u128 {
 }
 
 /// The nodes to which `psc` leads from an access with this key: from a fence before it, and from the access itself,
-/// which `co` and `rb` order with writes only.
+/// whose `co` and `rb` edges involve only writes.
 struct Followers {
     of_fences: u128,
     of_access: u128,
@@ -267,7 +267,7 @@ fn followers(graph: &Graph, atom: usize, key: usize) -> Followers {
     }
 }
 
-/// The nodes with an edge of `psc` to a fence through `eco`, which leads to an access in `before`.
+/// The nodes with a `psc` edge to a fence, through an `eco` edge to an access in `before`.
 fn preceding(graph: &Graph, before: &Clock) -> u128 {
     let mut set = 0;
     for atom in 0..graph.co.len() {
@@ -301,7 +301,7 @@ fn preceding(graph: &Graph, before: &Clock) -> u128 {
     set
 }
 
-/// The nodes with an edge of `psc` to an access, which is a node itself: by `hb`, or by `co` and `rb` to a write.
+/// The nodes with a `psc` edge to an access that is itself a node: by `hb`, or by `co` and `rb` to a write.
 fn access_preceding(graph: &Graph, id: Id, before: &Clock) -> u128 {
     let event = graph.event(id);
     let mut set = 0;
@@ -324,8 +324,8 @@ fn access_preceding(graph: &Graph, id: Id, before: &Clock) -> u128 {
     set
 }
 
-/// Whether `scb` orders two accesses of which the one happens before the other: by `po`, on one place, or by a path
-/// through other places.
+/// Returns whether `scb` orders two accesses, the first of which happens before the second: by `po`, on one place, or
+/// by a path through other places.
 fn ordered_accesses(graph: &Graph, one: Id, other: Id) -> bool {
     let (first, last) = (graph.event(one), graph.event(other));
     if first.task == last.task || first.span.range().any(|atom| last.span.covers(atom)) {
@@ -419,7 +419,7 @@ pub(super) fn rebuild(graph: &mut Graph) -> bool {
             return false;
         }
     }
-    // The nodes first, then the edges: by `hb` in this order, and by `eco` in any.
+    // Adds the nodes first, then the edges: `hb` edges in this order, `eco` edges in any order.
     for &id in &order {
         if is_sc(graph.event(id)) {
             graph.sc.push((id, 0));

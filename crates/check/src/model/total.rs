@@ -44,7 +44,7 @@ fn commits(model: Model, event: &Event) -> bool {
     }
 }
 
-/// The clock of what precedes an event by its task alone.
+/// The clock of what precedes an event through its own task alone.
 fn past(model: Model, graph: &Graph, event: &Event) -> Chains {
     let mut past = Chains::default();
     let commits_too = commits(model, event);
@@ -63,7 +63,7 @@ fn past(model: Model, graph: &Graph, event: &Event) -> Chains {
     past
 }
 
-/// Whether a write is in the past that a clock describes.
+/// Returns whether a write is in the past that a clock describes.
 fn precedes(graph: &Graph, write: Id, clock: &Chains) -> bool {
     let write = graph.event(write);
     let chain = commit(write.task);
@@ -103,7 +103,7 @@ pub(super) fn may_read(model: Model, graph: &Graph, read: &Event) -> bool {
     })
 }
 
-/// The clock of what precedes a write with these places.
+/// The clock of what precedes a write at these places.
 fn past_of_write(
     model: Model,
     graph: &Graph,
@@ -168,7 +168,7 @@ fn successors(model: Model, graph: &Graph, id: Id) -> Vec<Id> {
     let event = graph.event(id);
     let mut found = Vec::new();
     let (executed, committed) = (executes(model, event), commits(model, event));
-    // The next of each chain; a read also precedes the later writes.
+    // The next event of each chain; a read also precedes the later writes.
     let (mut execution, mut commit) = (executed, executed || committed);
     for &later in &graph.tasks[usize::from(event.task)][usize::from(event.index) + 1..] {
         let next = graph.event(later);

@@ -10,7 +10,7 @@ pub(super) struct Buffers {
     free: VecDeque<u16>,
     /// Oldest first.
     in_flight: VecDeque<u16>,
-    /// The last buffer of a batch of which the driver has taken some (virtio 1.3, 2.7.9 and 2.8.9).
+    /// The last buffer of a batch that the driver has taken in part (virtio 1.3, 2.7.9 and 2.8.9).
     batch: Option<u32>,
 }
 
@@ -24,7 +24,7 @@ impl Buffers {
         }
     }
 
-    /// A free id for a new buffer: on an in-order ring each in its turn, otherwise the one that came back last.
+    /// A free id for a new buffer: on an in-order ring the next id in turn, otherwise the id that came back last.
     pub(super) fn send(&mut self) -> Option<u16> {
         let id = self.free.pop_front()?;
         self.in_flight.push_back(id);
@@ -36,13 +36,13 @@ impl Buffers {
         u16::try_from(self.in_flight.len() * 3 / 4).unwrap_or(u16::MAX)
     }
 
-    /// Whether the driver has taken only some buffers of a batch. The ring does not show the others.
+    /// Whether the driver has taken only some buffers of a batch. The ring does not show the remaining ones.
     pub(super) fn in_batch(&self) -> bool {
         self.batch.is_some()
     }
 
-    /// Takes one used buffer back; false if none is used. `look` returns the id that the device has written next: of the buffer,
-    /// or on an in-order ring of the last one of a batch.
+    /// Takes one used buffer back; false if none is used. `look` returns the id that the device has written next: the
+    /// buffer's, or on an in-order ring that of the last buffer of a batch.
     pub(super) fn take(&mut self, look: impl FnOnce() -> Option<u32>) -> bool {
         let Some(named) = self.batch.take().or_else(look) else {
             return false;

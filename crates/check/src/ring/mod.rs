@@ -1,4 +1,4 @@
-//! A virtqueue as a scenario: its place in the shared memory, its notifications, and a reference for either side.
+//! A virtqueue as a scenario: its place in the shared memory, its notifications, and a reference for each side.
 //!
 //! The reference sides ([`Ring::reference_driver`], [`Ring::reference_device`]) follow virtio 1.3, 2.7 and 2.8 word by word. They
 //! are tasks of the harness itself, and need no instrumentation: pair one with the side under test.
@@ -16,15 +16,14 @@ use crate::shared::Memory;
 
 pub use shape::{Format, Shape};
 
-/// What a driver does.
+/// What a driver does: how many requests it makes, and how it waits for them.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// How many requests it makes.
     pub requests: u16,
-    /// How many requests it makes before it waits for one; at most the size of the queue.
+    /// How many requests it makes before it waits for one to be answered; at most the size of the queue.
     pub depth: u16,
-    /// Whether it checks once per series of requests if the device wants a notification, not after
-    /// each one.
+    /// Whether it checks if the device wants a notification once per series of requests, not after each request.
     pub batch: bool,
     /// How many used buffers it takes before it checks whether it may sleep.
     pub budget: u16,
@@ -51,7 +50,7 @@ pub struct Ring {
 }
 
 impl Load {
-    /// Requests, in flight up to the number that fits into a queue of `depth` descriptors.
+    /// A load of `requests` requests, with at most `depth` in flight.
     pub fn new(requests: u16, depth: u16) -> Load {
         Load {
             requests,
@@ -67,8 +66,8 @@ impl Load {
 impl Scenario {
     /// A virtqueue at the beginning of the shared memory, with a notification in each direction.
     ///
-    /// If it has a size that its format does not allow, or the memory is too small, the set-up ends here, and the exploration
-    /// returns the error.
+    /// If the ring has a size that its format does not allow, or the memory is too small, the set-up ends here, and the
+    /// exploration returns the error.
     pub fn ring(&mut self, shape: Shape) -> Ring {
         self.ring_in(shape, shape.contiguous())
     }
@@ -154,7 +153,7 @@ impl Ring {
         self.driver_sleeps.bell(0).signal();
     }
 
-    /// The device sleeps until it is notified. True if it was kicked.
+    /// The device sleeps until it is notified. Returns whether it was kicked.
     pub fn wait_for_kick(&self) -> bool {
         self.device_sleeps.wait() & 1 != 0
     }
@@ -164,7 +163,7 @@ impl Ring {
         self.driver_sleeps.wait();
     }
 
-    /// The device's bells: 0 is the kick; others are for other wake-ups of its thread, such as a pause.
+    /// A bell of the device: 0 is the kick; the others are for other wake-ups of its thread, such as a pause.
     pub fn device_bell(&self, bit: u8) -> Bell {
         self.device_sleeps.bell(bit)
     }
@@ -189,7 +188,7 @@ impl Ring {
         self.memory
     }
 
-    /// Lets both sides of a split ring begin at the index of its shape. For the set-up of a scenario.
+    /// Makes both sides of a split ring begin at the index of its shape. For the set-up of a scenario.
     pub fn preset(&self) {
         if self.shape.format == Format::Split && self.shape.start != 0 {
             let size = self.shape.size;
@@ -205,7 +204,7 @@ impl Ring {
         }
     }
 
-    /// The driver of the specification, which returns once all its requests are answered.
+    /// The driver of the specification. It returns once all its requests are answered.
     pub fn reference_driver(self, load: Load) -> impl FnOnce() + 'static {
         move || match self.shape.format {
             Format::Split => split::drive(&self, load),
@@ -213,12 +212,12 @@ impl Ring {
         }
     }
 
-    /// The device of the specification, which never returns. It gives each buffer back before it takes the next.
+    /// The device of the specification. It never returns, and gives each buffer back before it takes the next.
     pub fn reference_device(self) -> impl FnOnce() + 'static {
         self.reference_device_in_batches(1)
     }
 
-    /// The same, which takes up to `most` buffers and then gives them back at once: on an in-order ring with one used element.
+    /// The same device, but it gives up to `most` buffers back at once: on an in-order ring with one used element.
     pub fn reference_device_in_batches(self, most: u16) -> impl FnOnce() + 'static {
         move || match self.shape.format {
             Format::Split => split::serve(&self, most),
@@ -245,7 +244,7 @@ impl Ring {
     }
 }
 
-/// Whether one of the indices in `old..new` is one after `event` (virtio 1.3, 2.7.10).
+/// Returns whether `event` is one of the indices in `old..new` (virtio 1.3, 2.7.10).
 fn need_event(event: u16, new: u16, old: u16) -> bool {
     new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
 }

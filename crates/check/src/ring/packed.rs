@@ -1,4 +1,4 @@
-//! Both sides of a packed ring as the specification has them (virtio 1.3, 2.8).
+//! Both sides of a packed ring as specified in virtio 1.3, 2.8.
 
 use std::slice;
 
@@ -30,7 +30,7 @@ impl Position {
         }
     }
 
-    /// Moves on by at most the size of the ring.
+    /// Moves on by `slots`, at most the size of the ring.
     fn advance(&mut self, slots: u16) {
         self.slot += slots;
         if self.slot >= self.size {
@@ -52,7 +52,7 @@ impl Position {
     }
 }
 
-/// Whether the other side wants to be notified of the descriptors from `old` to `new`.
+/// Returns whether the other side wants to be notified of the descriptors from `old` to `new`.
 fn wanted(ring: &Ring, event: u16, old: Position, new: Position) -> bool {
     let word = ring.load32(event, Relaxed);
     let (off_wrap, flags) = ((word & 0xFFFF) as u16, (word >> 16) as u16);
@@ -210,11 +210,11 @@ pub(super) fn serve(ring: &Ring, most: u16) {
     }
 }
 
-/// Gives buffers back: each with its own used descriptor, or on an in-order ring all with one.
+/// Gives buffers back: each with its own used descriptor, or on an in-order ring all with one descriptor.
 fn give_back(ring: &Ring, used: &mut Position, ids: &[u64]) {
     let old = *used;
     let (written, slots) = match ids {
-        // There are at most as many as slots.
+        // There are at most as many ids as slots.
         [.., last] if ring.shape.in_order => (
             slice::from_ref(last),
             u16::try_from(ids.len()).unwrap_or(u16::MAX),

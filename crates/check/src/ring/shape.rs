@@ -11,7 +11,7 @@ pub enum Format {
     Packed,
 }
 
-/// What a scenario needs to know of a virtqueue.
+/// What a scenario needs to know about a virtqueue.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// Split or packed.
@@ -22,8 +22,8 @@ pub struct Shape {
     pub event_idx: bool,
     /// Whether `VIRTIO_F_IN_ORDER` is negotiated.
     pub in_order: bool,
-    /// The index at which a split ring begins, which is near 65,535 to see it wrap. Only the reference sides,
-    /// and queues whose state can be set, support an index other than 0.
+    /// The index at which a split ring begins; an index near 65,535 makes it wrap. Only the reference sides, and queues
+    /// whose state can be set, support an index other than 0.
     pub start: u16,
 }
 
@@ -50,14 +50,14 @@ impl Shape {
         }
     }
 
-    /// The same, with `VIRTIO_F_IN_ORDER`.
+    /// The same shape with `VIRTIO_F_IN_ORDER`.
     #[must_use]
     pub fn in_order(mut self) -> Shape {
         self.in_order = true;
         self
     }
 
-    /// The same, beginning at another index.
+    /// The same shape, beginning at another index.
     #[must_use]
     pub fn starting_at(mut self, start: u16) -> Shape {
         self.start = start;
@@ -87,7 +87,7 @@ impl Shape {
         }
     }
 
-    /// The offsets of a ring whose parts are at these places of a memory of `memory` bytes.
+    /// Returns the offsets of a ring whose parts are at these places, if they fit into a memory of `memory` bytes.
     pub(super) fn place(self, places: [usize; 3], memory: usize) -> Result<[u16; 3], Error> {
         let size = self.size;
         let is_allowed = match self.format {
@@ -108,7 +108,7 @@ impl Shape {
                 });
             }
         }
-        // No memory has more bytes than 16 bits count.
+        // No memory has more bytes than 16 bits can count.
         Ok(places.map(|at| u16::try_from(at).unwrap_or(u16::MAX)))
     }
 }

@@ -1,4 +1,4 @@
-//! Both sides of a split ring as the specification has them (virtio 1.3, 2.7).
+//! Both sides of a split ring as specified in virtio 1.3, 2.7.
 
 use std::slice;
 
@@ -106,7 +106,7 @@ pub(super) fn drive(ring: &Ring, load: Load) {
     }
 }
 
-/// Notifies the device of what was made available since the last time, if it wants that.
+/// Notifies the device of the buffers made available since the last time, if the device wants that.
 fn kick(ring: &Ring, avail: u16, asked: &mut u16) {
     fence(SeqCst);
     let wanted = if ring.shape.event_idx {
@@ -166,7 +166,7 @@ pub(super) fn serve(ring: &Ring, most: u16) {
     }
 }
 
-/// Gives chains back: each with its own used element, or on an in-order ring all with one. The index covers all.
+/// Gives chains back: each with its own used element, or on an in-order ring all with one. The index counts all chains.
 fn give_back(ring: &Ring, used: &mut u16, ids: &[u16]) {
     let old = *used;
     let written = match ids {
@@ -179,7 +179,7 @@ fn give_back(ring: &Ring, used: &mut u16, ids: &[u16]) {
         ring.store32(ring.used_ring(at) + 4, 0, Relaxed);
         at = at.wrapping_add(1);
     }
-    // As many as the ring has, at most.
+    // There are at most as many ids as descriptors.
     *used = old.wrapping_add(u16::try_from(ids.len()).unwrap_or(u16::MAX));
     ring.store16(ring.used_idx(), *used, Release);
     fence(SeqCst);

@@ -11,11 +11,11 @@ use crate::guard;
 use crate::model::SC_EVENTS;
 use crate::watchdog;
 
-/// How many callers of a hook are looked at to name it.
+/// How many callers of a hook are searched to name it.
 const FRAMES: usize = 8;
 
 impl Search {
-    /// Reads, and writes what `change` makes of the value, if anything.
+    /// Reads a value, and writes what `change` makes of it, if anything.
     pub(crate) fn update(
         &mut self,
         access: Access,
@@ -28,7 +28,7 @@ impl Search {
         Ok(value)
     }
 
-    /// Whether a weak compare-exchange at this place fails for no reason: once in an execution of the task.
+    /// Returns whether a weak compare-exchange at this place fails for no reason: at most once in an execution.
     pub(crate) fn fails_spuriously(&mut self, site: usize) -> Result<bool, Stop> {
         if self.ending || self.tasks[self.current].failed.contains(&site) {
             return Ok(false);
@@ -49,7 +49,7 @@ impl Search {
         self.write_event(access, value, false)
     }
 
-    /// A step begins that announces plain stores.
+    /// Begins a step that announces plain stores.
     pub(crate) fn begin_announcement(&mut self, site: usize) {
         self.enter(site);
         if self.callers.is_some() {
@@ -88,7 +88,7 @@ impl Search {
         Ok(())
     }
 
-    /// Chooses one of `options` values, in every way.
+    /// Chooses one of `options` values. The search tries each value.
     pub(crate) fn choose(&mut self, options: u8) -> Result<u64, Stop> {
         self.enter(0);
         if self.ending {
@@ -116,14 +116,14 @@ impl Search {
         Ok(0)
     }
 
-    /// A claim of the scenario that does not hold.
+    /// Records a claim of the scenario that does not hold.
     pub(crate) fn claim(&mut self, text: String) {
         if !self.ending {
             self.wrong.get_or_insert(Wrong::Claim(text));
         }
     }
 
-    /// A step of the current task begins.
+    /// Begins a step of the current task.
     fn enter(&mut self, site: usize) {
         self.hooked += u64::from(site != 0);
         guard::forbid();
@@ -135,14 +135,14 @@ impl Search {
             self.new_path = true;
         }
         self.complete_store(self.current);
-        // A step adds one event at most that is sequentially consistent.
+        // A step adds at most one sequentially consistent event.
         if self.graph.sc.len() >= SC_EVENTS {
             self.error
                 .get_or_insert(Error::TooManyFences { limit: SC_EVENTS });
         }
     }
 
-    /// Records where a replayed event comes from.
+    /// Records which code a replayed event comes from.
     fn record(&mut self, id: Id, site: usize) {
         let announced = &self.tasks[self.current].announced_by;
         if let Some(callers) = &mut self.callers {
@@ -167,7 +167,7 @@ impl Search {
             self.tasks[task].stored.push((access, value));
         }
         while let Some(&(access, value)) = self.tasks[task].stored.first() {
-            // Placing a write that is no read-modify-write always succeeds.
+            // A write that is not a read-modify-write always has a place.
             let placed = self.write_event(access, value, false);
             if self.tasks[task].state == State::Behind {
                 break;
@@ -186,8 +186,8 @@ impl Search {
         Err(Stop::Blocked)
     }
 
-    /// Whether a task may take its next step: what it replays then, or adds after its last event, does not come after something
-    /// that another task has yet to replay.
+    /// Returns whether a task may take its next step: what it then replays, or adds after its last event, must not come
+    /// after an event that another task has yet to replay.
     pub(super) fn is_next(&self, task: usize) -> bool {
         if !self.in_order {
             return true;
@@ -249,7 +249,7 @@ impl Search {
         id
     }
 
-    /// The value of the next recorded event, if the task still replays: it must be this one.
+    /// Returns the value of the next recorded event, if the task still replays: this event must match it.
     fn replayed(
         &mut self,
         kind: Kind,
@@ -419,8 +419,8 @@ impl Search {
         let mut places = self.model.places(&self.graph, &event).into_iter();
         let Some(first) = places.next() else {
             if span.atoms > 1 {
-                // The task is stuck, and the execution does not count, but a write of another task to a further atom
-                // may still revisit what this one has read.
+                // The task is stuck, and the execution does not count. But another task's write to a further atom may
+                // still revisit what this task has read.
                 self.tasks[self.current].state = State::Impossible;
                 return Err(Stop::Blocked);
             }
@@ -449,8 +449,8 @@ impl Search {
     }
 }
 
-/// What decides the order of a read. A compare-exchange of several atoms has its order on success: what a revisit of one
-/// atom drops follows from the sources of the others, and must not follow from the order.
+/// What decides the order of a read. A compare-exchange of several atoms always has its order on success: what a
+/// revisit of one atom drops must follow from the sources of the other atoms, not from the order.
 fn compare(access: &Access, span: Span) -> Option<Compare> {
     let (expected, failure) = access.compare.filter(|_| span.atoms == 1)?;
     Some(Compare {
@@ -460,7 +460,7 @@ fn compare(access: &Access, span: Span) -> Option<Compare> {
     })
 }
 
-/// The return addresses on the stack of the task that runs, from that of a hook on.
+/// The return addresses on the stack of the running task, from a hook's return address on.
 fn callers_of(site: usize) -> Vec<usize> {
     let mut found = Vec::new();
     backtrace::trace(|frame| {

@@ -25,13 +25,13 @@ use crate::task::{Crash, Running};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
     pub(crate) offset: u16,
-    /// Bytes: 1, 2, 4 or 8.
+    /// The number of bytes: 1, 2, 4 or 8.
     pub(crate) size: u8,
-    /// Of a compare-exchange, the order of one that succeeds.
+    /// The order. For a compare-exchange, the order on success.
     pub(crate) order: Order,
-    /// The value that a compare-exchange expects, and its order if it fails.
+    /// The value that a compare-exchange expects, and its order on failure.
     pub(crate) compare: Option<(u64, Order)>,
-    /// A read waits for a value with one of these bits; 0 for any value.
+    /// The read waits for a value with one of these bits; 0 for any value.
     pub(crate) awaits: u64,
     /// The return address of the hook.
     pub(crate) site: usize,
@@ -54,13 +54,13 @@ impl Access {
 /// Why a step does not return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// It waits: it is repeated when the task is resumed.
+    /// The step waits: it is repeated when the task is resumed.
     Blocked,
     /// The execution is over.
     Ended,
 }
 
-/// Where a search ends that does not end by itself.
+/// The limits at which a search stops early.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) time: Duration,
@@ -74,16 +74,16 @@ pub(crate) struct Limits {
 /// What was searched.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stats {
-    /// Executions to their ends.
+    /// Executions that were explored to the end.
     pub(crate) executions: u64,
-    /// Executions that turned out not to be possible, such as one of two tasks that took the same signal.
+    /// Executions that turned out to be impossible, such as when two tasks took the same signal.
     pub(crate) dropped: u64,
     /// The most events of an execution.
     pub(crate) events: usize,
     pub(crate) elapsed: Duration,
     /// Tasks that could not unwind at the end of an execution, and leaked what they owned.
     pub(crate) leaked: u64,
-    /// The most wake-ups of one execution whose task found nothing to do.
+    /// The most wake-ups in one execution that found nothing to do.
     pub(crate) spurious: u32,
 }
 
@@ -109,17 +109,17 @@ pub(crate) enum State {
         offset: u16,
         mask: u64,
     },
-    /// It repeats these reads, and nothing that they could read has changed.
+    /// It repeats these reads, and none of them could read anything newer.
     Spins(Vec<Id>),
-    /// It waits for a lock: this compare-exchange has found it taken. What it does when it has the lock is explored where that reads
-    /// from the unlock.
+    /// It waits for a lock that this compare-exchange found taken. What the task does with the lock is explored where
+    /// the compare-exchange reads from the unlock.
     Locked(Id),
-    /// It replays, and comes after what another task has not replayed yet.
+    /// It replays, and its next event comes after one that another task has not replayed yet.
     Behind,
-    /// Its read-modify-write has no place: another one has taken what it read.
+    /// Its read-modify-write has no place: another one already follows the write that it read.
     Impossible,
     Done,
-    /// It panicked or crashed, which this says.
+    /// It panicked or crashed, with this message.
     Failed(String),
 }
 
@@ -130,23 +130,23 @@ pub(crate) struct Task {
     body: Option<Box<dyn FnOnce()>>,
     running: Option<Running>,
     pub(crate) state: State,
-    /// How many of its events it has replayed or added.
+    /// How many of the task's events it has replayed or added.
     cursor: usize,
     /// The plain stores that a hook announced: their values are in memory at the next step.
     announced: Vec<Access>,
-    /// Those of them that are no events yet, with their values.
+    /// The announced stores that are not events yet, with their values.
     stored: Vec<(Access, u64)>,
-    /// The return addresses on the stack when they were announced, if they are recorded.
+    /// The return addresses on the stack when the stores were announced, if they are recorded.
     announced_by: Vec<usize>,
-    /// The reads since its last other step, to find out that it spins.
+    /// The reads since the task's last step of another kind, to detect that the task spins.
     reads: Vec<Id>,
-    /// Where it has failed a weak compare-exchange for no reason.
+    /// The sites of weak compare-exchanges that it has already failed for no reason.
     failed: Vec<usize>,
     site: usize,
 }
 
 impl Task {
-    /// Whether it had to return, and cannot.
+    /// Returns whether the task had to return and has not returned.
     pub(crate) fn is_stuck(&self) -> bool {
         self.must && self.state != State::Done
     }
@@ -155,7 +155,7 @@ impl Task {
 /// What went wrong in an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
-    /// Tasks that had to return do not.
+    /// Tasks that had to return have not returned.
     Stuck,
     Panic(String),
     Crash {
@@ -187,10 +187,10 @@ pub(crate) struct Search {
     dropped: bool,
     pub(crate) wrong: Option<Wrong>,
     pub(crate) error: Option<Error>,
-    /// Pairs of hooks that ran one after the other.
+    /// Pairs of hooks that ran in succession.
     pub(crate) paths: HashSet<(usize, usize)>,
     new_path: bool,
-    /// The call sites of the fences that were met, each followed by its callers.
+    /// The call sites of the fences that were executed, each followed by its callers.
     pub(crate) fences: Vec<Vec<usize>>,
     /// The fence that counts as left out.
     pub(crate) without: Option<usize>,
@@ -200,15 +200,15 @@ pub(crate) struct Search {
     /// Steps of code under test.
     pub(crate) hooked: u64,
     pub(crate) names: Names,
-    /// Wake-ups of this execution whose task found nothing to do.
+    /// Wake-ups in this execution that found nothing to do.
     pub(crate) spurious: u32,
-    /// While an execution is replayed for its trace: for each event the return addresses on its task's stack.
+    /// While an execution is replayed for its trace: the return addresses on the task's stack, for each event.
     pub(crate) callers: Option<HashMap<Id, Vec<usize>>>,
 }
 
 /// How an execution ended.
 pub(crate) enum Execution {
-    /// All tasks returned, or wait as they may.
+    /// All tasks returned, or are allowed to wait.
     Good,
     Wrong(Wrong),
 }
@@ -246,11 +246,11 @@ impl Search {
         }
     }
 
-    /// Explores all executions, and calls `ended` at the end of each; it says whether to continue. True if all are explored.
+    /// Explores all executions. Calls `ended` after each, and stops if it returns false. True if all are explored.
     ///
     /// # Errors
     ///
-    /// If the code under test does what cannot be explored.
+    /// If the code under test does something that cannot be explored.
     pub(crate) fn explore(
         &mut self,
         scenario: &mut dyn FnMut(&Search) -> Result<SetUp, Error>,

@@ -14,7 +14,7 @@ use crate::task::{self, Resume, Running, Stopped};
 use crate::watchdog;
 
 impl Search {
-    /// Replays a graph, and extends it until no task can continue. `None` if it cannot end this way.
+    /// Replays a graph, and extends it until no task can continue. `None` if the graph cannot end this way.
     pub(super) fn run(
         &mut self,
         graph: Graph,
@@ -51,7 +51,7 @@ impl Search {
         }
         let impossible = self.tasks.iter().any(|task| match task.state {
             State::Impossible => true,
-            // Without an unlock it waits for ever.
+            // Without an unlock the task waits forever.
             State::Locked(read) => self.is_stale(read),
             _ => false,
         });
@@ -65,7 +65,7 @@ impl Search {
         }))
     }
 
-    /// Sets the scenario up anew.
+    /// Sets the scenario up again.
     fn begin(
         &mut self,
         graph: Graph,
@@ -126,7 +126,7 @@ impl Search {
         Ok(())
     }
 
-    /// The task that runs next: the one that ran last, or the first that can.
+    /// Returns the task that runs next: the task that ran last, or the first that can run.
     fn next_task(&mut self) -> Option<usize> {
         // Replays in order have run other tasks since.
         let last = match self.in_order {
@@ -151,7 +151,7 @@ impl Search {
         }
     }
 
-    /// Whether a read could read something newer.
+    /// Returns whether a read could read something newer.
     pub(super) fn is_stale(&self, read: Id) -> bool {
         let event = self.graph.event(read);
         event.span.range().any(|atom| {
@@ -200,7 +200,7 @@ impl Search {
         Ok(())
     }
 
-    /// The code of a task has come to its end, but a last store may have to wait.
+    /// Handles the end of a task's code. A last store of the task may still have to wait.
     fn returned(&mut self, task: usize) {
         self.tasks[task].state = State::Done;
         self.complete_store(task);
@@ -238,7 +238,7 @@ impl Search {
                     self.stats.leaked += 1;
                     running.leak();
                 }
-                // What unwinds in the middle of its work may crash: that is not an execution.
+                // A task that unwinds in the middle of its work may crash: such a crash is not part of an execution.
                 Stopped::Crashed(_) => self.stats.leaked += 1,
                 Stopped::Returned | Stopped::Panicked(_) => {}
             }
@@ -246,7 +246,7 @@ impl Search {
         self.ending = false;
     }
 
-    /// Runs the execution that has just ended again, and records where its steps come from.
+    /// Repeats the execution that has just ended, and records where its steps come from.
     pub(super) fn replay_recorded(
         &mut self,
         scenario: &mut dyn FnMut(&Search) -> Result<SetUp, Error>,
@@ -255,7 +255,7 @@ impl Search {
         self.run(self.graph.clone(), scenario).map(drop)
     }
 
-    /// Runs the execution that has just ended again, with the shared memory inaccessible but for announced accesses.
+    /// Repeats the execution that has just ended, with the shared memory inaccessible except for announced accesses.
     pub(super) fn replay_guarded(
         &mut self,
         scenario: &mut dyn FnMut(&Search) -> Result<SetUp, Error>,

@@ -1,11 +1,11 @@
 //! Backward revisits: a new write gives its value to reads that were added before it.
 //!
-//! For a read that does not precede the write, the graph without what was added after the read, but for what precedes the
-//! write, is another graph to explore, with the read reading from the write. Only one graph may lead there, so what is
-//! dropped must be what the search would add by itself: reads of the newest writes, writes in the newest place.
+//! For a read that does not precede the write, there is another graph to explore, in which the read reads from the
+//! write. Events added after the read are dropped, unless they precede the write. Only one graph may lead there, so
+//! dropped events must be what the search would add itself: reads of the newest writes, writes in the newest place.
 //!
-//! A read of several atoms counts as a series of reads, one for each atom: a revisit of one keeps the sources of those before
-//! it, and chooses those after it again. So such a read can be kept in part, and [`Event::chosen`] says which part is how old.
+//! A read of several atoms counts as a series of reads, one for each atom: a revisit of one atom keeps the sources of
+//! earlier atoms and chooses later ones again. So a read can be kept in part; [`Event::chosen`] has each part's age.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::graph::{Event, Graph, INIT, Id, Kind};
 use crate::model::{Places, combine_places, combine_sources};
 
-/// A read, and those of its atoms that have to choose their sources again.
+/// A read, and which of its atoms have to choose their sources again.
 struct Again {
     read: Id,
     atoms: Range<usize>,
@@ -38,7 +38,7 @@ impl Search {
         }
     }
 
-    /// Whether the search would add by itself all that a revisit of an atom of a read drops.
+    /// Returns whether the search would add by itself everything that a revisit of an atom of a read drops.
     fn drops_maximal(&self, read: Id, part: usize, write: &Event) -> bool {
         let limit = self.graph.event(read).chosen[part];
         let ids = 1..Id::try_from(self.graph.events.len()).unwrap_or(Id::MAX);
@@ -56,7 +56,7 @@ impl Search {
         })
     }
 
-    /// The newest write to an atom of those up to an event, and of what precedes the new write.
+    /// The newest write to an atom, among the events up to `up_to` and those that precede the new write.
     fn newest(&self, atom: usize, up_to: Id, write: &Event) -> Option<Id> {
         let stays = |other: Id| other <= up_to || self.graph.within(other, &write.prefix);
         self.graph.co[atom]
@@ -66,7 +66,7 @@ impl Search {
             .find(|&other| stays(other))
     }
 
-    /// Whether an atom of a read reads the newest write that the sources of the atoms before it leave.
+    /// Returns whether an atom of a read reads the newest write that the sources of earlier atoms leave.
     fn reads_newest(&self, id: Id, part: usize, write: &Event) -> bool {
         let read = self.graph.event(id);
         let atom = usize::from(read.span.first) + part;
@@ -103,7 +103,7 @@ impl Search {
                     read.rf[part] == id
                         && (read.chosen[part] <= id || graph.within(reader, &write.prefix))
                 });
-                // A read-modify-write comes directly after what it read from.
+                // A read-modify-write comes directly after the write that it read from.
                 !read && (event.exclusive || self.newest(atom, id, write) == Some(id))
             }),
             Kind::Choice(_) => event.value == 0,
@@ -111,7 +111,7 @@ impl Search {
         }
     }
 
-    /// The revisits of one atom of a read, with each place that the write can have.
+    /// Adds the revisits of one atom of a read, with each place that the write can have.
     fn revisit_part(&mut self, read: Id, part: usize, write: &Event) {
         let old = &self.graph;
         let limit = old.event(read).chosen[part];
@@ -211,7 +211,7 @@ impl Search {
         }
     }
 
-    /// Refuses a signal that two tasks compete for: the search does not follow a read that is no longer there.
+    /// Refuses a signal that two tasks compete for: the search does not follow a read whose write is gone.
     fn two_takers(&mut self, offset: u16, task: u8, taken_by: u8) {
         let name = |task: u8| self.tasks[usize::from(task)].name.clone();
         let tasks = [name(task), name(taken_by)];
@@ -230,7 +230,7 @@ fn rank(id: Id, keep: impl Fn(Id) -> bool) -> Id {
     Id::try_from(before + 1).unwrap_or(Id::MAX)
 }
 
-/// The first atom of a read whose source was chosen after `limit`, or after the one that is revisited, if this is that read.
+/// The first atom of a read to choose again: `revisited` if given, otherwise the first one chosen after `limit`.
 fn dropped_from(read: &Event, limit: Id, revisited: Option<usize>) -> usize {
     let atoms = usize::from(read.span.atoms);
     revisited.unwrap_or_else(|| {

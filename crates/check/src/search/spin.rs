@@ -5,7 +5,7 @@ use crate::graph::{Id, Span};
 
 /// How many times a task repeats the same reads until it counts as spinning.
 const REPEATS: usize = 6;
-/// The longest series of reads whose repetition is seen.
+/// The longest series of reads whose repetition is detected.
 const PERIOD: usize = 6;
 
 impl Search {
@@ -29,8 +29,8 @@ impl Search {
         Ok(())
     }
 
-    /// Stops a task that guards data by a lock and waits for it: it loads what its compare-exchange has just found taken. Executions
-    /// in which it looks again and again differ in nothing from those in which it looks when the lock is free.
+    /// Stops a task that waits for a lock on data: it loads a value that its compare-exchange has just found changed.
+    /// Executions in which it checks repeatedly do not differ from those in which it checks when the lock is free.
     pub(super) fn lock(&mut self, span: Span) -> Result<(), Stop> {
         let last = self.graph.tasks[self.current].last();
         let Some(&last) = last.filter(|_| self.in_order) else {
@@ -44,7 +44,7 @@ impl Search {
         Err(Stop::Blocked)
     }
 
-    /// Whether the last reads are this many times the same series, with the same results.
+    /// Returns whether the last reads are this many repetitions of one series, with the same results.
     fn repeats(&self, reads: &[Id], period: usize, times: usize) -> bool {
         reads.len() >= period * times && {
             let tail = &reads[reads.len() - period * times..];

@@ -1,7 +1,7 @@
-//! What `cargo vmbell-check` builds: which crates are hooked, and that no build is mixed with another.
+//! What `cargo vmbell-check` builds: which crates are hooked, and that builds with different flags are not mixed.
 //!
 //! The application's own test, `fixture/app/tests/hooks.rs`, asserts what the stand-in for the checker sees of each
-//! operation. It knows from the environment and from `cfg(vmbell_check)` what it has to be.
+//! operation. The test knows from the environment and from `cfg(vmbell_check)` what to expect.
 
 use std::fs;
 
@@ -24,11 +24,11 @@ fn builds_are_hooked_and_never_mixed_with_those_of_cargo_test() {
         first.contains("hooking loads, stores, atomic operations and fences with rustc"),
         "{first}"
     );
-    // There and back: each finds its own build complete, and its test passes.
+    // Switching back and forth: each finds its own build complete, and its test passes.
     assert!(compiled(&plain(&fixture)).is_empty());
     assert!(compiled(&check(&fixture)).is_empty());
 
-    // cargo without the wrapper in the checker's folder: a stale build that the checker must not use.
+    // Runs cargo without the wrapper in the checker's folder: makes a stale build that the checker must not use.
     let builds = fixture.builds();
     let mut by_hand = fixture.cargo();
     by_hand
@@ -37,7 +37,7 @@ fn builds_are_hooked_and_never_mixed_with_those_of_cargo_test() {
     assert_eq!(compiled(&succeed(&mut by_hand)), ALL);
     check(&fixture);
 
-    // Other flags, other folder.
+    // Different flags have a different folder.
     let atomics = succeed(fixture.check().args(APP).arg("--atomics-only"));
     assert_eq!(compiled(&atomics), ALL);
     assert!(
@@ -68,7 +68,7 @@ fn flags_profile_and_wrapper_of_the_user_stay_in_effect() {
     fs::create_dir(fixture.path().join(".cargo")).unwrap();
     let config = format!("[target.{HOST}]\nrustflags = [\"--cfg=of_the_configuration\"]\n");
     fs::write(fixture.path().join(".cargo/config.toml"), config).unwrap();
-    // Abort is allowed here: cargo ignores it for tests, and the program does not contain the checker.
+    // `panic=abort` is allowed here: cargo ignores it for tests, and the program does not contain the checker.
     let elsewhere = fixture.path().join("elsewhere");
     succeed(
         fixture
@@ -140,7 +140,7 @@ fn checker_that_lacks_a_hook_does_not_link() {
     fs::write(&source, text.replace("__tsan_write2 \"write2\",", "")).unwrap();
     let output = fixture.check().args(APP).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    // In the words of lld or of GNU ld: the spare hooks come as a whole or not at all.
+    // The message of lld or of GNU ld: the linker takes all of the spare hooks or none.
     let message = stderr(&output);
     let collide = ["duplicate symbol", "multiple definition"]
         .iter()

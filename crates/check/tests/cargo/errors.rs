@@ -1,5 +1,5 @@
-//! What `cargo vmbell-check` refuses, before it compiles anything: one line each, and the status that says whose fault
-//! it is.
+//! What `cargo vmbell-check` refuses before it compiles anything: each error is one line, and the exit status says who
+//! has to fix it.
 
 use std::fs;
 
@@ -142,7 +142,7 @@ fn other_platform_is_named() {
 #[test]
 fn toolchain_that_refuses_a_flag_is_named_with_the_flag() {
     let fixture = Fixture::new();
-    // Everything but the flag goes to the real compiler.
+    // Every call without the flag goes to the real compiler.
     let refusing = |flag: &str| {
         let script = format!(
             "for arg; do case \"$arg\" in {flag}*) echo \"error: unknown option\" >&2; exit 1;; esac; done\n\

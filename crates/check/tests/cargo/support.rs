@@ -24,19 +24,19 @@ impl Fixture {
         self.folder.path()
     }
 
-    /// `cargo vmbell-check` in the workspace, started as cargo starts it.
+    /// A command that runs `cargo vmbell-check` in the workspace, as cargo starts it.
     pub fn check(&self) -> Command {
         let mut command = self.clean(env!("CARGO_BIN_EXE_cargo-vmbell-check"));
         command.arg("vmbell-check");
         command
     }
 
-    /// cargo itself.
+    /// A command that runs cargo itself.
     pub fn cargo(&self) -> Command {
         self.clean(env!("CARGO"))
     }
 
-    /// A script that replaces a tool.
+    /// Writes a script that replaces a tool.
     pub fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path().join(name);
         fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -52,7 +52,7 @@ impl Fixture {
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// Without what the cargo that runs this test has set for its own build.
+    /// Removes the variables that the cargo that runs this test has set for its own build.
     fn clean(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         let build = [
@@ -88,7 +88,7 @@ fn copy(from: &Path, to: &Path) {
             fs::create_dir(to.join(name)).unwrap();
             copy(&path, &to.join(name));
         } else {
-            // Under their own name the manifests would be packages of this repository.
+            // Manifests with their real name would be packages of this repository.
             let name = if name == "manifest.toml" {
                 "Cargo.toml".as_ref()
             } else {
@@ -99,7 +99,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Runs `command`, which has to succeed. Returns what it says on standard error.
+/// Runs `command`, which has to succeed. Returns its standard error.
 #[track_caller]
 pub fn succeed(command: &mut Command) -> String {
     let output = command.output().unwrap();
@@ -107,7 +107,7 @@ pub fn succeed(command: &mut Command) -> String {
     stderr(&output)
 }
 
-/// Runs `command`, which has to end with `status`. Returns the one line that it says.
+/// Runs `command`, which has to end with `status`. Returns the one line that it prints.
 #[track_caller]
 pub fn fail(command: &mut Command, status: i32) -> String {
     let output = command.output().unwrap();

@@ -23,12 +23,12 @@ fn explore(set_up: impl FnMut(&mut Scenario)) -> Result<Report, Error> {
 
 fn error(set_up: impl FnMut(&mut Scenario)) -> String {
     let error = explore(set_up).expect_err("it cannot be explored");
-    // A test that unwraps the report prints the second.
+    // A test that unwraps the report prints the error with `Debug`.
     assert_eq!(error.to_string(), format!("{error:?}"));
     error.to_string()
 }
 
-/// A load as instrumented code makes it.
+/// Loads a word as instrumented code does.
 fn hooked_load(word: *const u16) -> u16 {
     // SAFETY: the word is in the shared memory, which is mapped while a task runs.
     unsafe { __tsan_atomic16_load(word, 0) }
@@ -321,7 +321,7 @@ fn a_panic_is_a_failure_with_its_place() {
     );
 }
 
-/// Runs a scenario in another process, by the same test, which must end with this reason.
+/// Runs a scenario in another process, which runs this same test and must end with this reason.
 fn ends_process(test: &str, reason: &str, explore: impl FnOnce()) {
     const CHILD: &str = "VMBELL_CHECK_TEST_CHILD";
     if std::env::var_os(CHILD).is_some() {
@@ -408,7 +408,7 @@ fn memory_without_end_ends_the_process() {
             scenario.task("device", || {
                 let mut all = Vec::new();
                 loop {
-                    // Slowly, so that the machine that runs the test does not suffer.
+                    // It allocates slowly, so that the machine that runs the test does not suffer.
                     all.push(vec![1_u8; 1 << 20]);
                     thread::sleep(std::time::Duration::from_millis(2));
                 }

@@ -1,4 +1,4 @@
-//! Notifications that are not eventfds: what each keeps, and that a defect around it is found.
+//! Notifications that are not eventfds: what state each keeps, and that a defect in their use is found.
 
 use vmbell_check::{
     Explorer, Memory, Message, Model, Order, Report, Scenario, Width, choose, claim,
@@ -16,7 +16,7 @@ fn loses(report: &Report, line: &str) {
     assert!(trace.contains(line), "{report}");
 }
 
-/// What a device has done and a driver has seen of it.
+/// How much work a device has done, and a driver has seen.
 #[derive(Clone, Copy)]
 struct Done(Memory);
 
@@ -29,7 +29,7 @@ impl Done {
     }
 }
 
-/// A driver masks its vector while it looks for work, and sleeps after it unmasked it.
+/// A driver that masks its vector while it looks for work, unmasks it, and then sleeps.
 fn masking_driver(scenario: &mut Scenario, keeps_pending: bool) {
     let done = Done(scenario.memory());
     scenario.name(0, 4, "done");
@@ -127,7 +127,7 @@ fn a_status_that_is_read_after_the_work_loses_a_signal() {
     loses(&report, "driver  sleeps; it waits for interrupt");
 }
 
-/// When a front end looks at the call fd that it replaced.
+/// When a front end checks the call fd that it replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Look {
     AfterReply,
@@ -198,7 +198,7 @@ fn replace_kick(scenario: &mut Scenario, looks: bool) {
             let (mut kicked, message) = fds.wait(kick);
             if let Some(Message::SetKick(fd)) = message {
                 kick = fd;
-                // The kick of the old fd may have come with the message, or after it.
+                // The kick of the old fd may have arrived with the message, or after it.
                 kicked = looks;
             }
             if kicked && asked.get() == 1 {
@@ -219,7 +219,7 @@ fn a_replaced_kick_fd_loses_a_kick_unless_the_back_end_looks_at_the_ring() {
     );
 }
 
-/// Whether a poller's answer is that nothing is new although the device has used `buffers` more.
+/// Returns whether a poller is told that nothing is new although the device has used `buffers` more.
 fn is_fooled(width: Width, buffers: u64) -> bool {
     let explorer = Explorer::new().models([Model::Sc, Model::Rc11]);
     let report = explorer.run(|scenario| {

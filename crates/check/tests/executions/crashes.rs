@@ -1,4 +1,4 @@
-//! Tasks that crash, as code in C can: each is a failure with a trace, and the checker goes on.
+//! Tasks that crash, as C code can: each crash is a failure with a trace, and the checker continues.
 #![allow(unsafe_code)]
 
 use std::ptr;
@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use vmbell_check::Order::Relaxed;
 use vmbell_check::{Explorer, Failure, Memory, Model, What};
 
-/// What a crash is: the signal, the address, and the function.
+/// A crash: the signal, the address, and the function.
 type Crash = (&'static str, Option<usize>, String);
 
 /// Explores a device that crashes once it sees the driver's store.
@@ -46,7 +46,7 @@ fn parts(failure: &Failure) -> Crash {
 
 #[inline(never)]
 fn read_near_null() {
-    // SAFETY: none: it reads what is not mapped, on purpose.
+    // SAFETY: none: it reads an unmapped address on purpose.
     unsafe { ptr::without_provenance::<u16>(0x18).read_volatile() };
 }
 
@@ -64,7 +64,7 @@ fn panic_where_it_cannot_unwind() {
 
 fn execute_nothing() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: none: it is no instruction, on purpose.
+    // SAFETY: none: it executes an invalid instruction on purpose.
     unsafe {
         std::arch::asm!("ud2");
     }
@@ -77,7 +77,7 @@ fn execute_nothing() {
 
 fn stop_for_a_debugger() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: none: no debugger waits for it, on purpose.
+    // SAFETY: none: it traps on purpose, and no debugger waits for that.
     unsafe {
         std::arch::asm!("int3");
     }
@@ -184,7 +184,7 @@ fn a_task_that_crashes_under_each_model_leaves_a_checker_that_works() {
     explore(false).assert_complete().assert_no_failure();
 }
 
-/// A lock as that of a C library's heap.
+/// A lock like that of a C library's heap.
 static LOCK: Mutex<()> = Mutex::new(());
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tasks whose accesses reach the checker as those of instrumented code do.
+//! Tasks whose accesses reach the checker like those of instrumented code.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
@@ -35,7 +35,7 @@ const ACQ_REL: i32 = 4;
 
 type Hook = unsafe extern "C" fn(*mut u16, *mut u16, u16, i32, i32) -> bool;
 
-/// Explores a task that calls a hook until it succeeds, at one place. Returns how many times it failed in each execution.
+/// Explores a task that calls a hook at one place until it succeeds. Returns its number of failures in each execution.
 fn failures(hook: Hook, limit: usize) -> Vec<usize> {
     let found = Rc::new(RefCell::new(Vec::new()));
     let report = Explorer::new().models([Model::Sc]).run(|scenario| {
@@ -70,7 +70,7 @@ fn a_weak_compare_exchange_fails_for_no_reason_once_and_a_strong_one_never() {
     assert_eq!(failures(__tsan_atomic16_compare_exchange_strong, 0), [0]);
 }
 
-/// Whether a task that sees the flag by a compare-exchange that fails, as instrumented code does, can miss the message.
+/// Returns whether a task can miss the message if it sees the flag by a failed compare-exchange of instrumented code.
 fn misses_message(failure: i32, hook: impl Fn(*mut u16, i32) -> u16 + Clone + 'static) -> bool {
     let report = Explorer::new().models([Model::Rc11]).run(|scenario| {
         let memory = scenario.memory();

@@ -1,4 +1,4 @@
-//! The litmus tests of the literature: whether the outcome that gives each its name can happen.
+//! Litmus tests from the literature: under which models the outcome in question can happen.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ const Y: usize = 8;
 enum Step {
     Load(usize, Order),
     Store(usize, u64, Order),
-    /// Replaces a value by another one, with the first order, or loads one that it does not expect, with the second.
+    /// Replaces an expected value by another, with the first order, or loads an unexpected one, with the second.
     Compare(usize, [u64; 2], [Order; 2]),
     Fence(Order),
 }
@@ -35,7 +35,7 @@ fn run(memory: Memory, steps: &[Step]) -> Vec<u64> {
     read
 }
 
-/// Under which models the loads of all threads, in order, can read these values.
+/// Returns the models under which the loads of all threads, in order, can read these values.
 fn allowed(threads: &[&[Step]], outcome: &[u64]) -> Vec<Model> {
     let found = Rc::new(RefCell::new(Vec::new()));
     for model in [Model::Sc, Model::Tso, Model::Rc11] {
@@ -166,7 +166,7 @@ fn two_writers_of_two_places_are_ordered_by_fences() {
     assert_eq!(writers(Relaxed, true), []);
 }
 
-/// `R`: the first thread's load shows that the second's store to `Y` came last.
+/// `R`: the first thread's load shows that the second thread's store to `Y` came last.
 #[test]
 fn a_store_after_a_store_and_a_load_after_a_store_need_fences() {
     let test = |fenced: bool| {
@@ -184,7 +184,7 @@ fn a_store_after_a_store_and_a_load_after_a_store_need_fences() {
     assert_eq!(test(true), []);
 }
 
-/// `S`: the second thread's last load shows that the first's store to `X` came last.
+/// `S`: the second thread's last load shows that the first thread's store to `X` came last.
 #[test]
 fn a_store_after_a_load_needs_release_and_acquire() {
     let test = |store, load| {
@@ -203,8 +203,8 @@ fn a_store_after_a_load_needs_release_and_acquire() {
 const LOADS: [Order; 3] = [Relaxed, Acquire, SeqCst];
 const UPDATES: [Order; 5] = [Relaxed, Acquire, Release, AcqRel, SeqCst];
 
-/// The C11 standard's table of a compare-exchange (7.17.7.4), as message passing shows it: for each order on success and on
-/// failure, whether the second thread can see the flag and miss the message.
+/// The C11 standard's table of compare-exchange orders (7.17.7.4), tested by message passing: for each order on success
+/// and on failure, whether the second thread can see the flag and miss the message.
 #[test]
 fn a_compare_exchange_acquires_with_the_order_of_its_result() {
     let passing = |receive: Step| {
@@ -232,7 +232,7 @@ fn a_compare_exchange_acquires_with_the_order_of_its_result() {
     }
 }
 
-/// The same for what it publishes: only one that succeeds writes, and releases with its order.
+/// The same for publishing: only a compare-exchange that succeeds writes, and it releases with its order on success.
 #[test]
 fn a_compare_exchange_releases_with_its_order_on_success() {
     for success in UPDATES {
@@ -250,8 +250,8 @@ fn a_compare_exchange_releases_with_its_order_on_success() {
     }
 }
 
-/// Store buffering with a compare-exchange that fails as the load: under RC11 as a load of the order on failure, on x86
-/// with its locked instruction, which drains the store buffer.
+/// Store buffering with a failed compare-exchange as the load. Under RC11 it loads with the order on failure; on x86 it
+/// is a locked instruction, which drains the store buffer.
 #[test]
 fn a_compare_exchange_that_fails_orders_as_a_load_and_on_x86_as_a_fence() {
     for success in UPDATES {
@@ -272,7 +272,7 @@ fn a_compare_exchange_that_fails_orders_as_a_load_and_on_x86_as_a_fence() {
     }
 }
 
-/// Store buffering with a compare-exchange that succeeds as the store.
+/// Store buffering with a successful compare-exchange as the store.
 #[test]
 fn a_compare_exchange_that_succeeds_orders_as_a_store_and_on_x86_as_a_fence() {
     for success in UPDATES {
@@ -292,7 +292,7 @@ fn a_compare_exchange_that_succeeds_orders_as_a_store_and_on_x86_as_a_fence() {
     }
 }
 
-/// Of two that expect the same value, one succeeds.
+/// Of two compare-exchanges that expect the same value, one succeeds.
 #[test]
 fn one_compare_exchange_of_two_succeeds() {
     let one = [Compare(X, [0, 1], [Relaxed, Relaxed])];

@@ -1,4 +1,4 @@
-//! Locks whose words are explored, and the data that they guard, which is not.
+//! Locks whose words are explored, and the data that they guard, which is not explored.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ fn unlock(memory: Memory) {
     memory.store(0, 8, 0, Release);
 }
 
-/// Three tasks that add to a number under a lock, once each; `forgets` never gives it back.
+/// Three tasks that each add once to a number under a lock; `forgets` never unlocks.
 fn add(forgets: Option<u32>) -> Report {
     let report = Explorer::new().with_guarded_data().run(|scenario| {
         let (memory, number) = (scenario.memory(), Rc::new(Cell::new(0)));
@@ -24,7 +24,7 @@ fn add(forgets: Option<u32>) -> Report {
             let number = Rc::clone(&number);
             scenario.task(&format!("task {task}"), move || {
                 lock(memory);
-                // What was added before is the number of an explored word.
+                // An explored word has the number from before this addition.
                 let before = memory.load(8, 8, Relaxed);
                 claim(before == number.get(), || "a number is lost".to_string());
                 number.set(before + 1);

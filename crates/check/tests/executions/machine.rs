@@ -1,7 +1,7 @@
-//! The search against an abstract machine with store buffers, which takes every step in every order.
+//! Compares the search with an abstract machine with store buffers, which takes every step in every order.
 //!
-//! The machine shares nothing with the axioms: it has one memory of bytes, for each thread a store buffer (which SC does not
-//! use), and bells. Accesses of several sizes overlap.
+//! The machine shares nothing with the axioms: it has one memory of bytes, a store buffer for each thread (which SC
+//! does not use), and bells. Accesses of several sizes overlap.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
@@ -20,7 +20,7 @@ enum Op {
     Fence,
     /// Signals the thread with this number.
     Signal(usize),
-    /// Sleeps until it is signalled.
+    /// Sleeps until the thread is signalled.
     Wait,
     /// Takes a signal without sleeping.
     Poll,
@@ -28,10 +28,10 @@ enum Op {
 
 type Program = Vec<Vec<Op>>;
 
-/// What each thread read, and whether it came to its end.
+/// What each thread read, and whether it finished.
 type Outcome = Vec<(Vec<u64>, bool)>;
 
-/// Distinct in each byte.
+/// A value with a distinct byte for each store and byte.
 fn stored(thread: usize, index: usize, size: u8) -> u64 {
     let byte = u64::try_from(16 * (thread + 1) + index + 1).expect("it is small");
     (0..u32::from(size)).fold(0, |value, _| value << 8 | byte)
@@ -58,7 +58,7 @@ impl Machine {
         self.memory[place..place + size].copy_from_slice(&value.to_le_bytes()[..size]);
     }
 
-    /// What a thread sees: memory under its own stores.
+    /// What a thread sees: memory, overwritten by the thread's own buffered stores.
     fn view(&self, thread: usize) -> [u8; 8] {
         let mut seen = self.clone();
         for &store in &self.threads[thread].buffer {
@@ -73,7 +73,7 @@ impl Machine {
         u64::from_le_bytes(bytes)
     }
 
-    /// The machine after the thread's next step, if it can take it.
+    /// Returns the machine after the thread's next step, if the thread can take it.
     fn step(&self, program: &Program, thread: usize, model: Model) -> Option<Machine> {
         let mut after = self.clone();
         let index = self.threads[thread].next;
@@ -114,7 +114,7 @@ impl Machine {
     }
 }
 
-/// What can happen on the machine.
+/// All outcomes that are possible on the machine.
 fn expected(program: &Program, model: Model) -> BTreeSet<Outcome> {
     let thread = Thread {
         next: 0,

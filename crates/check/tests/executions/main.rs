@@ -1,4 +1,4 @@
-//! What is explored, and what is found there: one program, because each is compiled and linked separately.
+//! What is explored, and what is found: one program, because each program is compiled and linked separately.
 #![allow(
     clippy::tests_outside_test_module,
     reason = "the whole program is tests"
@@ -18,7 +18,7 @@ mod rings;
 
 use proptest::prelude::ProptestConfig;
 
-/// How many random programs a property is tried with: 2,000, or the value of the variable.
+/// How many random programs a property is tested with: 2,000, or the value of the variable.
 fn config() -> ProptestConfig {
     let cases =
         std::env::var("VMBELL_CHECK_CASES").map_or(2_000, |cases| cases.parse().expect("a number"));

@@ -1,4 +1,4 @@
-//! The search against a reference that enumerates every graph and tests the axioms literally.
+//! Compares the search with a reference that enumerates every graph and tests the axioms literally.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use vmbell_check::{Explorer, Memory, Model, Order, fence};
 
 use crate::reference::{Op, Program, graphs};
 
-/// The value that names the write of step `index` of a thread. An addition adds it to what was there.
+/// The value that identifies the write of step `index` of a thread. An addition adds it to the old value.
 fn unique(thread: usize, index: usize) -> u64 {
     1 << (8 * thread + index)
 }
@@ -63,12 +63,12 @@ fn explored(program: &Program, model: Model) -> Vec<Vec<u64>> {
     found
 }
 
-/// The same from the reference.
+/// The same, from the reference.
 fn expected(program: &Program, model: Model) -> Vec<Vec<u64>> {
     let mut all: Vec<Vec<u64>> = graphs(program, model)
         .into_iter()
         .map(|sources| {
-            // Values of additions follow from their sources.
+            // The values of additions follow from their sources.
             let reads: Vec<(usize, usize)> = program
                 .iter()
                 .enumerate()

@@ -14,7 +14,7 @@ fn the_reference_sides_run_natively() {
         Shape::packed(4, true),
     ] {
         let runs_through = |time| {
-            // SAFETY: the tasks share the ring only.
+            // SAFETY: the tasks share only the ring.
             let witness = unsafe {
                 Explorer::new().native(time, |scenario| {
                     let ring = scenario.ring(shape);
@@ -34,7 +34,7 @@ fn the_reference_sides_run_natively() {
 
 #[test]
 fn a_round_that_is_cut_off_has_not_run_through() {
-    // SAFETY: the tasks share the sleepers only.
+    // SAFETY: the tasks share only the sleepers.
     let witness = unsafe {
         Explorer::new().native(Duration::from_millis(100), |scenario| {
             let ends = [("one", "other"), ("other", "one")];
@@ -60,7 +60,7 @@ fn a_round_that_is_cut_off_has_not_run_through() {
 
 #[test]
 fn tasks_that_all_sleep_are_hung() {
-    // SAFETY: the tasks share the sleepers only.
+    // SAFETY: the tasks share only the sleepers.
     let witness = unsafe {
         Explorer::new().native(Duration::from_secs(600), |scenario| {
             let driver = scenario.sleeper("driver", &["interrupt"]);

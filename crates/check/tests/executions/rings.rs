@@ -1,4 +1,4 @@
-//! The reference sides of virtqueues, and that a defect in one of them is found.
+//! The reference sides of virtqueues, and that a defect in either side is found.
 
 use vmbell_check::{Explorer, Failure, Load, Model, Order, Report, Shape, What, fence};
 
@@ -62,7 +62,7 @@ fn the_reference_sides_lose_nothing_in_batches_and_in_order() {
     }
 }
 
-/// The trace of a good execution of the reference sides.
+/// Returns the trace of an execution of the reference sides that loses nothing.
 fn trace(shape: Shape, load: Load, most: u16) -> String {
     let report = Explorer::new().models([Model::Sc]).run(|scenario| {
         let ring = scenario.ring(shape);
@@ -206,14 +206,14 @@ fn a_device_that_sleeps_without_a_last_look_loses_a_notification() {
     );
 }
 
-/// The lines of a trace between which the notification is lost.
+/// The lines of a trace that are marked because the notification is lost between them.
 fn marked(failure: &Failure) -> Vec<&str> {
     let lines = failure.trace.iter().map(|line| line.trim());
     lines.filter(|line| line.contains("<--")).collect()
 }
 
-/// Explores a driver that asks for an interrupt and looks, and a device that makes something used and looks if it has to
-/// interrupt. One of them has no fence in between.
+/// Explores a driver that asks for an interrupt and looks, and a device that uses a buffer and looks whether to
+/// interrupt. One of the two has no fence in between.
 fn lacks_a_fence(models: &[Model], driver_has: bool) -> Report {
     let report = Explorer::new()
         .models(models.iter().copied())
@@ -314,7 +314,7 @@ fn a_failure_of_several_models_is_printed_once_and_names_them() {
     for model in ["TSO   FAILED", "RC11  FAILED", "SC    complete"] {
         assert!(weak.contains(model), "{weak}");
     }
-    // The trace is that of the strongest model, in whatever order they are explored.
+    // The trace is the strongest model's, in whatever order the models are explored.
     let reversed = text(&[Model::Rc11, Model::Tso]);
     assert!(reversed.contains("reaches memory"), "{reversed}");
     let one = text(&[Model::Rc11]);

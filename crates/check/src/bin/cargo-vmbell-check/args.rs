@@ -1,7 +1,7 @@
 //! The command line: the arguments for this program, and those for cargo.
 //!
-//! All arguments go to cargo unchanged except `--atomics-only`, `--target` and `--target-dir`. Those that choose
-//! packages or cargo's configuration are noted on the way, because they decide what is to be checked.
+//! All arguments except `--atomics-only`, `--target` and `--target-dir` go to cargo unchanged. Those that choose
+//! packages or cargo's configuration are also recorded, because they decide what is checked.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -30,14 +30,14 @@ pub(crate) struct Invocation {
     /// The names after `-p`.
     pub(crate) packages: Vec<String>,
     pub(crate) whole_workspace: bool,
-    /// Those of `cargo_args` that `cargo metadata` also needs.
+    /// The arguments in `cargo_args` that `cargo metadata` also needs.
     pub(crate) metadata_args: Vec<OsString>,
-    /// The `--config` among them.
+    /// The `--config` arguments.
     pub(crate) config_args: Vec<OsString>,
     pub(crate) cargo_args: Vec<OsString>,
 }
 
-/// Choose what `cargo test` builds. Without any of them it runs doc tests as well.
+/// Options that choose what `cargo test` builds. Without any of them it also runs doc tests.
 const SELECTIONS: [&str; 9] = [
     "--lib",
     "--bin",
@@ -95,7 +95,7 @@ impl Invocation {
     fn read(&mut self, mut args: impl Iterator<Item = OsString>) -> Result<bool, Error> {
         let mut selected = false;
         while let Some(arg) = args.next() {
-            // Arguments that are not UTF-8 are paths or names, which are cargo's concern.
+            // Arguments that are not UTF-8 are paths or names: cargo checks them.
             let (name, mut inline) = split(&arg);
             match name {
                 "--" => {
@@ -141,7 +141,7 @@ impl Invocation {
         Ok(false)
     }
 
-    /// rustdoc compiles doc tests itself, without the wrapper, so that they would not link.
+    /// Leaves out doc tests: rustdoc compiles them itself, without the wrapper, so that they would not link.
     fn select(&mut self, selected: bool) {
         if self.command == "test" && !selected {
             self.cargo_args.push("--tests".into());

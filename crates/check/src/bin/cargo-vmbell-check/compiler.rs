@@ -1,8 +1,8 @@
 //! The compiler wrapper: cargo calls this program instead of rustc, once for each crate.
 //!
 //! Crates under test are those that cargo compiles for `--target`, except the checker. Build scripts and procedural
-//! macros are compiled for the host without `--target`, and stay as they are. So do the small programs with which a
-//! build script probes rustc.
+//! macros are compiled for the host without `--target` and stay unchanged, as do the small programs with which a build
+//! script probes rustc.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 
 use crate::error::Error;
 
-/// This file. It decides what is hooked, so that another version of it needs another target folder.
+/// This file. It decides what is hooked, so a different version of it needs a different target folder.
 pub(crate) const SOURCE: &str = include_str!("compiler.rs");
 
 /// The checker and what it depends on, by crate name: a hook must not call hooks. Crates that only this program needs
@@ -25,7 +25,7 @@ const CHECKER: [&str; 15] = [
     "libc",
     "smallvec",
     "thiserror",
-    // Theirs.
+    // Their dependencies.
     "addr2line",
     "adler2",
     "cfg_if",
@@ -58,7 +58,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Prepares cargo, so that it calls this program as its compiler.
+    /// Configures cargo to call this program as its compiler.
     pub(crate) fn apply(&self, cargo: &mut Command, program: &OsStr) {
         cargo
             .env("RUSTC_WRAPPER", program)
@@ -69,11 +69,11 @@ impl Plan {
             Some(wrapper) => cargo.env(WRAPPER, wrapper),
             None => cargo.env_remove(WRAPPER),
         };
-        // It would make the first question to the wrapper look like one of a build script.
+        // With `OUT_DIR`, the first question to the wrapper would look like a build script's.
         cargo.env_remove("OUT_DIR");
     }
 
-    /// The plan of the run that this process belongs to, if it is a call of the wrapper.
+    /// Reads the plan of the run that this process belongs to, if the process is a call of the wrapper.
     pub(crate) fn from_env() -> Option<Self> {
         Some(Self {
             flags: std::env::var(FLAGS).ok()?,
@@ -83,7 +83,7 @@ impl Plan {
         })
     }
 
-    /// Becomes the compiler. Returns only if that fails, or if cargo asks for the version.
+    /// Becomes the compiler. Returns only if the compiler cannot start, or if cargo asks for the version.
     pub(crate) fn compile(&self, args: &[OsString]) -> Result<ExitCode, Error> {
         let (rustc, args) = args.split_first().ok_or(Error::NoCompiler)?;
         if args == ["-vV"] && std::env::var_os("OUT_DIR").is_none() {
@@ -108,7 +108,7 @@ impl Plan {
         Err(Error::start(program)(command.exec()))
     }
 
-    /// cargo compiles everything again if the version of the compiler differs; this version includes the flags.
+    /// Prints a version that includes the flags: cargo compiles everything again if the version differs.
     fn print_version(&self, rustc: &OsStr) -> Result<ExitCode, Error> {
         let output = Command::new(rustc)
             .arg("-vV")
@@ -163,7 +163,7 @@ struct Call {
 }
 
 impl Call {
-    /// cargo puts arguments that are too long into a file, one a line, and passes `@file`.
+    /// Reads the arguments. cargo puts arguments that are too long into a file, one per line, and passes `@file`.
     fn read(args: &[OsString]) -> Result<Self, Error> {
         let mut list = Vec::new();
         for arg in args {
@@ -199,13 +199,13 @@ impl Call {
         self.values("--target").next().is_some()
     }
 
-    /// A crate of the graph, compiled for the target. cargo names the crate in the environment; a build script that
-    /// calls the compiler does not.
+    /// Returns whether this is a crate of the dependency graph, compiled for the target. cargo names the crate in the
+    /// environment; a build script that calls the compiler does not.
     fn is_for_target(&self) -> bool {
         self.has_target() && std::env::var_os("CARGO_CRATE_NAME").is_some()
     }
 
-    /// cargo asks for the target's properties, as the crate `___`.
+    /// Returns whether cargo asks for the target's properties: it does so with a crate named `___`.
     fn is_question(&self) -> bool {
         self.has_target() && self.name() == "___"
     }
@@ -215,7 +215,7 @@ impl Call {
             || self.values("--crate-type").any(|kind| kind == "bin")
     }
 
-    /// The last option counts: RUSTFLAGS come after the profile.
+    /// Returns whether panics abort. The last option wins: RUSTFLAGS come after the profile.
     fn panics_abort(&self) -> bool {
         self.values("-C")
             .filter_map(|option| option.strip_prefix("panic="))

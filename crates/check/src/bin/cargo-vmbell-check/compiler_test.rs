@@ -55,7 +55,7 @@ fn arguments_in_a_file_are_read() {
     assert!(Call::read(&["@/nowhere/args".into()]).is_err());
 }
 
-/// Dependencies of this program, which no hook calls.
+/// Dependencies of this program that no hook calls.
 const PROGRAM: [&str; 1] = ["serde_json"];
 
 #[test]

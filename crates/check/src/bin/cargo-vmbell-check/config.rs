@@ -1,4 +1,4 @@
-//! cargo's own configuration files, as far as they name another compiler or a wrapper for it.
+//! cargo's own configuration files, read for a different compiler or a wrapper for it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,11 +21,10 @@ impl<'a> Config<'a> {
         }
     }
 
-    /// A value of type string, from the files and from `CARGO_*` variables; `None` if it is not
-    /// set.
+    /// Reads a value of type string from the files and from `CARGO_*` variables; `None` if it is not set.
     ///
-    /// `cargo config` is not stable, so an answer that cannot be read counts as "not set". cargo then reads the
-    /// configuration itself, and only a wrapper like sccache is missed.
+    /// `cargo config` is not stable, so an answer that cannot be read counts as "not set". cargo still reads the
+    /// configuration itself, so only a wrapper like sccache is missed.
     pub(crate) fn get(&self, key: &str) -> Option<String> {
         let output = Command::new(cargo())
             .args([
@@ -44,11 +43,11 @@ impl<'a> Config<'a> {
         (output.status.success() && !value.is_empty()).then_some(value)
     }
 
-    /// The wrapper that the user has asked for, for example sccache. It is called around the instrumented compiler.
+    /// The wrapper that the user asked for, such as sccache. It is called around the instrumented compiler.
     ///
     /// # Errors
     ///
-    /// Fails if there is a wrapper for the workspace's own crates: it sees exactly the code under test.
+    /// Fails if there is a wrapper for the workspace's own crates: it would see exactly the code under test.
     pub(crate) fn wrapper(&self) -> Result<Option<PathBuf>, Error> {
         let workspace = std::env::var("RUSTC_WORKSPACE_WRAPPER")
             .ok()
@@ -57,7 +56,7 @@ impl<'a> Config<'a> {
             return Err(Error::WorkspaceWrapper(wrapper));
         }
         if let Some(wrapper) = std::env::var_os("RUSTC_WRAPPER") {
-            // An empty one disables the configuration's.
+            // An empty variable disables the configuration's wrapper.
             return Ok((!wrapper.is_empty()).then(|| absolute(&wrapper)));
         }
         let Some(wrapper) = self.get("build.rustc-wrapper").map(PathBuf::from) else {

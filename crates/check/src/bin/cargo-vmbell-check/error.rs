@@ -107,7 +107,7 @@ impl Error {
     }
 }
 
-/// The first line in which a tool says what is wrong, for an error of one line.
+/// Returns the first line in which a tool says what is wrong.
 pub(crate) fn first_error(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

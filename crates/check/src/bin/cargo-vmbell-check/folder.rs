@@ -1,7 +1,7 @@
 //! The target folder: one for each compiler, set of flags and version of this program.
 //!
-//! cargo does not know what its wrapper does, and would reuse what another one has compiled. With code that is not
-//! hooked, a search would end too early and report no failure.
+//! cargo does not know what its wrapper does, and would reuse what a different wrapper has compiled. With code that is
+//! not hooked, a search would end too early and report no failure.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ impl Folder {
         Ok(Self { path, identity })
     }
 
-    /// How many folders of other compilers, flags and versions are next to this one.
+    /// Counts the folders next to this one: those of other compilers, flags and versions.
     pub(crate) fn others(&self) -> usize {
         let siblings = self.path.parent().and_then(|parent| parent.read_dir().ok());
         siblings

@@ -9,19 +9,19 @@ pub(crate) enum Hooks {
     Atomics,
 }
 
-/// Instrument each function, without LLVM's own runtime: the checker defines what is called.
+/// Instrument each function, but do not link LLVM's own runtime: the checker defines the functions that are called.
 const THREAD: [&str; 2] = ["-Zsanitizer=thread", "-Zexternal-clangrt"];
 /// Announce a load even if a store to the same place follows it.
 const LOADS: &str = "-Cllvm-args=-tsan-instrument-read-before-write";
-/// Do not reuse the generic functions that `std` or the checker compiled for themselves: those are not instrumented.
+/// Do not reuse generic functions that `std` or the checker has compiled: they are not instrumented.
 const GENERICS: &str = "-Zshare-generics=n";
-/// Traces name lines of the code under test, also in a release build.
+/// Keep line tables, also in a release build, so that traces name lines of the code under test.
 const LINES: [&str; 2] = ["-Cdebuginfo=line-tables-only", "-Cstrip=none"];
-/// `std` is not instrumented. rustc 1.95 requires this flag for it, and 1.90 does not know it.
+/// `std` is not instrumented. rustc 1.95 requires this flag to allow that, and 1.90 does not know the flag.
 const MIXED: &str = "-Cunsafe-allow-abi-mismatch=sanitizer";
 
 impl Hooks {
-    /// The flags to try, the newest compiler's first.
+    /// The sets of flags to try, that of the newest compiler first.
     pub(crate) fn candidates(self) -> Vec<Vec<&'static str>> {
         match self {
             Self::All => {

@@ -1,7 +1,7 @@
 //! `cargo vmbell-check`: runs cargo with the code under test compiled for the checker.
 //!
-//! The program plays two parts. Started by cargo as a subcommand it looks at the toolchain and the workspace, then
-//! starts `cargo test` with itself as `RUSTC_WRAPPER`. Started as that wrapper it is one call of the compiler: it adds
+//! The program plays two parts. Started by cargo as a subcommand, it checks the toolchain and the workspace, then
+//! starts `cargo test` with itself as `RUSTC_WRAPPER`. Started as that wrapper, it is one call of the compiler: it adds
 //! the instrumentation to the crates under test, and becomes rustc.
 
 mod args;

@@ -1,4 +1,4 @@
-//! The hooks for programs that do not contain the checker: they do what the instrumented code meant.
+//! Hooks for programs that do not contain the checker: each does what the instrumented code meant.
 //!
 //! cargo builds such programs along with the tests: the package's own binaries and tests that do not use the checker.
 //! They share the instrumented libraries, and would not link without hooks.
@@ -13,7 +13,7 @@ use crate::toolchain::Toolchain;
 /// The source of the hooks.
 pub(crate) const SOURCE: &str = include_str!("passthrough_hooks.rs");
 
-/// Compiles the hooks into `folder`, unless they are there. Returns the path of the archive.
+/// Compiles the hooks into `folder`, unless they are already there. Returns the path of the archive.
 pub(crate) fn build(
     folder: &Folder,
     toolchain: &Toolchain,
@@ -23,7 +23,7 @@ pub(crate) fn build(
     if archive.exists() {
         return Ok(archive);
     }
-    // Another run may do the same at the same time: use a unique name, then one rename.
+    // Another run may compile them at the same time: use a unique name, then one rename.
     let own = folder
         .path
         .join(format!("passthrough-{}", std::process::id()));
@@ -51,8 +51,8 @@ fn compile(own: &Path, toolchain: &Toolchain, target: &str) -> Result<PathBuf, E
             "2024",
         ])
         .args(["--target", target, "-Copt-level=3", "-Cpanic=abort"])
-        // One object for all hooks, so that the linker takes either none or all of them. All would collide with
-        // those of the checker.
+        // One object for all hooks, so that the linker takes either all of them or none. Next to the checker's hooks
+        // they would collide.
         .arg("-Ccodegen-units=1")
         .arg("-o")
         .arg(&rlib)

@@ -1,7 +1,7 @@
-//! The functions that instrumented code calls, without a checker: an atomic operation is done, the rest is ignored.
+//! The functions that instrumented code calls, without a checker: they perform atomic operations and ignore the rest.
 //!
 //! `cargo vmbell-check` compiles this file by itself. The names and arguments are those of LLVM's ThreadSanitizer
-//! instrumentation and of gcc's. All orderings are sequentially consistent, which is at least what was asked for.
+//! instrumentation and of gcc's. All orderings are sequentially consistent, which is at least as strong as requested.
 //!
 //! The instrumentation passes the pointers of the operation that it replaces: the caller owns what they point to, and
 //! keeps it valid for the operation, or the code would be wrong even without hooks.

@@ -50,7 +50,7 @@ pub(crate) fn run(invocation: &Invocation) -> Result<ExitCode, Error> {
     plan.apply(&mut command, program.as_os_str());
     command
         .env("CARGO_TARGET_DIR", &folder.path)
-        // Since cargo 1.91 intermediate files can be elsewhere, and would be shared with other builds.
+        // Since cargo 1.91 intermediate files can be in another folder, and would be shared with other builds.
         .env("CARGO_BUILD_BUILD_DIR", &folder.path)
         .env("VMBELL_CHECK", "1")
         .env("VMBELL_CHECK_HOOKS", invocation.hooks.name());
@@ -61,7 +61,7 @@ pub(crate) fn run(invocation: &Invocation) -> Result<ExitCode, Error> {
     Ok(exit_code(status))
 }
 
-/// Removes the folders of all runs.
+/// Removes the target folders of all runs.
 pub(crate) fn clean(invocation: &Invocation) -> Result<ExitCode, Error> {
     let base = base(invocation, &Workspace::read(invocation)?);
     match folder::remove_all(&base)? {
@@ -100,7 +100,7 @@ fn announce(hooks: Hooks, toolchain: &Toolchain, folder: &Folder) {
     }
 }
 
-/// As the user would write it.
+/// Returns the path as the user would write it.
 fn relative(path: &Path) -> &Path {
     let current = std::env::current_dir().ok();
     current
@@ -108,7 +108,7 @@ fn relative(path: &Path) -> &Path {
         .unwrap_or(path)
 }
 
-/// 1 for any failure, and 128 plus the signal if one ended cargo.
+/// Returns cargo's exit code: 1 for any failure, and 128 plus the signal if a signal ended cargo.
 fn exit_code(status: ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt;
     match status.signal().and_then(|signal| u8::try_from(signal).ok()) {

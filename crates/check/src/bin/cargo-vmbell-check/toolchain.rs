@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::error::{Error, first_error};
 use crate::hooks::Hooks;
 
-/// A compiler that answered.
+/// The compiler, as its answer describes it.
 #[derive(Debug)]
 pub(crate) struct Toolchain {
     pub(crate) rustc: PathBuf,
@@ -52,8 +52,8 @@ impl Toolchain {
         self.verbose.lines().next().unwrap_or_default()
     }
 
-    /// The flags for `hooks` that this compiler accepts, found by compiling an empty crate
-    /// to an object: `-Cpasses` is judged only then.
+    /// The flags for `hooks` that this compiler accepts. They are found by compiling an empty crate to an object file:
+    /// the compiler checks `-Cpasses` only then.
     ///
     /// # Errors
     ///
@@ -75,12 +75,11 @@ impl Toolchain {
                 reason,
             });
         }
-        // The last candidate is the one for the oldest compiler: its flags are needed by all.
+        // The last candidate is for the oldest compiler: all compilers need its flags.
         let needed = candidates.last().map(Vec::as_slice).unwrap_or_default();
         for end in 1..=needed.len() {
             let output = self.probe(&needed[..end], target)?;
-            // The flag that allows uninstrumented crates is not among them: its absence is not an
-            // error.
+            // `needed` lacks the flag that allows uninstrumented crates, so the error about its absence is ignored.
             if !output.status.success() && !is_mixing_error(&output) {
                 let reason = first_error(&output.stderr);
                 return Err(Error::Flag {
@@ -142,7 +141,7 @@ pub(crate) fn cargo() -> PathBuf {
         .into()
 }
 
-/// A program named by the user, made independent of the folder in which cargo calls it.
+/// Makes the path of a program that the user named independent of the folder in which cargo calls it.
 pub(crate) fn absolute(program: &OsStr) -> PathBuf {
     let path = Path::new(program);
     if path.components().count() > 1 {

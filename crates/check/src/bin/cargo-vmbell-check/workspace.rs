@@ -1,4 +1,4 @@
-//! The workspace that is checked, as `cargo metadata` describes it.
+//! The workspace under test, as `cargo metadata` describes it.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ impl Workspace {
     /// Checks that a chosen package depends on the checker, directly or through another package.
     pub(crate) fn check_dependency(&self, invocation: &Invocation) -> Result<(), Error> {
         let chosen = self.chosen(invocation);
-        // cargo's own message about an unknown package is better.
+        // cargo's own message about an unknown package is more useful.
         if chosen.is_empty() || self.reaches_checker(&chosen) {
             return Ok(());
         }
@@ -65,7 +65,7 @@ impl Workspace {
         })
     }
 
-    /// The ids of the packages that cargo will build tests or programs of.
+    /// The ids of the packages whose tests or programs cargo will build.
     fn chosen(&self, invocation: &Invocation) -> Vec<&str> {
         let members = ids(&self.metadata["workspace_members"]);
         if invocation.whole_workspace {
@@ -78,7 +78,7 @@ impl Workspace {
             };
             return members.into_iter().filter(named).collect();
         }
-        // In the folder of a member cargo takes that one, in the root the default ones.
+        // In a member's folder cargo takes that member, in the root the default members.
         match self.metadata["resolve"]["root"].as_str() {
             Some(root) if !self.is_at_root(root) => vec![root],
             _ => ids(&self.metadata["workspace_default_members"]),
@@ -137,7 +137,7 @@ fn ids(list: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// cargo's own words, without its progress. A missing dependency takes several lines.
+/// Returns cargo's own message, without its progress. A missing dependency takes several lines.
 fn message(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     text.split_once("error: ")

@@ -10,7 +10,7 @@ pub enum Op {
     Store(u8, Order),
     /// Adds a unique value, in one step.
     Add(u8, Order),
-    /// Replaces the initial value, in one step, with the first order. If it finds another value, it loads with the second.
+    /// In one step, replaces the initial value with the first order, or loads another value with the second order.
     Compare(u8, [Order; 2]),
     Fence(Order),
 }
@@ -29,14 +29,14 @@ struct Event {
     place: Option<u8>,
     read: bool,
     write: bool,
-    /// A read-modify-write, or a compare-exchange that fails: x86 locks the bus for both.
+    /// A read-modify-write, or a failed compare-exchange: x86 locks the bus for both.
     locked: bool,
     order: Order,
-    /// The order of a compare-exchange that fails.
+    /// The order if a compare-exchange fails.
     failure: Option<Order>,
 }
 
-/// The events of a program if its reads have these sources. None if one reads from a compare-exchange that fails.
+/// The events of a program if its reads have these sources. None if a read has a failed compare-exchange as its source.
 fn resolve(events: &[Event], sources: &[usize], places: u8) -> Option<Vec<Event>> {
     let mut resolved = events.to_vec();
     for (id, event) in resolved.iter_mut().enumerate() {
@@ -135,8 +135,8 @@ fn inverse(a: &Matrix) -> Matrix {
     c
 }
 
-/// The number of graphs of a program that a model allows, and what the reads of each read from: for each load and
-/// addition in program order the thread and the index of the write, or None for the initial value.
+/// Returns the graphs of a program that a model allows, each as the sources of its reads: for each load and addition in
+/// program order, the thread and the index of the write, or None for the initial value.
 pub fn graphs(program: &Program, model: Model) -> Vec<Vec<Option<(usize, usize)>>> {
     // Event 0, 1, ... are the initial writes of the places.
     let places = 1 + program
@@ -282,7 +282,7 @@ fn consistent(events: &[Event], sources: &[usize], orders: &[Vec<usize>], model:
     }
     for order in orders {
         for (at, &write) in order.iter().enumerate() {
-            // A read-modify-write follows what it read from.
+            // A read-modify-write directly follows the write that it read from.
             if events[write].read && order[at - 1] != sources[write] {
                 return false;
             }
@@ -303,7 +303,7 @@ fn consistent(events: &[Event], sources: &[usize], orders: &[Vec<usize>], model:
     match model {
         Model::Sc => acyclic(&union(&po, &union(&rf, &union(&co, &rb)))),
         Model::Tso => {
-            // A store that is sequentially consistent is an exchange, a read-modify-write has a lock prefix.
+            // A sequentially consistent store is an exchange; a read-modify-write has a lock prefix.
             let full = |id: usize| {
                 (fence(id) && events[id].order == Order::SeqCst)
                     || events[id].locked
