@@ -1,5 +1,5 @@
-//! Makes the mutants of vmbell's combiner, and builds the rings in C, if the feature `c` is on: with hooks for `cargo vmbell-check`,
-//! and without for native runs.
+//! Makes the mutants of vmbell's combiner. With the feature `c`, also builds the rings in C: with hooks for `cargo
+//! vmbell-check`, and without hooks for native runs.
 
 use std::env;
 use std::fs;
@@ -13,7 +13,7 @@ fn main() {
     if env::var_os("CARGO_FEATURE_C").is_none() {
         return;
     }
-    // A folder that outlives the target folder spares the downloads.
+    // A folder that outlives the target folder avoids repeated downloads.
     println!("cargo::rerun-if-env-changed=VMBELL_SUBJECTS_C");
     let own = || PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("c");
     let out = env::var_os("VMBELL_SUBJECTS_C").map_or_else(own, PathBuf::from);
@@ -38,8 +38,8 @@ fn main() {
     );
 }
 
-/// Writes a module for the combiner of vmbell's virtio queues as it is, and for each of the changes that are listed: what it is,
-/// perhaps why it is equivalent to none, and lines as in a diff, of which those with `-` are in the source once.
+/// Writes a module for the combiner of vmbell's virtio queues as it is, and one for each listed change. A change has a
+/// description, perhaps why it is equivalent, and lines as in a diff: those with `-` are in the source once.
 fn combiners() {
     const SOURCE: &str = "../../crates/devices/src/virtio/combiner.rs";
     const CHANGES: &str = "tests/mutants/combiner.txt";

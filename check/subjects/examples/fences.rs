@@ -1,7 +1,7 @@
-//! Explores a driver and a device without each of their fences, and prints which are needed.
+//! Explores a driver and a device without each of their fences in turn, and prints which fences are needed.
 //!
-//! `fences DRIVER DEVICE [REQUESTS]`: TSO and RC11, each format that both support, with and without an event index. What a
-//! subject lacks is added, and tried in the same way.
+//! `fences DRIVER DEVICE [REQUESTS]`: TSO and RC11, each format that both support, with and without an event index. The
+//! fences that a subject lacks are added, and tested in the same way.
 
 use vmbell_check::{Explorer, Format, Model};
 use vmbell_subjects::{Work, device, driver, fences};

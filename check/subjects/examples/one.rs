@@ -1,4 +1,4 @@
-//! Explores one driver with one device under one model, and prints the trace of what goes wrong.
+//! Explores one driver with one device under one model, and prints the trace of a failure.
 //!
 //! `one DRIVER DEVICE [packed] [event-idx] [in-order] [poll] [batch] [at-once] [late] [armed] [mended] [sc|tso|rc11]
 //! [requests=N] [depth=N] [budget=N] [size=N] [start=N]`

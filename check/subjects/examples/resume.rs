@@ -1,5 +1,5 @@
-//! Which signals suffice when a device is resumed: explores every policy for each queue that can be saved, and prints a
-//! table in Markdown.
+//! Which signals are enough when a device is resumed: explores every policy for each queue that can be saved, and
+//! prints a table in Markdown.
 //!
 //! `resume [REQUESTS] [SECONDS]`
 
@@ -38,7 +38,7 @@ fn main() {
     }
 }
 
-/// Where it is saved, what is kept, and what is sent.
+/// Every policy: where the device is saved, which signals are kept, and which are sent.
 fn policies() -> impl Iterator<Item = Resume> {
     let places = [Place::EventLoop, Place::Anywhere];
     places.into_iter().flat_map(|place| {

@@ -1,4 +1,4 @@
-//! Runs a driver and a device natively on two threads, and says if both came to wait forever.
+//! Runs a driver and a device natively on two threads, and prints whether both ended up waiting forever.
 //!
 //! `cargo run --release --example witness -- DRIVER DEVICE [split|packed] [event-idx] [poll] [mended] [SECONDS]`
 

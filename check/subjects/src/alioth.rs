@@ -1,6 +1,6 @@
 //! alioth 0.12.0, the device side of split and packed rings.
 //!
-//! The queues get their memory in the way that is public: as a region of the VM's memory, which alioth maps itself.
+//! The queues get their memory through the public interface: as a region of the VM's memory, which alioth maps itself.
 #![allow(unsafe_code)]
 
 use std::os::fd::BorrowedFd;
@@ -33,7 +33,7 @@ pub(crate) const DEVICE: Device = Device {
 
 type VirtioResult<T> = Result<T, virtio::Error>;
 
-/// Bytes of guest memory, all that the checker shares.
+/// Bytes of guest memory: all the memory that the checker shares.
 const LEN: usize = 2 * 4096;
 
 /// The guest memory.
@@ -76,7 +76,7 @@ fn guest() -> &'static Guest {
         let added = memory.add_region(0, Arc::new(region));
         added.expect("the memory is empty");
         let bus = memory.ram_bus();
-        // It would unmap its regions.
+        // Dropping it would unmap its regions.
         std::mem::forget(memory);
         Guest {
             base: NonNull::new(base).expect("a mapping is not at 0"),
@@ -85,7 +85,7 @@ fn guest() -> &'static Guest {
     })
 }
 
-/// Interrupts by way of the bells of the device that is being served.
+/// Sends interrupts through the bells of the device that is being served.
 #[derive(Debug)]
 struct Interrupts(std::sync::Mutex<Option<Line>>);
 
@@ -100,7 +100,7 @@ impl IrqSender for Interrupts {
     fn queue_irq(&self, _: u16) {
         let line = *self.0.lock().expect("no thread panicked here");
         if let Some(Line(bells)) = line {
-            // SAFETY: `handle` set the pointer from a reference that is alive until it takes it back.
+            // SAFETY: `handle` set the pointer from a reference that lives until `handle` clears the pointer.
             unsafe { &*bells }.interrupt();
         }
     }
@@ -119,8 +119,8 @@ impl IrqSender for Interrupts {
     }
 }
 
-/// The fixes: a fence that follows the store that gives a buffer back, and, for arm64, one between the load that finds
-/// a chain available and those that read it.
+/// The fixes: a fence after the store that gives a buffer back, and, for arm64, a fence between the load that finds a
+/// chain available and the loads that read the chain.
 struct Fenced<Q> {
     queue: Q,
     mended: bool,
@@ -167,7 +167,7 @@ struct Served<Q: VirtQueue<'static>> {
 fn new(site: &Site, mended: bool) -> Box<dyn DeviceSide> {
     let guest = guest();
     assert_eq!(site.base(), guest.base, "the ring is in alioth's memory");
-    // Devices hold the layout as long as they serve their queues.
+    // Devices hold the layout for as long as they serve their queues.
     let ram: &'static Ram = Box::leak(Box::new(guest.bus.lock_layout()));
     let registers: &'static QueueReg = Box::leak(Box::new(QueueReg {
         size: AtomicU16::new(site.shape.size),
@@ -202,7 +202,7 @@ fn serve<Q: VirtQueue<'static> + 'static>(
 
 impl<Q: VirtQueue<'static>> DeviceSide for Served<Q> {
     fn handle(&mut self, bells: &dyn Bells) {
-        // SAFETY: only the lifetime is left out; the pointer is taken back below.
+        // SAFETY: only the lifetime is extended; the pointer is cleared below, while `bells` is alive.
         let line: *const dyn Bells =
             unsafe { std::mem::transmute::<&dyn Bells, &'static dyn Bells>(bells) };
         let set = |line| *self.interrupts.0.lock().expect("no thread panicked here") = line;

@@ -1,4 +1,4 @@
-//! arcbox-virtio-core 0.10.5, the device side of a split ring of ArcBox' VMM.
+//! arcbox-virtio-core 0.10.5, the device side of a split ring in ArcBox' VMM.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) const DEVICE: Device = Device {
 
 struct Served {
     queue: SplitQueue,
-    /// The used index, and what the queue said about it when the last buffer was given back.
+    /// The used index, and whether the queue asked for an interrupt when the last buffer was given back.
     used: u16,
     wanted: bool,
     mended: bool,
@@ -70,7 +70,7 @@ impl Chains for Served {
     }
     fn wants_interrupt(&mut self) -> bool {
         if self.mended {
-            // The fix: ask after a fence that follows the store of the used index.
+            // The fix: ask after a fence that follows the store to the used index.
             fence(Ordering::SeqCst);
             return self
                 .queue

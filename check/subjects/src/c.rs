@@ -1,7 +1,7 @@
 //! Rings in C from Debian's source packages: the newest Linux' `virtio_ring.c` and `vringh.c`, and QEMU's `libvhost-user`.
 //!
-//! `c/build.sh` compiles them with a few lines around them (`c/subject.h`), through which one side can be called one step at a
-//! time. What they signal goes to the thread's [`Bells`].
+//! `c/build.sh` compiles them with a few lines around them (`c/subject.h`), so that one side can be called one step at
+//! a time. Their signals go to the thread's [`Bells`].
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -39,11 +39,11 @@ pub enum Callbacks {
     PrepareAndPoll = 1,
     /// `virtqueue_enable_cb_delayed`.
     Delayed = 2,
-    /// They stay on.
+    /// Interrupts stay enabled.
     AlwaysOn = 3,
 }
 
-/// When a device that uses libvhost-user asks if the driver wants an interrupt.
+/// When a device that uses libvhost-user checks whether the driver wants an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 enum Service {
@@ -100,8 +100,8 @@ thread_local! {
 
 /// Runs code in C that may notify the other side.
 fn with_bells<R>(bells: &dyn Bells, call: impl FnOnce() -> R) -> R {
-    // SAFETY: the tasks of an execution share one value, which lives until all of them have ended; the two threads of
-    // a native run too, and this is a variable of the thread. Code in C calls it while `call` runs only.
+    // SAFETY: the tasks of an execution share one value, which lives until all of them have ended, as do the two
+    // threads of a native run. `BELLS` belongs to this thread, and code in C calls the value only while `call` runs.
     let bells = unsafe { mem::transmute::<&dyn Bells, &'static dyn Bells>(bells) };
     BELLS.set(Some(bells));
     call()
@@ -185,7 +185,7 @@ const QEMU: About = About {
     in_order: false,
 };
 
-/// QEMU's library for vhost-user devices, in a device that takes all chains, and then returns each and asks.
+/// QEMU's library for vhost-user devices. The device takes all chains, then returns each and asks after each.
 pub(crate) const QEMU_TAKES_ALL_FIRST: Device = Device {
     about: QEMU,
     new: Some(|site, mended| new_libvhost_user(site, Service::TakeAllFirst, mended)),
@@ -193,7 +193,7 @@ pub(crate) const QEMU_TAKES_ALL_FIRST: Device = Device {
     memory: None,
 };
 
-/// The same in a device that takes and returns all chains, and then asks.
+/// The same library. The device takes and returns all chains, and then asks.
 pub(crate) const QEMU_ASKS_AT_THE_END: Device = Device {
     about: About {
         name: "libvhost-user, asks at the end",
@@ -203,7 +203,7 @@ pub(crate) const QEMU_ASKS_AT_THE_END: Device = Device {
     ..QEMU_TAKES_ALL_FIRST
 };
 
-/// The same in a device that asks after each chain.
+/// The same library. The device asks after each chain.
 pub(crate) const QEMU_ASKS_EACH_TIME: Device = Device {
     about: About {
         name: "libvhost-user, asks each time",
@@ -213,7 +213,7 @@ pub(crate) const QEMU_ASKS_EACH_TIME: Device = Device {
     ..QEMU_TAKES_ALL_FIRST
 };
 
-/// Linux's driver as one that polls.
+/// Linux's driver, used as a driver that polls.
 pub const LINUX_POLLER: Poller = Poller {
     name: "linux, 16-bit index",
     new: |site, before| {
@@ -232,7 +232,7 @@ pub struct LinuxDriver {
     driver: NonNull<CLinuxDriver>,
     /// What `virtqueue_enable_cb_prepare` returned.
     opaque: u32,
-    /// Whether it does not sleep while it has taken a part of a batch.
+    /// Whether it stays awake while it has taken only a part of a batch.
     mended: bool,
 }
 
@@ -251,13 +251,13 @@ impl LinuxDriver {
         }
     }
 
-    /// Whether it may sleep, after what Linux says.
+    /// Returns whether it may sleep, given what Linux says.
     fn may_sleep(&self, says: bool) -> bool {
         // SAFETY: see `LinuxDriver`.
         says && !(self.mended && unsafe { linux_driver_holds_batch(self.driver) })
     }
 
-    /// Makes requests until all are answered.
+    /// Makes requests until all of them are answered.
     pub fn run(&mut self, requests: u32, depth: u32, callbacks: Callbacks, bells: &dyn Bells) {
         // SAFETY: see `LinuxDriver`.
         with_bells(bells, || unsafe {

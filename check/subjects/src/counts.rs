@@ -1,7 +1,7 @@
-//! 16-bit counters: what a side answers after many buffers for which it was not asked, or for which the other side wanted
-//! no signal.
+//! 16-bit counters: what a side answers after many buffers about which it was not asked, or for which the other side
+//! wanted no signal.
 //!
-//! Both sides are called in turn, so that the answer is the same each time.
+//! Both sides are called in turn, so the answer is the same each time.
 
 use virtio_queue::QueueT;
 use vm_memory::GuestMemoryMmap;
@@ -12,12 +12,12 @@ use crate::poll::site;
 use crate::virtio_queue::new_queue;
 use crate::{Site, driver};
 
-/// Whether virtio-driver on a packed ring wants to notify a device that enables notifications after it has polled for
-/// this number of requests, of two descriptors each. The device sleeps then, so the driver has to.
+/// Returns whether virtio-driver on a packed ring wants to notify a device that polled for this number of requests, of
+/// two descriptors each, and then enabled notifications. The device then sleeps, so the driver has to notify it.
 ///
 /// # Panics
 ///
-/// If a side does not keep the rules.
+/// If a side violates the specification.
 pub fn virtio_driver_kicks_after(requests: u32) -> bool {
     let site = site(Shape::packed(8, true));
     let new = driver("virtio-driver").new.expect("it is not a reference");
@@ -46,8 +46,8 @@ pub fn virtio_driver_kicks_after(requests: u32) -> bool {
     side.wants_kick()
 }
 
-/// Whether virtio-queue wants to interrupt a driver that waits for the first of this number of buffers, which it has given back
-/// before it asks.
+/// Returns whether virtio-queue wants to interrupt a driver that waits for the first of this number of buffers, all of
+/// which the queue has given back before it asks.
 ///
 /// # Panics
 ///

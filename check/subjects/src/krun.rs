@@ -1,4 +1,4 @@
-//! krun-devices 0.1.0-1.19.7, the device side of a split ring of libkrun.
+//! krun-devices 0.1.0-1.19.7, the device side of a split ring in libkrun.
 
 use krun_devices::virtio::Queue;
 use vm_memory_17::{GuestAddress, GuestMemoryMmap};
@@ -73,13 +73,13 @@ impl Chains for Served {
 
 /// The scenario of virtio-net's receive side: a guest with two buffers, and frames that a socket delivers at once.
 ///
-/// The queue is krun's own. The calls are those of `NetWorker` in their order (`src/virtio/net/worker.rs`, 187 to 222 and
-/// 239 to 281), since its modules are private. It runs when the guest kicks and when the socket becomes readable, which is
-/// reported once (`EPOLLET`).
+/// The queue is krun's own. The calls are those of `NetWorker` in their order (`src/virtio/net/worker.rs`, 187 to 222
+/// and 239 to 281), because its modules are private. `NetWorker` runs when the guest kicks and when the socket becomes
+/// readable, which is reported once (`EPOLLET`).
 ///
 /// # Errors
 ///
-/// If the checker cannot explore it.
+/// If the checker cannot explore the scenario.
 #[allow(unsafe_code)]
 pub fn explore_receive(
     explorer: &Explorer,
@@ -139,7 +139,7 @@ pub fn explore_receive(
     })
 }
 
-/// Makes buffers available, and asks once whether the device is to be notified.
+/// Makes buffers available, and then asks once whether to notify the device.
 fn refill(guest: &mut dyn DriverSide, buffers: u32, kick: Bell) {
     for _ in 0..buffers {
         guest.add();
@@ -149,22 +149,22 @@ fn refill(guest: &mut dyn DriverSide, buffers: u32, kick: Bell) {
     }
 }
 
-/// How a mended `NetWorker` differs.
+/// How a mended `NetWorker` differs from krun's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mend {
-    /// Disables notifications while it takes buffers, enables them after, and continues if there are buffers again and a
-    /// frame waits for one.
+    /// Disables notifications while it takes buffers and enables them afterwards. Continues if buffers are available
+    /// again and a frame waits for one.
     pub repeats: bool,
-    /// Interrupts the guest for a frame that waited for a buffer, too.
+    /// Also interrupts the guest for a frame that waited for a buffer.
     pub signals: bool,
 }
 
 /// The receive side of `NetWorker`.
 struct Receiver {
     served: Served,
-    /// How many frames the socket has.
+    /// How many frames the socket still has.
     frames: u32,
-    /// Whether there is one that the guest had no buffer for.
+    /// Whether a frame waits because the guest had no buffer for it.
     deferred: bool,
     mend: Mend,
 }
@@ -192,7 +192,7 @@ impl Receiver {
         }
     }
 
-    /// Gives frames to the guest until there are no more, or no buffers.
+    /// Gives frames to the guest until no frames or no buffers are left.
     fn process(&mut self, ring: Ring) {
         let mut signals = false;
         if self.deferred {

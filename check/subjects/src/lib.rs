@@ -1,7 +1,7 @@
 //! Virtqueue implementations of other projects, and vmbell's own, as subjects of `vmbell-check`.
 //!
 //! Each file adapts one implementation, unmodified from the registry, to [`DriverSide`] or [`DeviceSide`]. The loops
-//! around them ([`drive`], [`handle_chains`]) are those that drivers and devices have. The same subjects run under the
+//! around them ([`drive`], [`handle_chains`]) are those of real drivers and devices. The same subjects run under the
 //! checker ([`pair`]) and natively on two threads ([`native`]).
 
 pub mod counts;
@@ -34,19 +34,19 @@ pub use side::{Bells, Chains, DeviceSide, DriverSide, Work, drive, handle_chains
 pub use vmbell::poll::{INDEX, TOKEN, WRAPS};
 pub use vmbell::{CHAINED as CHAINED_DRIVER, RESTORED_DRIVER};
 
-/// How many seconds a test gives a search that ends by itself in less than 20 on a quiet machine.
+/// How many seconds a test gives a search that takes less than 20 s on a quiet machine.
 pub const HANG: u64 = 1200;
 use vmbell_check::{Format, Shape};
 
 /// Offsets of a ring's parts in the shared memory: descriptors, driver area and device area.
 pub type Layout = (u16, u16, u16);
 
-/// Makes a driver side of a ring; true if the adapter is to add what the subject lacks.
+/// Makes a driver side of a ring. With `true`, the adapter adds what the subject lacks.
 pub type NewDriver = fn(&Site, bool) -> Box<dyn DriverSide>;
-/// The same for a device side.
+/// Makes a device side of a ring. With `true`, the adapter adds what the subject lacks.
 pub type NewDevice = fn(&Site, bool) -> Box<dyn DeviceSide>;
 
-/// What a subject is called, and what it supports.
+/// The name of a subject, and what it supports.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
     /// The name of its package.
@@ -55,24 +55,24 @@ pub struct About {
     pub version: &'static str,
     /// The layouts of virtqueues that it supports.
     pub formats: &'static [Format],
-    /// Whether a split ring can begin at another index than 0.
+    /// Whether a split ring can begin at an index other than 0.
     pub starts: bool,
     /// Whether it supports `VIRTIO_F_IN_ORDER`.
     pub in_order: bool,
 }
 
-/// A driver side. The reference is the checker's own, which has no `new`.
+/// A driver side. The checker's own reference driver has no `new`.
 #[derive(Clone, Copy, Debug)]
 pub struct Driver {
     /// Its name and abilities.
     pub about: About,
     /// Makes the driver side of a ring in zeroed memory. With `mended`, the adapter adds what the subject lacks.
     pub new: Option<NewDriver>,
-    /// Where it puts the parts of a ring, if the subject decides that.
+    /// Where the subject puts the parts of a ring, if the subject decides that.
     pub layout: Option<fn(Shape) -> Layout>,
     /// How many descriptors of a split ring each request takes.
     pub pieces_if_split: u16,
-    /// The same for a packed ring.
+    /// How many descriptors of a packed ring each request takes.
     pub pieces_if_packed: u16,
 }
 
@@ -85,7 +85,7 @@ impl Driver {
         }
     }
 
-    /// The smallest ring of this format in which it can have two requests in flight.
+    /// The smallest ring of this format in which the driver can have two requests in flight.
     pub fn smallest_ring(&self, format: Format, event_idx: bool) -> Shape {
         match format {
             Format::Split => Shape::split(2 * self.pieces(format), event_idx),
@@ -94,7 +94,7 @@ impl Driver {
     }
 }
 
-/// A device side. The reference is the checker's own, which has no `new`.
+/// A device side. The checker's own reference device has no `new`.
 #[derive(Clone, Copy, Debug)]
 pub struct Device {
     /// Its name and abilities.
@@ -108,13 +108,13 @@ pub struct Device {
 }
 
 impl Device {
-    /// Whether it can serve this driver on a ring of this format.
+    /// Returns whether the device can serve this driver on a ring of this format.
     pub fn serves(&self, driver: &Driver, format: Format) -> bool {
         let formats = [self.about.formats, driver.about.formats];
         let is_supported = formats.iter().all(|formats| formats.contains(&format));
-        // The reference driver sleeps, and waits for an interrupt.
+        // The reference driver sleeps until it is interrupted.
         let is_woken = driver.new.is_some() || self.interrupts;
-        // vringh takes the address of an indirect table for a pointer, and the subjects' addresses are offsets.
+        // vringh uses the address of an indirect table as a pointer, and the subjects' addresses are offsets.
         let is_followed = (driver.about.name, self.about.name) != ("vmbell, indirect", "vringh");
         is_supported && is_woken && is_followed
     }
@@ -182,10 +182,10 @@ pub fn devices() -> Vec<Device> {
     ]
 }
 
-/// virtio-queue, restored from its saved state between giving a buffer back and asking if the driver is to be interrupted.
+/// virtio-queue, restored from its saved state after it gives a buffer back and before it asks whether to interrupt.
 pub const RESTORED_VIRTIO_QUEUE: Device = virtio_queue::RESTORED;
 
-/// virtio-driver whose user leaves interrupts enabled while it takes used buffers.
+/// virtio-driver, with a user that leaves interrupts enabled while it takes used buffers.
 pub const ALWAYS_ON_VIRTIO_DRIVER: Driver = virtio_driver::ALWAYS_ON;
 
 /// The driver with this name.

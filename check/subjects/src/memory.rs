@@ -1,4 +1,4 @@
-//! The memory of a ring, as both sides get it. A guest address is an offset in this memory.
+//! The memory of a ring, in the form that each side needs. A guest address is an offset in this memory.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -10,7 +10,7 @@ use vmbell_virtqueue::RingMemory;
 
 use crate::Layout;
 
-/// Where requests have their buffers: after all rings, but in the memory.
+/// Where requests have their buffers: in the memory after all rings.
 pub(crate) const BUFFER: u64 = 0x800;
 /// The length of a buffer in bytes.
 pub(crate) const BUFFER_LEN: u32 = 8;
@@ -23,7 +23,7 @@ pub struct Site {
     pub len: usize,
     /// The shape of the ring.
     pub shape: Shape,
-    /// Where its parts are.
+    /// Where the parts of the ring are.
     pub layout: Layout,
 }
 
@@ -35,8 +35,8 @@ impl Site {
     ///
     /// # Safety
     ///
-    /// The bytes are mapped for reads and writes while a side that was made with this value, or the value, is used.
-    /// Nothing in this process holds a plain reference to them.
+    /// The bytes stay mapped for reads and writes while the value, or a side that was made with it, is used. Nothing in
+    /// this process holds a plain reference to them.
     pub unsafe fn new(base: NonNull<u8>, len: usize, shape: Shape, layout: Layout) -> Site {
         Site {
             base,
@@ -66,7 +66,7 @@ impl Site {
         unsafe { AtomicU16::from_ptr(at.as_ptr()) }
     }
 
-    /// The memory as vm-memory has it.
+    /// The memory as a type of vm-memory.
     pub(crate) fn guest_memory(&self) -> GuestMemoryMmap<()> {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
         // SAFETY: the caller of `Site::new` vouches for the mapping.
@@ -77,7 +77,7 @@ impl Site {
         GuestMemoryMmap::from_regions(vec![region]).expect("one region overlaps no other")
     }
 
-    /// The same for version 0.17 of vm-memory.
+    /// The memory as a type of vm-memory 0.17.
     #[cfg(feature = "krun")]
     pub(crate) fn guest_memory_17(&self) -> vm_memory_17::GuestMemoryMmap<()> {
         use vm_memory_17::{GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
@@ -91,7 +91,7 @@ impl Site {
     }
 }
 
-// SAFETY: the range is checked, and the caller of `Site::new` vouches for the mapping and for plain references.
+// SAFETY: the range is checked. The caller of `Site::new` vouches for the mapping and that no plain references exist.
 unsafe impl RingMemory for Site {
     fn resolve(&self, addr: u64, len: usize) -> Option<NonNull<u8>> {
         let start = usize::try_from(addr).ok()?;

@@ -1,6 +1,6 @@
-//! The native witness: driver and device, not instrumented, on two pinned threads that spin instead of sleeping.
+//! The native witness: a driver and a device, not instrumented, on two pinned threads that spin instead of sleeping.
 //!
-//! It says whether they came to a state in which both wait forever. A clean run proves nothing.
+//! It finds out whether both came to wait forever. A run without a hang proves nothing.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -21,11 +21,11 @@ pub(crate) const PAGES: usize = 2;
 /// What a native run showed.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// Requests that were answered.
+    /// The number of requests that were answered.
     pub requests: u64,
     /// Whether both sides waited until the patience was over.
     pub hung: bool,
-    /// How long it took, without the patience.
+    /// How long the run took, without the patience.
     pub elapsed: Duration,
 }
 
@@ -48,7 +48,7 @@ struct Native {
 struct Line(AtomicBool);
 
 impl Native {
-    /// Called now and then by a driver that waits: false if it is to stop.
+    /// Called regularly by a driver that waits. False if the driver is to stop.
     fn may_wait(&self) -> bool {
         let now = Instant::now();
         let answered = self.answered.load(Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl Native {
         };
         if now - since > PATIENCE {
             let asleep = self.device_waits.0.load(Ordering::SeqCst);
-            // A device that was kicked is not hung, even if it was not scheduled for so long.
+            // A device that was kicked is not hung, even if it was not scheduled all this time.
             let kicked = self.kicked.0.load(Ordering::SeqCst);
             self.hung.0.store(asleep && !kicked, Ordering::Relaxed);
             return false;
@@ -142,13 +142,13 @@ fn pin(cpu: usize) -> libc::cpu_set_t {
     let [mut before, mut set]: [libc::cpu_set_t; 2] = unsafe { std::mem::zeroed() };
     // SAFETY: the call fills `before`, whose length it has.
     unsafe { libc::sched_getaffinity(0, size_of_val(&before), &raw mut before) };
-    // SAFETY: `cpu` is small, so that it is in the set.
+    // SAFETY: `cpu` is small, so that it is within the set.
     unsafe { libc::CPU_SET(cpu, &mut set) };
     run_on(&set);
     before
 }
 
-/// Lets the thread run on these CPUs. Missing ones change nothing.
+/// Lets the thread run on these CPUs. CPUs that do not exist have no effect.
 fn run_on(set: &libc::cpu_set_t) {
     // SAFETY: the set has the length passed to the call, which reads it.
     unsafe { libc::sched_setaffinity(0, size_of_val(set), set) };
@@ -158,7 +158,7 @@ fn run_on(set: &libc::cpu_set_t) {
 ///
 /// # Panics
 ///
-/// If there is no memory, or one of them is a reference, which runs under the checker only.
+/// If there is no memory, or if a side is a reference, which runs only under the checker.
 pub fn run(driver: &Driver, device: &Device, shape: Shape, work: Work, time: Duration) -> Outcome {
     let new_driver = driver
         .new
@@ -172,7 +172,7 @@ pub fn run(driver: &Driver, device: &Device, shape: Shape, work: Work, time: Dur
     let layout = driver
         .layout
         .map_or_else(|| contiguous(shape), |layout| layout(shape));
-    // SAFETY: as above; no reference to them is made but by the subjects.
+    // SAFETY: as above; only the subjects make references to the pages.
     let site = unsafe { Site::new(base, PAGES * 4096, shape, layout) };
     let begin = Instant::now();
     let bells = Arc::new(Native {
@@ -188,7 +188,7 @@ pub fn run(driver: &Driver, device: &Device, shape: Shape, work: Work, time: Dur
     let served = {
         let bells = Arc::clone(&bells);
         thread::spawn(move || {
-            // The whole value goes to the thread, and not its fields.
+            // Moves the whole value to the thread, not its fields.
             let site = site;
             pin(1);
             let mut device = new_device(&site, work.mended);
@@ -197,7 +197,7 @@ pub fn run(driver: &Driver, device: &Device, shape: Shape, work: Work, time: Dur
             }
         })
     };
-    // Threads that the caller starts later would have it from this one.
+    // Threads that the caller starts later would inherit the affinity of this thread.
     let before = pin(0);
     drive(&mut *side, work, &*bells);
     run_on(&before);
@@ -215,7 +215,7 @@ pub fn run(driver: &Driver, device: &Device, shape: Shape, work: Work, time: Dur
     }
 }
 
-/// Pages that stay mapped for the rest of the process.
+/// Maps pages that stay mapped for the rest of the process.
 pub(crate) fn pages() -> NonNull<u8> {
     let (protection, flags) = (
         libc::PROT_READ | libc::PROT_WRITE,
@@ -227,7 +227,7 @@ pub(crate) fn pages() -> NonNull<u8> {
     NonNull::new(at.cast()).expect("a mapping is not at 0")
 }
 
-/// The layout that the checker has by default.
+/// The checker's default layout.
 pub(crate) fn contiguous(shape: Shape) -> crate::Layout {
     let [descriptors, driver, device] = shape
         .contiguous()

@@ -1,8 +1,8 @@
-//! Drivers that poll: what they remember of a queue, and whether the queue can fool them.
+//! Drivers that poll: what they remember of a queue, and whether a wrong answer of the queue can fool them.
 //!
-//! A driver remembers how far it has come, enables an interrupt, and asks later, perhaps on another thread, if a buffer was
-//! used since (Linux's `virtqueue_enable_cb_prepare` and `virtqueue_poll`). A buffer that waits while the answer is no is a
-//! lost notification for a driver that only polls.
+//! A driver remembers its place, enables an interrupt, and asks later, perhaps on another thread, whether a buffer was
+//! used since then (Linux's `virtqueue_enable_cb_prepare` and `virtqueue_poll`). If the answer is no while a buffer
+//! waits, a driver that only polls has lost a notification.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -17,26 +17,26 @@ pub trait Polls {
     /// The driver side of its queue.
     fn side(&mut self) -> &mut dyn DriverSide;
 
-    /// The driver's answer whether a buffer was used since it remembered its place.
+    /// Returns the driver's answer: whether a buffer was used since the driver remembered its place.
     fn poll(&self) -> bool;
 }
 
 /// A kind of driver that polls.
 #[derive(Clone, Copy, Debug)]
 pub struct Poller {
-    /// What it is called.
+    /// The name of the driver.
     pub name: &'static str,
-    /// Makes one of a ring in zeroed memory, which remembers its place and has then consumed this number of buffers.
-    /// Only vmbell's queues on split rings can be given another number than 0.
+    /// Makes a driver of a ring in zeroed memory, which remembers its place and has then consumed this number of
+    /// buffers. Only vmbell's queues on split rings support a number other than 0.
     pub new: fn(&Site, u64) -> Box<dyn Polls>,
 }
 
-/// Explores a driver that has remembered its place and consumed `before` buffers. It makes `requests` more, one after the
-/// other, and takes all but the last. Once this one is used, the driver polls.
+/// Explores a driver that has remembered its place and consumed `before` buffers. It makes `requests` more, one after
+/// the other, and takes all except the last. Once the last is used, the driver polls.
 ///
 /// # Errors
 ///
-/// If the checker cannot explore it.
+/// If the checker cannot explore the driver.
 pub fn explore(
     explorer: &Explorer,
     poller: Poller,
@@ -64,7 +64,7 @@ pub fn explore(
     })
 }
 
-/// Makes requests, one after the other, and takes what comes back, until the last is used. Interrupts stay enabled.
+/// Makes requests, one after the other, and takes the used buffers until the last is used. Interrupts stay enabled.
 fn take_all_but_one(side: &mut dyn DriverSide, requests: u64, bells: &dyn Bells) {
     for request in 1..=requests {
         side.add();
@@ -80,8 +80,8 @@ fn take_all_but_one(side: &mut dyn DriverSide, requests: u64, bells: &dyn Bells)
     }
 }
 
-/// The answer that a driver gets after `count` buffers were used since it remembered its place. The last one waits. vmbell's device
-/// serves them in order.
+/// Returns the answer that a driver gets after `count` buffers were used since it remembered its place. vmbell's device
+/// serves them in order, and the last one waits.
 ///
 /// # Panics
 ///
@@ -103,7 +103,7 @@ pub fn polls_after(poller: Poller, shape: Shape, count: u32) -> bool {
     told
 }
 
-/// The answer that a driver gets after it has consumed `count` buffers since it remembered its place. No buffer waits.
+/// Returns the driver's answer after it has consumed `count` buffers since it remembered its place. No buffer waits.
 pub fn polls_after_consuming(poller: Poller, shape: Shape, count: u64) -> bool {
     let site = site(shape);
     let driver = (poller.new)(&site, count);
@@ -113,14 +113,14 @@ pub fn polls_after_consuming(poller: Poller, shape: Shape, count: u64) -> bool {
     driver.poll()
 }
 
-/// A ring in memory that stays for the rest of the process.
+/// Makes a ring in memory that stays mapped for the rest of the process.
 pub(crate) fn site(shape: Shape) -> Site {
     let (base, len) = (native::pages(), native::PAGES * 4096);
     // SAFETY: the pages stay mapped, and are used through this value only.
     unsafe { Site::new(base, len, shape, native::contiguous(shape)) }
 }
 
-/// Notifications of sides that are called in turn.
+/// The notifications of sides that are called in turn.
 #[derive(Debug)]
 pub(crate) struct Silent;
 

@@ -1,7 +1,7 @@
 //! A device that is saved and restored once, between any two of its steps: what a VMM must signal when it resumes.
 //!
-//! The memory of the ring is saved too, while neither side runs. A signal on its way is in neither: it is in the counter of
-//! an eventfd, or in the interrupt controller. A device that begins again has forgotten where in its handler it was.
+//! The memory of the ring is also saved, while neither side runs. A signal in flight is in neither state: it is in an
+//! eventfd's counter or in the interrupt controller. A restarted device has forgotten where in its handler it was.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -22,16 +22,16 @@ pub trait Resumable {
     fn wants_interrupt(&mut self) -> bool;
     /// Enables notifications. True if a chain is waiting, so that the device must not sleep.
     fn listen(&mut self) -> bool;
-    /// Becomes another value that was restored from the saved state of this one, with the chain that was taken.
+    /// Replaces itself by a value restored from its saved state, together with the chain that was taken.
     fn reload(&mut self);
 }
 
 /// A queue whose device side can be saved.
 #[derive(Clone, Copy, Debug)]
 pub struct SavedQueue {
-    /// What it is called.
+    /// The name of the queue.
     pub name: &'static str,
-    /// The ring, given whether it has an event index.
+    /// The shape of the ring, with or without an event index.
     pub shape: fn(bool) -> Shape,
     /// Makes the device side.
     pub new: fn(&Site) -> Box<dyn Resumable>,
@@ -61,7 +61,7 @@ pub const SAVED_QUEUES: [SavedQueue; 3] = [
 pub enum Place {
     /// Only where it sleeps until it is notified.
     EventLoop,
-    /// Between any two steps of its handler, too.
+    /// Also between any two steps of its handler.
     Anywhere,
 }
 
@@ -70,20 +70,20 @@ pub enum Place {
 pub struct Resume {
     /// Where it is saved.
     pub place: Place,
-    /// Whether a notification of the driver that the device has not seen is saved as well.
+    /// Whether a kick that the device has not seen is also saved.
     pub keeps_kick: bool,
-    /// Whether an interrupt that the driver has not seen is saved as well.
+    /// Whether an interrupt that the driver has not seen is also saved.
     pub keeps_interrupt: bool,
     /// Whether the device is notified when it resumes.
     pub kicks: bool,
     /// Whether the driver is interrupted when it resumes.
     pub interrupts: bool,
-    /// Whether it continues at the step where it was saved, not at the beginning of its event loop.
+    /// Whether it continues at the step where it was saved, instead of at the beginning of its event loop.
     pub goes_on: bool,
 }
 
 impl Resume {
-    /// Saved anywhere, with no signal kept and both sent.
+    /// Saved anywhere; neither signal is kept, and both are sent.
     pub const SAFE: Resume = Resume {
         place: Place::Anywhere,
         keeps_kick: false,
@@ -93,7 +93,7 @@ impl Resume {
         goes_on: false,
     };
 
-    /// Saved anywhere, and restored as if nothing had happened.
+    /// Saved anywhere; it continues where it was, with both signals kept and none sent.
     pub const UNSEEN: Resume = Resume {
         place: Place::Anywhere,
         keeps_kick: true,
@@ -122,7 +122,7 @@ impl fmt::Display for Resume {
     }
 }
 
-/// The device was restored, and begins again.
+/// The device was restored, and starts its event loop again.
 struct Restarted;
 
 /// A device in its event loop.
@@ -173,7 +173,7 @@ impl Device {
         }
     }
 
-    /// Saves and restores the device here, or not; once at most.
+    /// Saves and restores the device here, or does nothing. Saves at most once.
     fn may_save(&mut self, place: Place) -> Result<(), Restarted> {
         let here = place == Place::EventLoop || self.resume.place == Place::Anywhere;
         if self.saved || !here || choose(2) == 0 {
@@ -194,7 +194,7 @@ impl Device {
         }
     }
 
-    /// Finishes what was taken before, and signals.
+    /// Finishes the chain that was taken before the save, and signals.
     fn resume(&mut self) {
         if self.side.give_back() && self.side.wants_interrupt() {
             self.ring.interrupt();
@@ -224,7 +224,7 @@ pub fn resumed(
         let ring = scenario.ring((queue.shape)(event_idx));
         let memory = ring.memory();
         let layout = (ring.descriptors, ring.driver, ring.device);
-        // SAFETY: the checker keeps its memory mapped while it explores, and the sides are dropped before.
+        // SAFETY: the checker keeps its memory mapped while it explores, and the sides are dropped before it ends.
         let site = unsafe { Site::new(memory.pointer(), memory.len(), ring.shape, layout) };
         let device = Device {
             side: (queue.new)(&site),

@@ -50,7 +50,7 @@ impl Bells for Checked {
 ///
 /// # Panics
 ///
-/// If one of them does not support the shape of the ring.
+/// If a side does not support the shape of the ring.
 pub fn pair(
     explorer: &Explorer,
     driver: &Driver,
@@ -69,7 +69,7 @@ pub fn pair(
 ///
 /// # Panics
 ///
-/// If one of them does not support the shape of the ring, or if a notification is lost with all fences.
+/// If a side does not support the shape of the ring, or if a notification is lost with all fences.
 pub fn fences(
     explorer: &Explorer,
     driver: &Driver,
@@ -80,11 +80,11 @@ pub fn fences(
     explorer_for(explorer, device).audit(|scenario| set_up(scenario, driver, device, shape, work))
 }
 
-/// The explorer with the memory that a device has mapped itself.
+/// The explorer, with the memory that a device has mapped itself, if any.
 fn explorer_for(explorer: &Explorer, device: &Device) -> Explorer {
     match device.memory {
         None => explorer.clone(),
-        // SAFETY: the subject has mapped all pages that the explorer uses by default, and uses them in tasks only.
+        // SAFETY: the subject has mapped all pages that the explorer uses by default, and only tasks use them.
         Some(memory) => unsafe { explorer.clone().memory_at(memory()) },
     }
 }
@@ -109,7 +109,7 @@ fn set_up(scenario: &mut Scenario, driver: &Driver, device: &Device, shape: Shap
     ring.preset();
     let layout = (ring.descriptors, ring.driver, ring.device);
     let memory = ring.memory();
-    // SAFETY: the checker keeps its memory mapped while it explores, and the sides are dropped before.
+    // SAFETY: the checker keeps its memory mapped while it explores, and the sides are dropped before it ends.
     let site = unsafe { Site::new(memory.pointer(), memory.len(), shape, layout) };
     let bells: Arc<dyn Bells> = Arc::new(Checked::new(ring));
     let work = Work {

@@ -1,7 +1,7 @@
-//! The two sides of a virtqueue as the loops around them see it, and these loops.
+//! The two sides of a virtqueue as the loops around them see them, and these loops.
 //!
-//! A driver sleeps only after it enabled interrupts and looked at the used ring once more, and a device only after it
-//! enabled notifications and looked at the available ring once more (virtio 1.3, 2.7.7.1 and 2.7.10).
+//! A driver sleeps only after it has enabled interrupts and checked the used ring once more; a device only after it has
+//! enabled notifications and checked the available ring once more (virtio 1.3, 2.7.7.1 and 2.7.10).
 
 use std::fmt::Debug;
 
@@ -17,9 +17,9 @@ pub trait Bells: Debug + Send + Sync {
     fn wait_for_interrupt(&self) -> bool;
     /// A pause of a polling driver; false if it is to stop.
     fn spin(&self) -> bool;
-    /// Where native code passes some time, to vary which side comes first.
+    /// Passes some time in native code, to vary which side comes first.
     fn vary(&self) {}
-    /// One more request was answered.
+    /// Counts one more answered request.
     fn answered(&self) {}
     /// Whether the driver is to stop before it has made all requests.
     fn is_over(&self) -> bool {
@@ -39,7 +39,7 @@ pub trait DriverSide {
     fn quiet(&mut self);
     /// Enables interrupts. True if no used buffer is waiting, so that the driver may sleep.
     fn listen(&mut self) -> bool;
-    /// The same for an interrupt once three quarters of what is in flight are used. True if fewer are waiting.
+    /// The same for an interrupt once 3/4 of the in-flight buffers are used. True if fewer are waiting.
     fn listen_late(&mut self) -> bool {
         panic!("this driver has no late interrupts")
     }
@@ -47,7 +47,7 @@ pub trait DriverSide {
 
 /// A device side.
 pub trait DeviceSide {
-    /// From now on, gives back at once all that it has taken.
+    /// From now on, gives all the chains that it has taken back together.
     fn give_back_at_once(&mut self) {
         panic!("this device gives buffers back one by one")
     }
@@ -67,31 +67,31 @@ pub trait Chains {
     fn listen(&mut self) -> bool;
 }
 
-/// What a driver does, and how the device answers.
+/// What a driver and a device do.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
-    /// How many requests it makes.
+    /// How many requests the driver makes.
     pub requests: u64,
-    /// How many it makes before it waits for one; at most the size of the queue.
+    /// How many requests are in flight before the driver waits for one; at most the size of the queue.
     pub depth: u64,
-    /// Whether it asks once for a series of requests if the device is to be notified.
+    /// Whether the driver asks once per series of requests if the device wants a notification.
     pub batch: bool,
-    /// Whether it polls for used buffers and never sleeps.
+    /// Whether the driver polls for used buffers and never sleeps.
     pub polls: bool,
-    /// How many used buffers it takes before it asks if it may sleep.
+    /// How many used buffers the driver takes before it asks if it may sleep.
     pub budget: u64,
-    /// Whether it waits for three quarters of what is in flight, not for the next.
+    /// Whether the driver waits for 3/4 of the in-flight buffers, not for the next one.
     pub late: bool,
-    /// Whether interrupts stay enabled while it takes used buffers.
+    /// Whether interrupts stay enabled while the driver takes used buffers.
     pub armed: bool,
-    /// Whether the device gives back at once all that it has taken.
+    /// Whether the device gives all the chains that it has taken back together.
     pub at_once: bool,
     /// Whether adapters add what their subjects lack.
     pub mended: bool,
 }
 
 impl Work {
-    /// Requests of which `depth` are in flight.
+    /// This number of requests, with at most `depth` in flight.
     pub fn new(requests: u64, depth: u64) -> Work {
         Work {
             requests,
@@ -107,7 +107,7 @@ impl Work {
     }
 }
 
-/// The loop of a driver, which returns once all its requests are answered.
+/// The loop of a driver. It returns once all its requests are answered.
 pub fn drive(side: &mut dyn DriverSide, work: Work, bells: &dyn Bells) {
     let (mut sent, mut answered) = (0, 0);
     let take = |side: &mut dyn DriverSide| {
@@ -168,7 +168,7 @@ pub fn drive(side: &mut dyn DriverSide, work: Work, bells: &dyn Bells) {
     }
 }
 
-/// The loop of a device that asks after each buffer if it is to interrupt the driver.
+/// The loop of a device that asks after each buffer whether to interrupt the driver.
 pub fn handle_chains(side: &mut dyn Chains, bells: &dyn Bells) {
     loop {
         side.quiet();

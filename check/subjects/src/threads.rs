@@ -1,5 +1,5 @@
-//! vmbell's virtio device as the threads of a VMM share it: each may serve its queue, complete a request of it later, stop or reset
-//! it. It is the device that VMMs plug in, behind its MMIO registers; the words of its locks are in the explored memory.
+//! vmbell's virtio device, shared by a VMM's threads: each may serve its queue, complete a request later, stop or reset
+//! it. It is the device that VMMs use, with its MMIO registers; the words of its locks are in the explored memory.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -23,7 +23,7 @@ use crate::memory::BUFFER;
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// It was notified of a chain that is available, and serves.
+    /// It was notified of an available chain, and serves the queue.
     Serve,
     /// A vCPU makes a chain available, and serves if the device wants to be notified.
     Notify,
@@ -31,11 +31,11 @@ pub enum Act {
     Complete,
     /// A vCPU stops the queue.
     Stop,
-    /// A vCPU resets the device, and uses it again with another ring, in which a chain is available.
+    /// A vCPU resets the device, and uses it again with another ring that has an available chain.
     Reset,
 }
 
-/// Descriptors of a ring.
+/// The descriptors of a ring.
 const SIZE: u16 = 4;
 /// Where the second ring is: after the first one.
 const SECOND: u16 = 0x200;
@@ -49,19 +49,19 @@ thread_local! {
 
 fn place(value: u64) -> Option<&'static AtomicU64> {
     let at = NEXT.get()?;
-    // SAFETY: `with_words` gives a page of the explored memory, of which a device needs a small part; the pointer stays in it.
+    // SAFETY: `with_words` gives a page of the explored memory. A device needs little of it: the pointer stays inside.
     NEXT.set(Some(unsafe { at.add(1) }));
-    // SAFETY: it is aligned, in the explored memory, and accessed by these atomics only; the device does not outlive an exploration.
+    // SAFETY: it is aligned, in the explored memory, which outlives the device, and only these atomics access it.
     let word = unsafe { AtomicU64::from_ptr(at.as_ptr()) };
     word.store(value, Ordering::Relaxed);
     Some(word)
 }
 
-/// Makes something whose locks and atomics have their words in the second page of this memory.
+/// Calls `make`, and puts the words of the result's locks and atomics in the second page of this memory.
 ///
 /// # Panics
 ///
-/// If it has no second page.
+/// If the memory has no second page.
 pub fn with_words<T>(memory: Memory, make: impl FnOnce() -> T) -> T {
     assert!(memory.len() > WORDS, "the memory has one page");
     place_words(place);
@@ -72,7 +72,7 @@ pub fn with_words<T>(memory: Memory, make: impl FnOnce() -> T) -> T {
     made
 }
 
-/// A device that completes each request at once, but for the first one.
+/// A device that completes each request at once, except the first.
 struct Device {
     defers: AtomicBool,
     pending: Arc<Mutex<Option<Pending>>>,
@@ -117,11 +117,11 @@ impl IrqTrigger for Trigger {
 }
 
 thread_local! {
-    /// Whether the device interrupts: not while a scenario is set up, where no task runs.
+    /// Whether the device interrupts. It does not while a scenario is set up, because no task runs then.
     static SIGNALS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A split ring of four descriptors, each of which is a chain.
+/// A split ring of four descriptors. Each descriptor is a chain.
 #[derive(Clone, Copy)]
 struct Area(u16);
 
@@ -134,14 +134,14 @@ impl Area {
         usize::from(self.0 + 0x100 + 2)
     }
 
-    /// Writes what the driver writes before it notifies, with this number of chains.
+    /// Writes what the driver writes before it notifies the device, with this number of chains.
     fn preset(self, memory: Memory, available: u16) {
         for id in 0..SIZE {
             let at = usize::from(self.0);
             let descriptor = at + 16 * usize::from(id);
             memory.preset(descriptor, &BUFFER.to_le_bytes());
             memory.preset(descriptor + 8, &8_u32.to_le_bytes());
-            // The device writes it.
+            // The device may write to the buffer.
             memory.preset(descriptor + 12, &2_u16.to_le_bytes());
             let entry = at + 16 * usize::from(SIZE) + 4 + 2 * usize::from(id);
             memory.preset(entry, &id.to_le_bytes());
@@ -157,7 +157,7 @@ impl Area {
         memory.load(self.used_idx(), 2, Order::Acquire)
     }
 
-    /// Begins to use the device with this ring.
+    /// Starts the device with this ring.
     fn use_it(self, device: &VirtioMmio) {
         let set = |register: u64, value: u32| device.write(register, &value.to_le_bytes());
         set(register::STATUS, 1 | 2);
@@ -180,7 +180,7 @@ fn serve(queue: &Queue) {
     while queue.serve().more {}
 }
 
-/// Explores threads that do this.
+/// Explores threads that do these acts.
 ///
 /// # Errors
 ///
@@ -249,7 +249,7 @@ fn set_up(scenario: &mut Scenario, acts: &[Act]) {
             done.bell(0).signal();
         });
     }
-    // No task is the last to drop it.
+    // Dropped here, so that no task is the last to drop it.
     scenario.at_end(move || {
         drop(device);
         Ok(())
@@ -283,14 +283,14 @@ fn set_up(scenario: &mut Scenario, acts: &[Act]) {
     });
 }
 
-/// Where it is noted how many chains were used when the queue was stopped.
+/// Where the scenario stores how many chains were used when the queue was stopped.
 const STOPPED: usize = 0x700;
 
 fn stays(memory: Memory) {
     memory.store(STOPPED, 8, FIRST.used(memory), Order::Relaxed);
 }
 
-/// A device that is in use, and the request that it has deferred.
+/// Makes a device that is in use. Also returns its deferred request.
 fn new(
     memory: Memory,
     interrupt: Bell,
@@ -306,7 +306,7 @@ fn new(
         ..VirtioConfig::default()
     };
     let virtio = VirtioDevice::new(handler, 1, config);
-    // SAFETY: the checker keeps its memory mapped while it explores, and the device is not used after that.
+    // SAFETY: the checker keeps its memory mapped while it explores, and the device is not used afterwards.
     let site = unsafe {
         Site::new(
             memory.pointer(),

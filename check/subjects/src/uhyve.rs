@@ -1,7 +1,7 @@
-//! The transmit loop of uhyve 0.10.0 (`src/virtio/net.rs`, `send_available_packets`): the same calls of virtio-queue
-//! 0.18.0 in the same order, since uhyve's own modules are private.
+//! The transmit loop of uhyve 0.10.0 (`src/virtio/net.rs`, `send_available_packets`): the same calls to virtio-queue
+//! 0.18.0 in the same order, because uhyve's own modules are private.
 //!
-//! Its notable property: what `enable_notification` returns is ignored. Transmission never interrupts the driver.
+//! The loop ignores what `enable_notification` returns, and transmission never interrupts the driver.
 
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::GuestMemoryMmap;
@@ -37,7 +37,7 @@ impl Transmit {
         }
     }
 
-    /// Returns what uhyve ignores: whether a chain is waiting.
+    /// Sends available packets. Returns what uhyve ignores: whether a chain is waiting.
     fn send_available_packets(&mut self) -> bool {
         let memory = &self.memory;
         let quiet = self.queue.disable_notification(memory);

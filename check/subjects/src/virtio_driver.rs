@@ -1,6 +1,6 @@
 //! virtio-driver 0.6.1 (libblkio), the driver side of split and packed rings in user space.
 //!
-//! Users disable used buffer notifications while they poll, and enable them and look again before they sleep.
+//! Users disable used buffer notifications while they poll. Before they sleep, they enable them and look again.
 #![allow(unsafe_code)]
 
 use std::io::{self, Read, Write};
@@ -28,7 +28,7 @@ pub(crate) const DRIVER: Driver = Driver {
     },
     new: Some(|site, mended| Box::new(Requests::new(site, mended, false))),
     layout: None,
-    // It makes a packed chain of one descriptor available with the flag that another follows.
+    // It makes a packed chain of one descriptor available with the flag that says that another descriptor follows.
     pieces_if_split: 1,
     pieces_if_packed: 2,
 };
@@ -44,15 +44,15 @@ pub(crate) const ALWAYS_ON: Driver = Driver {
 
 type Transport = VhostUser<VirtioBlkConfig, ()>;
 
-/// The subject's own translation of addresses, which its vhost-user transport alone hands out: a guest address is an
-/// address.
+/// The subject's own translation of addresses, which only its vhost-user transport provides. It maps each guest address
+/// to itself.
 fn translator() -> Box<dyn IovaTranslator> {
     static TRANSPORT: OnceLock<Transport> = OnceLock::new();
     let transport = TRANSPORT.get_or_init(|| connect().expect("there is a vhost-user back end"));
     transport.iova_translator()
 }
 
-/// Connects to a back end without a device, which knows the requests of a connection alone.
+/// Connects to a back end that has no device and answers only the requests of a connection.
 fn connect() -> io::Result<Transport> {
     let path = env::temp_dir().join(format!("vmbell-subjects-{}", process::id()));
     let listener = UnixListener::bind(&path)?;
@@ -65,7 +65,7 @@ fn connect() -> io::Result<Transport> {
     transport
 }
 
-/// Answers the requests that ask for a number with features that the subject requires, up to the last of them.
+/// Answers the requests for features and other numbers that the subject requires, up to the last of them.
 fn answer(mut front_end: UnixStream) -> io::Result<()> {
     const GETS: [(u32, u64); 3] = [(1, 1 << 30), (15, 1 << 3 | 1 << 9 | 1 << 15), (36, 1)];
     const REPLY: u32 = 1 | 1 << 2;
@@ -109,8 +109,8 @@ impl Requests {
             (site.layout.1.into(), site.layout.2.into()),
             "the ring has the subject's layout"
         );
-        // SAFETY: the caller of `Site::new` vouches for the mapping, which outlives this side. That the device writes to
-        // memory of which the subject has a mutable slice is how the subject works.
+        // SAFETY: the caller of `Site::new` vouches for the mapping, which outlives this side. The device also writes
+        // to memory of which the subject has a mutable slice: that is how the subject works.
         let ring = unsafe { slice::from_raw_parts_mut(site.base().as_ptr(), layout.end_offset) };
         let queue = Virtqueue::new(translator(), ring, size, features);
         let mut queue = queue.expect("the ring is large enough");
@@ -125,7 +125,7 @@ impl Requests {
         }
     }
 
-    /// The fix, between a store to the one area and a load of the other.
+    /// The fix: a fence between a store to one area and a load of the other.
     fn mend(&self) {
         if self.mended {
             fence(Ordering::SeqCst);

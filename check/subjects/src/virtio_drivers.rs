@@ -1,6 +1,6 @@
 //! virtio-drivers 0.13.0 (rcore-os), the driver side of a split ring in unikernels and boot loaders.
 //!
-//! A driver that begins near index 65,535 is a bitwise copy of one that has made that many requests.
+//! A driver that begins near index 65,535 is a bitwise copy of a driver that has made that many requests.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -36,17 +36,17 @@ pub(crate) const DRIVER: Driver = Driver {
 /// A request's buffer.
 static BYTES: [u8; BUFFER_LEN as usize] = [0; BUFFER_LEN as usize];
 const PAGE: u16 = 4096;
-/// Added to an offset to get a physical address, as the crate takes 0 for a failed allocation.
+/// Added to an offset to get a physical address, because the crate takes 0 for a failed allocation.
 const PHYSICAL: u64 = 0x10000;
 
 thread_local! {
     /// The memory of the queue that is being made, and how much of it is allocated.
     static MAKES: RefCell<Option<(Site, usize)>> = const { RefCell::new(None) };
-    /// Drivers that have made requests, each with where it is, and what is in its memory.
+    /// Drivers that have made requests, each with its ring and the contents of its memory.
     static WARM: RefCell<Vec<Rc<Warm>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The crate allocates a page for what the driver writes, and one for what the device writes.
+/// The layout of the crate: a page for what the driver writes, and a page for what the device writes.
 fn layout(shape: Shape) -> Layout {
     // The checker refuses a ring that does not fit.
     (0, shape.size.saturating_mul(16), PAGE)
@@ -54,7 +54,7 @@ fn layout(shape: Shape) -> Layout {
 
 struct Memory;
 
-// SAFETY: the pages are those of a `Site`, whose maker vouches for them, and each is returned once for a queue.
+// SAFETY: the pages belong to a `Site`, whose maker vouches for them, and each is returned once for a queue.
 unsafe impl Hal for Memory {
     fn dma_alloc(pages: usize, _: BufferDirection) -> (PhysAddr, NonNull<u8>) {
         MAKES.with_borrow_mut(|makes| {
@@ -80,7 +80,7 @@ unsafe impl Hal for Memory {
     unsafe fn unshare(_: PhysAddr, _: NonNull<[u8]>, _: BufferDirection) {}
 }
 
-/// A transport that only says where the queue is.
+/// A transport that only records where the queue is.
 #[derive(Default)]
 struct Addresses([PhysAddr; 3]);
 
@@ -137,7 +137,7 @@ struct Requests<const SIZE: usize> {
     queue: VirtQueue<Memory, SIZE>,
     site: Site,
     mended: bool,
-    /// The available index, and where it was at the last question.
+    /// The available index, now and when the driver last asked.
     avail: u16,
     asked: u16,
 }
@@ -187,7 +187,7 @@ fn new_queue<const SIZE: usize>(site: &Site) -> VirtQueue<Memory, SIZE> {
     queue.expect("the memory is large enough")
 }
 
-/// A driver of this site that has made requests, of which each was answered at once.
+/// Returns a driver of this site that has made requests, each of which was answered at once.
 fn warm<const SIZE: usize>(site: &Site) -> Rc<Warm> {
     let same = |other: &Site| {
         let (one, two) = (other.shape, site.shape);
@@ -245,7 +245,7 @@ impl<const SIZE: usize> DriverSide for Requests<SIZE> {
         if !self.mended {
             return self.queue.should_notify();
         }
-        // The fixes: a fence that follows the store of the available index, and the comparison of virtio 1.3, 2.7.10.
+        // The fixes: a fence after the store to the available index, and the comparison of virtio 1.3, 2.7.10.
         fence(Ordering::SeqCst);
         if !self.site.shape.event_idx {
             return self.queue.should_notify();
@@ -269,7 +269,7 @@ impl<const SIZE: usize> DriverSide for Requests<SIZE> {
     fn listen(&mut self) -> bool {
         self.queue.set_dev_notify(true);
         if self.mended {
-            // The fix: a fence that follows the store of the used event, in `pop_used`, or of the flag.
+            // The fix: a fence after the store to the used event, in `pop_used`, or to the flag.
             fence(Ordering::SeqCst);
         }
         !self.queue.can_pop()

@@ -38,7 +38,7 @@ pub(crate) const RESTORED: Device = Device {
 #[derive(Clone, Copy)]
 enum Restores {
     Never,
-    /// Once, before a question if the driver wants an interrupt. With `interrupts`, it gets one anyway.
+    /// Once, before the device asks whether to interrupt the driver. With `interrupts`, it interrupts in any case.
     Once {
         interrupts: bool,
     },
@@ -50,7 +50,7 @@ struct Served {
     restores: Restores,
 }
 
-/// A queue at the place and index of a ring.
+/// Makes a queue at the place and index of a ring.
 pub(crate) fn new_queue(site: &Site) -> Queue {
     let mut queue = Queue::new(site.shape.size).expect("the size is a power of two");
     let (descriptors, avail, used) = site.layout;
@@ -115,7 +115,7 @@ impl Chains for Served {
     }
 }
 
-/// The queue, and the head of the chain that was taken, which a device saves itself.
+/// The queue, and the head of the chain that was taken: the device saves the head itself.
 struct Saved(Served, Option<u16>);
 
 /// A device side that can be saved.

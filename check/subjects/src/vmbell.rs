@@ -42,7 +42,7 @@ pub(crate) const INDIRECT: Driver = Driver {
     pieces_if_packed: 1,
 };
 
-/// The driver side whose requests are chains of two descriptors.
+/// A driver side whose requests are chains of two descriptors.
 pub const CHAINED: Driver = Driver {
     about: About {
         name: "vmbell, chained",
@@ -66,10 +66,10 @@ pub(crate) use saved::new_resumable;
 
 /// Where the indirect tables are: after the buffers.
 const TABLES: u64 = 0x900;
-/// The entries of one.
+/// The entries of one indirect table.
 const ENTRIES: u16 = 2;
 
-// Of any number of queues, one in each execution.
+// The brand of any number of queues, one in each execution.
 vmbell_virtqueue::queue_brand!(Subject);
 
 fn features(site: &Site, indirect: bool) -> Features {
@@ -97,7 +97,7 @@ fn packed_layout(site: &Site) -> PackedLayout {
     }
 }
 
-/// What a request's buffer has: one piece, or two in a chain or in an indirect table.
+/// The pieces of a request's buffer: one, or two in a chain or in an indirect table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pieces {
     One,
@@ -105,7 +105,7 @@ enum Pieces {
     Table,
 }
 
-/// A driver queue, and what its buffers have.
+/// A driver queue, and the pieces of its buffers.
 struct Queue<S: Side>(Rings<S>, Pieces);
 
 type Rings<S> = vmbell_virtqueue::Driver<(), S, Subject>;
@@ -161,7 +161,7 @@ impl<S: Side> DriverSide for Queue<S> {
     }
 }
 
-/// A device queue, the chain that was taken last, and whether it gives back at once all that it has taken.
+/// A device queue, the last chain taken, and whether the device gives all taken chains back at once.
 struct Served<Q>(Q, Chain, bool);
 
 fn new_device(site: &Site) -> Box<dyn DeviceSide> {
@@ -208,7 +208,7 @@ impl<Q: DeviceQueue> Chains for Served<Q> {
         let given_back = if self.2 {
             let mut heads = vec![head];
             heads.extend(iter::from_fn(|| self.pop()));
-            // All that may be written is, so that one used element can cover the batch.
+            // Everything writable is written, so that one used element can cover the batch.
             let full = |head: Head| {
                 let len = head.writable_len();
                 (head, len)

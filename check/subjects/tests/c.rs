@@ -23,8 +23,8 @@ fn shapes(event_idx: bool) -> impl Iterator<Item = Shape> {
         .flat_map(|shape| [shape, shape.in_order()])
 }
 
-/// Linux's own interrupt handlers, in each way in which they ask for the next interrupt, and devices that give back one buffer,
-/// or at once all that they have taken.
+/// Linux's own interrupt handlers, with each way to ask for the next interrupt, and devices that give back one buffer,
+/// or all that they have taken at once.
 #[test]
 fn linux_loses_no_notification_however_it_asks_for_interrupts() {
     for (name, at_once) in [
@@ -84,7 +84,7 @@ fn linux_loses_no_notification_however_it_asks_for_interrupts() {
     }
 }
 
-/// What Linux's driver does that takes one buffer before it asks if it may sleep, with a device that gives two back at once or not.
+/// Explores Linux's driver that takes one buffer before it asks if it may sleep; the device may give back two at once.
 fn takes_one(shape: Shape, at_once: bool, late: bool, mended: bool) -> Report {
     let work = Work {
         budget: 1,
@@ -102,7 +102,7 @@ fn takes_one(shape: Shape, at_once: bool, late: bool, mended: bool) -> Report {
 fn linux_loses_no_notification_if_it_takes_one_buffer_before_it_asks() {
     for shape in [false, true].into_iter().flat_map(shapes) {
         for (at_once, late) in [(false, false), (false, true), (true, false), (true, true)] {
-            // The other test is about these.
+            // The next test covers these rings.
             if at_once && shape.in_order && shape.format == Format::Packed {
                 continue;
             }
@@ -112,8 +112,8 @@ fn linux_loses_no_notification_if_it_takes_one_buffer_before_it_asks() {
     }
 }
 
-/// `virtqueue_poll_packed` and `virtqueue_enable_cb_delayed_packed` look at the slot of the next buffer, which the device skips if
-/// it gives several buffers back with one descriptor.
+/// `virtqueue_poll_packed` and `virtqueue_enable_cb_delayed_packed` check the slot of the next buffer. The device skips
+/// that slot if it gives several buffers back with one descriptor.
 #[test]
 fn linux_loses_the_interrupt_of_a_batch_in_order_that_it_has_taken_in_part() {
     for event_idx in [false, true] {
@@ -132,7 +132,7 @@ fn linux_loses_the_interrupt_of_a_batch_in_order_that_it_has_taken_in_part() {
     }
 }
 
-/// Linux's driver with more requests than its queue has descriptors: the code around it calls `abort` then.
+/// Linux's driver with more requests than its queue has descriptors: the code around it then calls `abort`.
 #[test]
 fn a_driver_in_c_that_aborts_is_a_failure_with_its_place() {
     let explorer = Explorer::new();

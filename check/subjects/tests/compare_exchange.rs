@@ -1,4 +1,4 @@
-//! A compare-exchange of instrumented code: what one that fails sees of the other side.
+//! A compare-exchange of instrumented code: what a failed compare-exchange sees of the other side.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::AtomicU16;
@@ -9,11 +9,11 @@ use vmbell_check::{Explorer, Memory, Model, claim};
 /// A field of the shared memory.
 fn field(memory: Memory, at: usize) -> &'static AtomicU16 {
     let word = memory.pointer().as_ptr().wrapping_add(at).cast();
-    // SAFETY: the field is in the shared memory, which is mapped while tasks run, and both tasks access it by atomics only.
+    // SAFETY: the field is in the shared memory, which is mapped while tasks run; both access it only as an atomic.
     unsafe { AtomicU16::from_ptr(word) }
 }
 
-/// Whether a side that sees a flag, because its compare-exchange fails, can miss what was stored before the flag.
+/// Returns whether a side can miss what was stored before a flag that its failed compare-exchange sees.
 fn misses_message(failure: Ordering, model: Model) -> bool {
     let report = Explorer::new().models([model]).run(|scenario| {
         let memory = scenario.memory();

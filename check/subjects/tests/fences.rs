@@ -3,7 +3,7 @@
 use vmbell_check::{Explorer, Format, Model};
 use vmbell_subjects::{Work, device, driver, fences};
 
-/// What of both sides needs a full fence: before it asks whether to notify, and before the last look.
+/// The functions of both sides that need a full fence: before asking whether to notify, and before the last look.
 const FENCED: [&str; 4] = [
     "ask",
     "enable_notification",
@@ -26,7 +26,7 @@ fn vmbell_needs_each_of_its_fences() {
                 for fence in &fences {
                     println!("{shape:?}: {fence}");
                 }
-                // The others are those of the `Arc` that the scenario's sides share.
+                // The other fences belong to the `Arc` that the scenario's sides share.
                 let needed = fences.iter().filter(|fence| fence.needed.is_some());
                 let functions = needed.filter_map(|fence| fence.place.split(',').next());
                 let mut functions: Vec<&str> = functions.collect();

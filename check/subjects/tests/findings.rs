@@ -4,7 +4,7 @@ use vmbell_check::{Explorer, Failure, Model, Shape, What};
 use vmbell_subjects::counts::{virtio_driver_kicks_after, virtio_queue_interrupts_after};
 use vmbell_subjects::{Device, Driver, Work, device, driver, pair};
 
-/// A pair whose subject loses a notification, and where.
+/// A pair whose subject loses a notification, and where it does.
 struct Finding {
     driver: Driver,
     device: Device,
@@ -36,7 +36,7 @@ impl Finding {
         report.expect("the pair can be explored")
     }
 
-    /// Checks that `who` sleeps forever under the model, but neither with the fix nor under weaker reordering.
+    /// Checks that `who` sleeps forever under the model, but not with the fix, nor under a stronger model.
     #[track_caller]
     fn is_found_and_mended(&self) -> Failure {
         let mut report = self.explore(self.model, false);
@@ -95,7 +95,7 @@ fn alioth_lacks_a_fence_before_it_asks_for_an_interrupt() {
     }
 }
 
-/// On arm64, for which alioth is built too.
+/// On arm64, for which alioth is also built.
 #[cfg(feature = "alioth")]
 #[test]
 fn alioth_reads_an_available_entry_without_acquiring_it() {
@@ -130,7 +130,7 @@ fn alioth_marks_a_packed_descriptor_as_used_without_releasing_its_length() {
     strong.assert_no_failure().assert_complete();
 }
 
-/// The index 255 becomes 0 and then 256 for a driver that looks between the two stores, if the compiler leaves them apart.
+/// The index 255 becomes 0 and then 256 for a driver that looks between two stores that the compiler did not merge.
 #[test]
 fn arcbox_stores_the_used_index_byte_by_byte() {
     let shape = Shape::split(2, true).starting_at(254);
@@ -174,7 +174,7 @@ fn virtio_driver_lacks_fences_around_the_flags() {
     }
 }
 
-/// If its user leaves interrupts enabled. One that disables them and enables them before it sleeps is clean (`pairs`).
+/// If its user leaves interrupts enabled. A user that disables them until it sleeps is clean (`pairs`).
 #[test]
 fn virtio_driver_lacks_a_fence_after_it_moves_the_event_of_a_packed_ring() {
     let shape = Shape::packed(4, true);
@@ -183,7 +183,7 @@ fn virtio_driver_lacks_a_fence_after_it_moves_the_event_of_a_packed_ring() {
     finding.is_found_and_mended();
 }
 
-/// Where overflow is not checked: see `Cargo.toml`.
+/// In builds without overflow checks: see `Cargo.toml`.
 #[test]
 fn virtio_driver_forgets_a_kick_after_65534_descriptors_without_one() {
     for (requests, is_kicked) in [(32_766, true), (32_767, false), (32_768, true)] {
@@ -192,7 +192,7 @@ fn virtio_driver_forgets_a_kick_after_65534_descriptors_without_one() {
     }
 }
 
-/// The same as after a restore, without one.
+/// The same failure as after a restore, but without a restore.
 #[test]
 fn virtio_queue_forgets_what_it_added_after_65536_buffers_without_a_question() {
     for (buffers, is_wanted) in [(65_535, true), (65_536, false), (65_537, true)] {

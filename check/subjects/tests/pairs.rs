@@ -1,4 +1,4 @@
-//! Each driver with each device, with fixes where a subject needs them: no notification is lost.
+//! Each driver with each device, with fixes where a subject needs them, loses no notification.
 
 use vmbell_check::{Explorer, Format, Model, Shape};
 use vmbell_subjects::{Device, Driver, Work, devices, drivers, pair};
@@ -29,7 +29,7 @@ fn lose_nothing(model: Model, format: Format, skip: impl Fn(&Driver, &Device) ->
             continue;
         }
         for shape in shapes {
-            // It accesses words byte by byte, so that there are many more executions.
+            // It accesses words byte by byte, which makes many more executions.
             let requests = if device.about.name == "arcbox-virtio-core" {
                 1
             } else {
@@ -73,7 +73,7 @@ fn no_split_pair_loses_a_notification_under_rc11() {
     lose_nothing(Model::Rc11, Format::Split, |_, _| false);
 }
 
-/// But for what `findings` has: virtio-driver sees that alioth does not release what it gives back.
+/// Except what `findings` has: virtio-driver sees that alioth does not release the buffers that it gives back.
 #[test]
 fn no_packed_pair_loses_a_notification_under_rc11() {
     lose_nothing(Model::Rc11, Format::Packed, |driver, device| {

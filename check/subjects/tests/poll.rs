@@ -7,7 +7,7 @@ use vmbell_subjects::{INDEX, TOKEN, WRAPS};
 const WRAP: u64 = 1 << 16;
 const WRAPS_OF_WRAPS: u64 = 1 << 32;
 
-/// The answer that a driver gets while a buffer waits, in any order in which it and the device run.
+/// Checks the answer that a driver gets while a buffer waits, in every order of its steps and the device's.
 #[track_caller]
 fn check(poller: Poller, shape: Shape, before: u64, is_told: bool) {
     let report = explore(&Explorer::new(), poller, shape, before, 3);
@@ -62,8 +62,8 @@ fn an_index_of_16_bits_is_fooled_within_one_lap_of_a_packed_ring() {
     }
 }
 
-/// Using all these buffers takes too long for a test. So the driver remembers its place, and is then restored from the state in
-/// which it has consumed them.
+/// Using all these buffers takes too long for a test. So the driver remembers its place, and is then restored to the
+/// state after it has consumed them.
 #[test]
 fn an_index_and_16_bits_of_wraps_are_fooled_after_4294967296_buffers_and_a_token_is_not() {
     for event_idx in [false, true] {
@@ -81,7 +81,7 @@ fn an_index_and_16_bits_of_wraps_are_fooled_after_4294967296_buffers_and_a_token
         for consumed in [WRAP, WRAPS_OF_WRAPS, 1 << 48, 1 << 62] {
             assert!(polls_after_consuming(TOKEN, shape, consumed), "{consumed}");
         }
-        // While a buffer waits, too: the ring's index and the whole position are compared.
+        // Also while a buffer waits: the ring's index and the whole position are compared.
         check(WRAPS, shape, WRAPS_OF_WRAPS - 3, true);
         check(TOKEN, shape, WRAPS_OF_WRAPS - 3, true);
     }

@@ -4,7 +4,7 @@ use vmbell_check::{Explorer, Format, Model, Report};
 use vmbell_subjects::resume::{Place, Resume, SAVED_QUEUES, SavedQueue, resumed};
 use vmbell_subjects::{RESTORED_DRIVER, Work, device, pair};
 
-/// A restored side differs in what it remembers, which no model reorders: two of them do.
+/// A restored side differs in what it remembers, which models do not reorder: two models are enough.
 const STRONG: [Model; 2] = [Model::Sc, Model::Tso];
 
 fn explore(queue: &SavedQueue, event_idx: bool, resume: Resume, models: &[Model]) -> Report {
@@ -38,7 +38,7 @@ fn loses(queue: &SavedQueue, event_idx: bool, resume: Resume) {
     );
 }
 
-/// For each queue, with and without an event index.
+/// Runs `check` for each queue, with and without an event index.
 fn each(check: impl Fn(&SavedQueue, bool)) {
     for queue in &SAVED_QUEUES {
         for event_idx in [false, true] {
@@ -57,7 +57,7 @@ fn a_kick_and_an_interrupt_on_resume_suffice_wherever_a_device_is_saved() {
 
 #[test]
 fn a_device_that_is_saved_while_it_sleeps_needs_the_signals_that_were_not_saved() {
-    /// What is kept of a kick and an interrupt, and what is sent of them.
+    /// A device saved in its event loop, with which of the kick and the interrupt are kept, and which are sent.
     fn asleep(keeps: (bool, bool), sends: (bool, bool)) -> Resume {
         Resume {
             place: Place::EventLoop,
@@ -97,7 +97,7 @@ fn a_device_that_is_saved_in_its_handler_needs_both_signals_even_if_all_were_sav
 #[test]
 fn a_restored_device_of_vmbell_goes_on_as_if_it_had_not_been_saved() {
     each(|queue, event_idx| {
-        // It forgets what the driver was not asked about: see `findings`.
+        // The queue forgets buffers about which it was not asked: see `findings`.
         if queue.name == "virtio-queue" && event_idx {
             loses(queue, event_idx, Resume::UNSEEN);
         } else {

@@ -7,7 +7,7 @@ use vmbell_subjects::{
     CHAINED_DRIVER, Device, Driver, RESTORED_DRIVER, Work, device, driver, pair,
 };
 
-/// How a driver asks to be interrupted: for the next buffer, late, or without a pause.
+/// How a driver asks to be interrupted: for the next buffer, late, or by keeping interrupts enabled.
 const WAYS: [(&str, bool, bool); 3] = [
     ("next", false, false),
     ("late", true, false),
@@ -22,7 +22,7 @@ fn shapes(driver: &Driver) -> impl Iterator<Item = Shape> {
         .flat_map(|shape| [shape, shape.in_order()])
 }
 
-/// What both sides do, with a name of the way to ask.
+/// What both sides do, with a name for how the driver asks.
 fn works() -> impl Iterator<Item = (Work, &'static str)> {
     let batches = [(u64::MAX, true), (1, true), (1, false)];
     batches.into_iter().flat_map(|(budget, at_once)| {

@@ -1,5 +1,5 @@
-//! vmbell's virtio device, whose queue threads serve, complete requests of, stop and reset at the same time. Prints how many
-//! executions each scenario has.
+//! vmbell's virtio device, whose threads serve a queue, complete its requests, stop it and reset it at the same time.
+//! Prints the number of executions of each scenario.
 #![cfg(vmbell_check)]
 
 use vmbell_check::Explorer;

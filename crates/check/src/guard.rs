@@ -37,7 +37,7 @@ pub(crate) fn allow(offset: u16, size: usize) {
     ALLOWED[1].store(size, Ordering::Relaxed);
 }
 
-/// Ends the permission that [`allow`] gave.
+/// Ends the permission that `allow` gave.
 pub(crate) fn forbid() {
     ALLOWED[0].store(0, Ordering::Relaxed);
 }

@@ -1,5 +1,5 @@
 /*
- * Linux' virtio_ring.c as a subject. The file is included, because a split ring that starts at another index than 0, and
+ * Linux' virtio_ring.c as a subject. The file is included, because a split ring that starts at an index other than 0, and
  * the peek at a waiting buffer, need its private structures.
  */
 #include <linux/kernel.h>

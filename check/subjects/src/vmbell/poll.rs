@@ -1,4 +1,4 @@
-//! vmbell's drivers that poll, with what each kind of value remembers.
+//! vmbell's drivers that poll, with each type of value that can remember a place.
 
 use vmbell_virtqueue::{Opaque, PackedDriver, Side, SplitDriver, Status, Token};
 
@@ -6,19 +6,19 @@ use super::{Pieces, Queue, Rings, Subject, features, packed_layout, split_layout
 use crate::poll::{Poller, Polls};
 use crate::{DriverSide, Site};
 
-/// With an `Opaque` of 16 bits, as Linux has it.
+/// With a 16-bit `Opaque`, like Linux's.
 pub const INDEX: Poller = Poller {
     name: "vmbell, 16-bit index",
     new: |site, before| new(site, before, Kind::Index),
 };
 
-/// With an `Opaque` of 16 bits and 16 bits of wraps.
+/// With an `Opaque` of a 16-bit index and 16 bits that count its wraps.
 pub const WRAPS: Poller = Poller {
     name: "vmbell, 16-bit index and 16 bits of wraps",
     new: |site, before| new(site, before, Kind::Wraps),
 };
 
-/// With a `Token` of 64 bits.
+/// With a 64-bit `Token`.
 pub const TOKEN: Poller = Poller {
     name: "vmbell, 64-bit token",
     new: |site, before| new(site, before, Kind::Token),
@@ -31,7 +31,7 @@ enum Kind {
     Token,
 }
 
-/// What was remembered.
+/// What the driver remembered.
 enum Memo {
     Opaque(Opaque<Subject>),
     Token(Token<Subject>),
@@ -42,7 +42,7 @@ struct Polling<S: Side> {
     memo: Memo,
 }
 
-/// A queue that remembers its place, and is then restored from the state in which it has consumed `before` buffers.
+/// Makes a queue that remembers its place, and is then restored to the state after `before` consumed buffers.
 fn new(site: &Site, before: u64, kind: Kind) -> Box<dyn Polls> {
     fn over<S: Side + 'static>(
         mut first: Rings<S>,

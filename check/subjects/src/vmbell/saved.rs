@@ -131,7 +131,7 @@ fn new_restored_driver(site: &Site) -> Box<dyn DriverSide> {
 }
 
 impl<S: Side> Restored<S> {
-    /// The queue, restored or not; once at most.
+    /// Returns the queue, perhaps restored. It is restored at most once.
     fn queue(&mut self) -> &mut Queue<S> {
         if !self.restored && choose(2) == 1 {
             self.restored = true;

@@ -34,10 +34,10 @@ const SCENES: &[&[Act]] = &[
 
 type Explore = fn(&Explorer, &'static [Act]) -> Report;
 
-/// Where the driver's words are: how many chains are available, and used of each ring.
+/// Where the driver's words are: how many chains are available, and how many of each ring are used.
 const AVAILABLE: usize = 0;
 const USED: [usize; 2] = [8, 16];
-/// How many were used of the first ring when it was stopped.
+/// How many chains of the first ring were used when it was stopped.
 const AT_STOP: usize = 24;
 
 fn load(memory: Memory, at: usize) -> u64 {
@@ -48,7 +48,7 @@ fn add(memory: Memory, at: usize) {
     memory.update(at, 8, Order::Relaxed, |count| Some(count + 1));
 }
 
-/// The rest of the module of a copy.
+/// The part of each copy's module that uses the copy.
 macro_rules! rig {
     () => {
         use std::rc::Rc;
@@ -57,7 +57,7 @@ macro_rules! rig {
 
         use super::*;
 
-        /// A ring, by the number of its start.
+        /// A ring, identified by the number of its start.
         struct Ring {
             start: usize,
             taken: u64,
@@ -147,7 +147,7 @@ macro_rules! rig {
                     claim(used == expected, || {
                         format!("{used} of {expected} are used after a new start")
                     });
-                    // A completion after the last stop stays until the next one.
+                    // A completion after the last stop is kept until the next stop.
                     claim(is_stopped || rig.0.take_late().is_empty(), || {
                         "a completion is lost".to_string()
                     });

@@ -1,8 +1,8 @@
-//! Mutants: sides, restores and notifications with one defect each. The checker kills each, or it is named as equivalent.
+//! Mutants: sides, restores and notifications with one defect each. The checker kills each that is not equivalent.
 //!
 //! `cargo vmbell-check test --test mutants -- --nocapture` prints the tables: the model, the scenario and the number of
-//! executions until the defect shows. Models are tried from the strongest on, so that TSO and RC11 mean that no stronger
-//! model shows it.
+//! executions until the defect shows. Models are tried from the strongest on: TSO or RC11 means that no stronger model
+//! shows the defect.
 
 mod callers;
 #[cfg(vmbell_check)]

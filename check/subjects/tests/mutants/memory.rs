@@ -1,4 +1,4 @@
-//! The shared memory of a scenario as vmbell's queues take it.
+//! The shared memory of a scenario, in the form that vmbell's queues need.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -10,7 +10,7 @@ use vmbell_virtqueue::RingMemory;
 #[derive(Clone, Copy, Debug)]
 pub struct Site(pub Memory);
 
-// SAFETY: the range is checked. The checker keeps the memory mapped while it explores, and nothing refers to it plainly.
+// SAFETY: the range is checked. The checker keeps the memory mapped while it explores, without plain references.
 unsafe impl RingMemory for Site {
     fn resolve(&self, addr: u64, len: usize) -> Option<NonNull<u8>> {
         let (start, memory) = (usize::try_from(addr).ok()?, self.0.len());

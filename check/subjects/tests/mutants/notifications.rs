@@ -1,6 +1,6 @@
 //! Defects around notifications: MSI-X vectors, level lines, vhost-user's fds, one eventfd for two queues, and poll tokens.
 //!
-//! A device counts what it has done in the shared memory and notifies; a driver that is notified looks at the count.
+//! A device counts its work in the shared memory and notifies; a driver that is notified reads the count.
 
 use vmbell_check::{Memory, Message, Order, Scenario, Width, claim};
 
@@ -162,7 +162,7 @@ fn kick_fd(scenario: &mut Scenario, defect: Defect) {
             let (mut kicked, message) = fds.wait(kick);
             if let Some(Message::SetKick(fd)) = message {
                 kick = fd;
-                // The old fd is closed, with a kick in it or not.
+                // The old fd is closed, whether it has a kick or not.
                 kicked = defect != D::KickFdForgotten;
             }
             if kicked && asked.get() == 1 {

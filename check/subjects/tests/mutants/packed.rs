@@ -1,5 +1,4 @@
-//! Both sides of a packed ring (virtio 1.3, 2.8), each with one defect. Without a defect they are the sides of the
-//! specification.
+//! Both sides of a packed ring (virtio 1.3, 2.8), each with one defect. Without a defect they follow the specification.
 
 use vmbell_check::Order::{Acquire, Relaxed, Release, SeqCst};
 use vmbell_check::{Memory, Order, Ring, Shape, claim, fence};
@@ -46,7 +45,7 @@ const AVAIL: u16 = 1 << 7;
 const USED: u16 = 1 << 15;
 const REQUESTS: u16 = 2;
 
-/// A position in the ring, counted without end: the slot, and the wrap counter of its lap.
+/// A position in the ring, counted without wrapping at its end: the slot, and the wrap counter of its lap.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Position(u16);
 
@@ -111,7 +110,7 @@ impl Fields {
         }
     }
 
-    /// Whether the other side wants to be notified of the descriptors from `old` to `new`.
+    /// Returns whether the other side wants to be notified of the descriptors from `old` to `new`.
     fn wants(&self, event: u16, old: Position, new: Position) -> bool {
         let word = self.memory.load(event.into(), 4, Relaxed);
         let position = |position: Position| i64::from(position.0 % self.size);
@@ -206,7 +205,7 @@ fn drive(f: &Fields) {
             f.disable(f.ring.driver);
             let begin = used;
             while used.0 < avail.0 && f.is_used(used, f.order(D::UsedFlagsReadRelaxed, Acquire)) {
-                // A device gives id + 1 back, so that an id that it has not written shows.
+                // A device gives id + 1 back, so that an id that it has not written is detected.
                 let id = f.memory.load(f.at(used, 12), 2, Relaxed);
                 claim(id == u64::from(used.0) + 1, || {
                     format!("buffer {id} is used, which it is not")
@@ -284,7 +283,7 @@ fn serve(f: &Fields) {
     }
 }
 
-/// The scenes of a defect: two requests in two descriptors, at the beginning and so that the second is in the next lap.
+/// The scenes of a defect: two requests in two descriptors, from the beginning and with the second in the next lap.
 fn scenes(defect: Defect) -> Vec<Scene> {
     let mut scenes = Vec::new();
     for event_idx in [false, true] {

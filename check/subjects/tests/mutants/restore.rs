@@ -1,5 +1,5 @@
-//! Saves and restores of vmbell's queues that forget one thing each. The side continues where it was, and no signal is sent on
-//! resume unless the defect says so.
+//! Saves and restores of vmbell's queues that forget one thing each. The side continues where it was, and no signal is
+//! sent on resume, unless the defect differs.
 
 use vmbell_check::{Explorer, Format, Load, Order, Report, Ring, Shape, choose};
 use vmbell_virtqueue::{

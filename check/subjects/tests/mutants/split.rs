@@ -1,5 +1,4 @@
-//! Both sides of a split ring (virtio 1.3, 2.7), each with one defect. Without a defect they are the sides of the
-//! specification.
+//! Both sides of a split ring (virtio 1.3, 2.7), each with one defect. Without a defect they follow the specification.
 
 use vmbell_check::Order::{Acquire, Relaxed, Release, SeqCst};
 use vmbell_check::{Memory, Order, Ring, Shape, claim, fence};
@@ -167,7 +166,7 @@ fn drive(f: &Fields) {
                 && !(taken == 1 && f.has(D::TakesOnePerInterrupt))
             {
                 let id = f.memory.load(f.used_entry(used).into(), 4, Relaxed);
-                // Ids are stored plus 1, so that an element that was not written shows.
+                // Ids are stored plus 1, so that an element that was not written is detected.
                 let known = (1..=u64::from(f.size)).contains(&id);
                 claim(known, || {
                     "an element is read before it is written".to_string()
@@ -336,8 +335,8 @@ fn serve(f: &Fields) {
     }
 }
 
-/// The scenes of a defect: with and without an event index, at the beginning of the index and where it wraps, asking after
-/// each buffer and after all.
+/// The scenes of a defect: with and without an event index, at the beginning of the index and where it wraps, asking
+/// after each buffer or after all buffers.
 fn scenes(defect: Defect) -> Vec<Scene> {
     let mut scenes = Vec::new();
     for event_idx in [false, true] {

@@ -2,8 +2,8 @@
 
 use vmbell_check::{Explorer, Model, Report};
 
-/// Declares the defects of one file: a name that says what the code does, what the table says, and perhaps why it is equivalent
-/// to no defect.
+/// Declares the defects of one file: each has a name for the code, a description for the table, and perhaps the reason
+/// why it is equivalent to no defect.
 macro_rules! defects {
     ($($name:ident $what:literal $(equivalent $reason:literal)?;)+) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,11 +15,11 @@ macro_rules! defects {
 }
 pub(crate) use defects;
 
-/// What is to become of a mutant.
+/// What should happen to a mutant.
 #[derive(Clone, Copy, Debug)]
 pub enum Fate {
     Killed,
-    /// It differs in nothing that matters, for this reason.
+    /// It has no defect that matters, for this reason.
     Equivalent(&'static str),
 }
 
@@ -69,9 +69,9 @@ pub fn control(scenes: Vec<Scene>) {
     }
 }
 
-/// Explores all mutants under each model, from the strongest on. Checks that there are at least `least`.
+/// Explores all mutants under each model, from the strongest on. Checks that there are at least `least` mutants.
 ///
-/// Panics if one has another fate than it is to have.
+/// Panics if a mutant has a different fate than expected.
 pub fn hunt(title: &str, least: usize, mutants: Vec<Mutant>) {
     println!("\n## {title}\n\n| mutant | killed under | in | executions | seconds |");
     println!("| --- | --- | --- | --- | --- |");
