@@ -1,7 +1,7 @@
-//! Builds the guest image from this same crate, to be embedded.
+//! Builds the guest image from this same crate, so that the library can embed it.
 //!
-//! As for the stub, one direct call of the compiler is enough. The image has no dependencies and is built for
-//! the host's target, so this only needs a Rust toolchain and a C linker.
+//! As for the stub, one direct call of the compiler is enough. The image has no dependencies and is built for the
+//! host's target, so the build needs only a Rust toolchain and a C linker.
 
 use std::env;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ fn main() {
         |name: &str| env::var(name).unwrap_or_else(|_| panic!("cargo did not set {name}"));
     let elf = PathBuf::from(variable("OUT_DIR")).join("probe.elf");
     if variable("CARGO_CFG_TARGET_ARCH") != "x86_64" || variable("CARGO_CFG_TARGET_OS") != "linux" {
-        // The image is for x86-64, and is built with the host's own toolchain only.
+        // The image is for x86-64, and is built only with the host's own toolchain.
         std::fs::write(&elf, [])
             .unwrap_or_else(|error| panic!("cannot write {}: {error}", elf.display()));
         return;
@@ -29,12 +29,12 @@ fn main() {
     let codegen = [
         "opt-level=2",
         // Hosts that emulate the guest's kernel mode (kvm_pvm) have no vector instructions there. The compiler warns
-        // that this changes how floating-point arguments are passed; the image has none.
+        // that this changes how floating-point arguments are passed; the image passes none.
         "target-feature=-sse,-sse2",
         "panic=abort",
         "codegen-units=1",
         "debuginfo=0",
-        // The names of the functions stay, for the test that looks for vector instructions.
+        // Keeps the names of functions, for the test that looks for vector instructions.
         "strip=debuginfo",
         // Linked at 2 MiB and never moved.
         "relocation-model=static",

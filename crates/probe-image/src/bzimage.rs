@@ -1,18 +1,18 @@
-//! Makes a bzImage of the ELF: the setup and the loader code that it carries (`elf/bzimage.S`), then its segment.
+//! Makes a bzImage from the ELF: the setup and the loader code that it contains (`elf/bzimage.S`), then its segment.
 
 use alloc::vec::Vec;
 
 use crate::number::{u16_at, u32_at, u64_at};
 
-/// The bytes before the pieces' offsets, near the segment's start.
+/// The bytes before the offsets of the bzImage's pieces, near the segment's start.
 const MARK: &[u8] = b"vmbellbz";
 const HEAD: usize = 256;
 const PROGRAM_HEADER: usize = 56;
 const LOAD: u32 = 1;
-/// The boot sector and one sector of setup.
+/// The boot sector and one more sector of setup.
 const SETUP: usize = 1024;
 
-/// The bzImage; `None` if the ELF is not this image.
+/// Returns the bzImage; `None` if the ELF is not this image.
 pub fn from_elf(elf: &[u8]) -> Option<Vec<u8>> {
     let (address, segment) = segment(elf)?;
     let mark = segment

@@ -1,10 +1,10 @@
-//! The frequency of the time stamp counter, computed from what a VMM or a timer says. A frequency is never guessed.
+//! The frequency of the time stamp counter, computed from what a VMM or a timer reports. A frequency is never guessed.
 
 /// The frequency of the power management timer (ACPI 6.5, 4.8.3.3), in hertz.
 pub const PM_TIMER_HZ: u64 = 3_579_545;
 
-/// The TSC's frequency in hertz by a pvclock page: `nanoseconds = (ticks << shift) * multiplier >> 32`, and a negative
-/// shift shifts right (Linux, `Documentation/virt/kvm/x86/msr.rst`).
+/// The TSC's frequency in hertz from a pvclock page: `nanoseconds = (ticks << shift) * multiplier >> 32`, where a
+/// negative shift shifts right (Linux, `Documentation/virt/kvm/x86/msr.rst`).
 pub fn pvclock_hz(multiplier: u32, shift: i8) -> Option<u64> {
     let hz = (1_000_000_000_u64 << 32).checked_div(u64::from(multiplier))?;
     let places = u32::from(shift.unsigned_abs());
@@ -17,18 +17,18 @@ pub fn pvclock_hz(multiplier: u32, shift: i8) -> Option<u64> {
     plausible(hz)
 }
 
-/// The TSC's frequency in hertz by CPUID leaf 0x15: the crystal's, and the ratio.
+/// The TSC's frequency in hertz from CPUID leaf 0x15: the crystal's frequency, and the ratio.
 pub fn cpuid_hz(denominator: u32, numerator: u32, crystal_hz: u32) -> Option<u64> {
     let hz = u64::from(crystal_hz) * u64::from(numerator);
     plausible(hz.checked_div(u64::from(denominator))?)
 }
 
-/// The TSC's frequency in hertz from ticks counted while the power management timer advanced.
+/// The TSC's frequency in hertz from the TSC's ticks while the power management timer advanced.
 pub fn pm_timer_hz(ticks: u64, pm_ticks: u64) -> Option<u64> {
     plausible(ticks.checked_mul(PM_TIMER_HZ)?.checked_div(pm_ticks)?)
 }
 
-/// A frequency that a time stamp counter can have: from 1 MHz to 100 GHz.
+/// Returns a frequency if a time stamp counter can have it: from 1 MHz to 100 GHz.
 pub fn plausible(hz: u64) -> Option<u64> {
     (1_000_000..=100_000_000_000).contains(&hz).then_some(hz)
 }

@@ -1,10 +1,10 @@
-//! The image's command line: words separated by one or more spaces, as for Linux.
+//! The image's command line: words separated by one or more spaces, as in Linux.
 //!
 //! Unknown words are ignored: a VMM adds its own.
 
-/// How many batches a run has at most.
+/// The most batches of a row.
 pub const MAX_BATCHES: u32 = 64;
-/// How many operations a batch has at most.
+/// The most operations in a batch.
 pub const MAX_OPERATIONS: u32 = 1_000_000;
 
 /// What the command line asks for.
@@ -16,7 +16,7 @@ pub struct Options<'a> {
     pub batches: u32,
     /// Bracket each batch with writes to port 0x80, for a trace of the host.
     pub mark: bool,
-    /// Leave out what can kill a weak VMM.
+    /// Leave out what can end a weak VMM.
     pub safe: bool,
     /// Leave out the hypercall.
     pub no_hypercall: bool,
@@ -26,11 +26,11 @@ pub struct Options<'a> {
     pub verbose: bool,
     /// The rows to run, separated by commas; empty means all.
     pub only: Option<&'a str>,
-    /// Run the rows in the order of this seed; 0 is the order of the table.
+    /// Run the rows in the random order of this seed; 0 is the order of the table.
     pub order: u32,
 }
 
-/// The line up to the first byte that is not text: a VMM may have put anything after its words, or may have
+/// Returns the line up to the first byte that is not text: a VMM may have put anything after its words, or may have
 /// truncated them.
 pub fn text(bytes: &[u8]) -> &str {
     let end = core::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
@@ -68,14 +68,14 @@ impl<'a> Options<'a> {
         options
     }
 
-    /// Whether a row is asked for.
+    /// Returns whether a row is requested.
     pub fn wants(&self, row: &str) -> bool {
         self.only
             .is_none_or(|names| names.split(',').any(|name| name == row))
     }
 }
 
-/// The places 0 to N - 1 in the order of a seed; 0 leaves them as they are.
+/// The places 0 to N - 1 in the order of a seed; seed 0 keeps their order.
 pub fn order<const N: usize>(seed: u32) -> [usize; N] {
     let mut places = core::array::from_fn(|place| place);
     let mut state = seed;
@@ -89,7 +89,7 @@ pub fn order<const N: usize>(seed: u32) -> [usize; N] {
     places
 }
 
-/// A number from 1 to `most`; anything else leaves the option as it is.
+/// Sets an option to a number from 1 to `most`; anything else leaves the option unchanged.
 fn set(option: &mut u32, value: &str, most: u32) {
     if let Some(number) = number(value) {
         let most = u64::from(most);
@@ -101,7 +101,7 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split_ascii_whitespace()
 }
 
-/// A number as C writes it: decimal, or hexadecimal after `0x`.
+/// Parses a number in C's notation: decimal, or hexadecimal after `0x`.
 fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -118,8 +118,8 @@ pub struct MmioDevice {
     pub gsi: u32,
 }
 
-/// The devices of `virtio_mmio.device=<size>[KMG]@<address>:<irq>[:<id>]`, of Linux's
-/// `drivers/virtio/virtio_mmio.c`. Malformed ones are left out.
+/// The devices of `virtio_mmio.device=<size>[KMG]@<address>:<irq>[:<id>]`, as in Linux's
+/// `drivers/virtio/virtio_mmio.c`. Malformed devices are left out.
 pub fn mmio_devices(line: &str) -> impl Iterator<Item = MmioDevice> {
     words(line).filter_map(|word| {
         let (_, place) = word.strip_prefix("virtio_mmio.device=")?.split_once('@')?;

@@ -4,16 +4,16 @@ use core::fmt::{self, Write};
 
 use crate::number::Digits;
 
-/// Writes JSON piece by piece, and puts the commas.
+/// Writes JSON piece by piece, and adds the commas.
 #[derive(Debug)]
 pub struct Json<'a, W> {
     to: &'a mut W,
-    /// Whether the next value follows another one in the innermost array or object.
+    /// Whether the next value follows another value in the innermost array or object.
     follows: bool,
 }
 
 impl<'a, W: Write> Json<'a, W> {
-    /// A writer to `to`.
+    /// Makes a writer to `to`.
     pub fn new(to: &'a mut W) -> Self {
         Self { to, follows: false }
     }
@@ -39,14 +39,14 @@ impl<'a, W: Write> Json<'a, W> {
         self.to.write_char(bracket)
     }
 
-    /// The name of the value that comes next.
+    /// Writes the name of the next value.
     pub fn name(&mut self, name: &str) -> fmt::Result {
         self.text(name)?;
         self.follows = false;
         self.to.write_char(':')
     }
 
-    /// A string. What is not printable ASCII becomes `?`: it goes over a serial line.
+    /// Writes a string. Characters other than printable ASCII become `?`, because it goes over a serial line.
     pub fn text(&mut self, text: &str) -> fmt::Result {
         self.comma()?;
         self.to.write_char('"')?;
@@ -63,13 +63,13 @@ impl<'a, W: Write> Json<'a, W> {
         self.to.write_char('"')
     }
 
-    /// A number.
+    /// Writes a number.
     pub fn number(&mut self, number: u64) -> fmt::Result {
         self.comma()?;
         self.to.write_str(Digits::decimal(number).as_str())
     }
 
-    /// A string, or `null`.
+    /// Writes a string, or `null`.
     pub fn text_or_null(&mut self, text: Option<&str>) -> fmt::Result {
         match text {
             Some(text) => self.text(text),
@@ -77,7 +77,7 @@ impl<'a, W: Write> Json<'a, W> {
         }
     }
 
-    /// A number, or `null`.
+    /// Writes a number, or `null`.
     pub fn number_or_null(&mut self, number: Option<u64>) -> fmt::Result {
         match number {
             Some(number) => self.number(number),

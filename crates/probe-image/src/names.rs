@@ -1,6 +1,6 @@
-//! The names of the rows, for programs that name rows without an image.
+//! The names of the rows, for programs that name rows but do not have an image.
 
-/// All of them, in the order of the image's table, which fails to compile with other names.
+/// All names, in the order of the image's table, which does not compile with other names.
 pub const ROWS: [&str; 41] = [
     "cpuid",
     "hypercall",

@@ -1,15 +1,15 @@
-//! Numbers as text, and numbers in little-endian bytes, of which there may be too few.
+//! Numbers as text, and numbers from little-endian bytes, where bytes may be missing.
 //!
-//! The text is written without `core::fmt`, whose precompiled code has vector instructions: where a host emulates the
-//! guest's kernel mode, those end with an invalid opcode.
+//! The text is written without `core::fmt`, whose precompiled code has vector instructions: if a host emulates the
+//! guest's kernel mode, these cause an invalid-opcode exception.
 
-/// As many digits as a number has at most.
+/// The most digits of a number.
 const DIGITS: usize = 20;
 
 /// The digits of a number.
 #[derive(Clone, Copy, Debug)]
 pub struct Digits {
-    /// The digits, at the end.
+    /// The digits, at the end of the array.
     text: [u8; DIGITS],
     begin: usize,
 }

@@ -1,4 +1,4 @@
-//! The configuration space of a PCI function: its BARs, and the capabilities of virtio (1.2, 4.1.4) and of MSI-X; and
+//! The configuration space of a PCI function: its BARs, and the capabilities of virtio (1.2, 4.1.4) and of MSI-X. Also
 //! its address in memory with PCI Express.
 
 use crate::acpi::HEADER;
@@ -7,7 +7,7 @@ use crate::number::{u8_at, u16_at, u32_at, u64_at};
 /// The length of a function's configuration space without PCI Express's extension.
 pub const LEN: usize = 256;
 
-/// More capabilities do not fit in the configuration space.
+/// The most capabilities that fit into the configuration space.
 const MAX_CAPABILITIES: usize = 48;
 const STATUS: usize = 6;
 const HAS_CAPABILITIES: u16 = 1 << 4;
@@ -23,9 +23,9 @@ pub struct Config(pub [u8; LEN]);
 pub struct Place {
     /// Which BAR, below 6.
     pub bar: u8,
-    /// The offset in it.
+    /// The offset in the BAR.
     pub offset: u32,
-    /// The length, where the capability says it, otherwise 0.
+    /// The length if the capability has it, otherwise 0.
     pub len: u32,
 }
 
@@ -36,7 +36,7 @@ pub struct Virtio {
     pub common: Option<Place>,
     /// Where queues are notified.
     pub notify: Option<Place>,
-    /// What a queue's offset is multiplied by.
+    /// The multiplier for a queue's notification offset.
     pub multiplier: u32,
     /// The interrupt status.
     pub isr: Option<Place>,
@@ -52,7 +52,7 @@ pub struct Msix {
 }
 
 impl Config {
-    /// Vendor and device.
+    /// The vendor ID and the device ID.
     pub fn ids(&self) -> (u16, u16) {
         let id = |place| u16_at(&self.0, place).unwrap_or(0xffff);
         (id(0), id(2))
@@ -63,13 +63,13 @@ impl Config {
         self.0[14] & 0x80 != 0
     }
 
-    /// The line of its INTx, which firmware has written.
+    /// The line of the function's INTx, as firmware has written it.
     pub fn interrupt_line(&self) -> Option<u8> {
         let (line, pin) = (self.0[0x3c], self.0[0x3d]);
         (pin != 0 && line != 0 && line != 0xff).then_some(line)
     }
 
-    /// The address of a memory BAR. `None` if it is at ports, or has no address.
+    /// The address of a memory BAR. `None` if the BAR is in ports, or has no address.
     pub fn memory_bar(&self, bar: u8) -> Option<u64> {
         let place = |bar: u8| FIRST_BAR + 4 * usize::from(bar);
         if bar > 5 {
@@ -89,7 +89,7 @@ impl Config {
         (address != 0).then_some(address)
     }
 
-    /// The first port of a BAR at ports. `None` if it is in memory, or has no port.
+    /// The first port of an I/O BAR. `None` if the BAR is in memory, or has no port.
     pub fn port_bar(&self, bar: u8) -> Option<u16> {
         if bar > 5 {
             return None;
@@ -99,7 +99,7 @@ impl Config {
         (low & 1 != 0 && port != 0).then_some(port)
     }
 
-    /// The capabilities: where each begins. A circular list ends.
+    /// The offsets of the capabilities. The iterator also ends for a circular list.
     fn capabilities(&self) -> impl Iterator<Item = usize> {
         let there = u16_at(&self.0, STATUS).is_some_and(|status| status & HAS_CAPABILITIES != 0);
         let mut next = if there { self.0[FIRST_CAPABILITY] } else { 0 };
@@ -111,7 +111,7 @@ impl Config {
         .take(MAX_CAPABILITIES)
     }
 
-    /// The structures of a virtio device: the first of each kind, as the specification prefers.
+    /// The structures of a virtio device: the first of each type, as the specification prefers.
     pub fn virtio(&self) -> Virtio {
         const VENDOR: u8 = 9;
         let mut found = Virtio::default();

@@ -1,5 +1,5 @@
 //! The image as loaders see it.
-// The image is for x86-64 alone.
+// The image is only for x86-64.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![allow(
     clippy::tests_outside_test_module,
@@ -30,7 +30,7 @@ fn load() -> (GuestMemoryMmap, KernelLoaderResult) {
     (memory, loaded)
 }
 
-/// The Multiboot header's place in the file, found as Multiboot 0.6.96 says.
+/// The offset of the Multiboot header in the file, found as Multiboot 0.6.96 says.
 fn multiboot() -> usize {
     (0..8192)
         .step_by(4)
@@ -70,7 +70,7 @@ fn it_has_a_pvh_entry() {
     let PvhBootCapability::PvhEntryPresent(entry) = loaded.pvh_boot_cap else {
         panic!("{:?}", loaded.pvh_boot_cap);
     };
-    // 32-bit code: movl $1, %ebp.
+    // The entry's 32-bit code: movl $1, %ebp.
     let (memory, _) = load();
     let mut code = [0; 5];
     memory.read_slice(&mut code, entry).unwrap();
@@ -87,12 +87,12 @@ fn multiboot_finds_addresses_that_fit_the_file() {
         [12, 16, 20, 24, 28].map(|offset| word(header + offset));
     assert_eq!((at, load), (START, START));
     assert!(load < entry && entry < load_end && load_end < bss_end);
-    // What QEMU copies: from the header's place in the file, less its distance from the start.
+    // QEMU copies from the header's place in the file, minus the header's distance from the start.
     assert!(header as u64 + (load_end - load) <= ELF.len() as u64);
 }
 
-/// A loader may leave other bytes than zeros after the file's (gokvm does), so nothing may be expected there: the
-/// entries clear it, and it is as long as the header says.
+/// A loader may not clear the memory after the file's bytes (gokvm does not). So the entries of the image clear it, and
+/// it is as long as the header says.
 #[test]
 fn the_memory_behind_the_file_is_cleared_by_the_image() {
     let (memory, _) = load();
@@ -128,7 +128,7 @@ fn a_loader_takes_the_bzimage() {
     assert_eq!(usize::from(header.setup_sects), 1);
     let length = usize::try_from(header.syssize).unwrap() * 16;
     assert_eq!(1024 + length, image.len());
-    // What was loaded and its copy at 2 MiB do not overlap, and lie in what the header asks for.
+    // The loaded file and the copy at 2 MiB do not overlap, and are within the memory that the header asks for.
     assert!(loaded.kernel_end <= START);
     let end = word(multiboot() + 24);
     assert!(end <= header.pref_address + u64::from(header.init_size));
@@ -147,7 +147,7 @@ fn long(offset: usize) -> usize {
     .unwrap()
 }
 
-/// The section headers, of 64 bytes each, as places in the file.
+/// The section headers, of 64 bytes each, as offsets in the file.
 fn sections() -> impl Iterator<Item = usize> {
     let count = usize::from(u16::from_le_bytes(ELF[60..62].try_into().unwrap()));
     (0..count).map(|index| long(40) + 64 * index)
@@ -175,17 +175,17 @@ fn symbols(begin: usize, end: usize) -> Vec<(usize, &'static str)> {
     found
 }
 
-/// The functions of the precompiled `core` by which the message of an index out of bounds is formatted. The image's
-/// panic handler does not format the message, so they are linked but never called.
+/// The functions of the precompiled `core` that format the message of an index out of bounds. The image's panic handler
+/// does not format the message, so these functions are linked but never called.
 fn formats_a_panic(name: &str) -> bool {
     let integer = name.contains("4core3fmt3num3imp") && name.ends_with("7Display3fmt");
     integer || name.ends_with("Formatter12pad_integral") || name.ends_with("count14do_count_chars")
 }
 
-/// A host that emulates the guest's kernel mode (`kvm_pvm`) has no vector instructions there.
+/// A host that emulates the guest's kernel mode (`kvm_pvm`) has no vector instructions in that mode.
 #[test]
 fn no_instruction_uses_a_vector_register() {
-    // SHF_EXECINSTR, and bytes in the file.
+    // Sections with SHF_EXECINSTR and with bytes in the file.
     let code: Vec<_> = sections()
         .filter(|section| word(section + 4) == 1 && long(section + 8) & 4 != 0)
         .collect();

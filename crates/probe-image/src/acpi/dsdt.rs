@@ -1,5 +1,5 @@
-//! The DSDT, read without an interpreter: the resources of devices named `LNRO0005` (virtio-mmio), and the value that
-//! means S5. AML that computes its resources is not supported.
+//! The DSDT, read without an interpreter: the resources of devices named `LNRO0005` (virtio-mmio), and the sleep type
+//! for S5. AML that computes its resources is not supported.
 
 use crate::number::{u8_at, u32_at};
 
@@ -8,7 +8,7 @@ use crate::number::{u8_at, u32_at};
 pub struct Device {
     /// The guest-physical address of its registers.
     pub address: u64,
-    /// Its interrupt, if it names one.
+    /// Its interrupt, if it has one.
     pub interrupt: Option<Interrupt>,
 }
 
@@ -43,7 +43,7 @@ pub fn devices(table: &[u8]) -> impl Iterator<Item = Device> {
     find(table, NAME).filter_map(|place| {
         let rest = &table[place + NAME.len()..];
         let rest = &rest[..rest.len().min(REACH)];
-        // Stop at the next device, whose resources are not this one's.
+        // Stops at the next device, because the resources after it belong to that device.
         let rest = &rest[..find(rest, NAME).next().unwrap_or(rest.len())];
         let memory = &rest[find(rest, MEMORY32_FIXED).next()?..];
         let interrupt = || {
@@ -67,7 +67,7 @@ pub fn sleep_type(table: &[u8]) -> Option<u8> {
     if u8_at(rest, 0)? != PACKAGE {
         return None;
     }
-    // The length is one byte, whose upper two bits say how many more there are; then the number of elements.
+    // The package's length: one byte, whose upper two bits count the further length bytes. Then its element count.
     let elements = 2 + usize::from(u8_at(rest, 1)? >> 6) + 1;
     let value = match u8_at(rest, elements - 1).zip(u8_at(rest, elements))? {
         (0, _) => None,

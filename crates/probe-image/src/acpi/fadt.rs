@@ -2,7 +2,7 @@
 
 use crate::number::{u8_at, u32_at, u64_at};
 
-/// A register in either space.
+/// A register in I/O ports or in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Register {
     /// At a port.
@@ -12,7 +12,7 @@ pub enum Register {
 }
 
 impl Register {
-    /// The generic address structure at this offset of the table. `None` if it is empty or of another address space.
+    /// Reads the generic address structure at this offset. `None` if it is empty or in another address space.
     fn parse(table: &[u8], place: usize) -> Option<Self> {
         let address = u64_at(table, place + 4).filter(|address| *address != 0)?;
         match u8_at(table, place)? {
@@ -22,14 +22,14 @@ impl Register {
         }
     }
 
-    /// A port of the table's first version.
+    /// Reads a port of the table's first version.
     fn port(table: &[u8], place: usize) -> Option<Self> {
         let port = u32_at(table, place).filter(|port| *port != 0)?;
         u16::try_from(port).ok().map(Self::Port)
     }
 }
 
-/// What the image needs of the table.
+/// What the image needs from the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fadt {
     /// The address of the DSDT.
@@ -43,7 +43,7 @@ pub struct Fadt {
 }
 
 impl Fadt {
-    /// Reads a table. Fields that a short table does not have are absent.
+    /// Reads a table. Fields that a short table lacks are absent.
     pub fn parse(table: &[u8]) -> Self {
         const HARDWARE_REDUCED: u32 = 1 << 20;
         let short = u32_at(table, 40).map(u64::from);

@@ -9,7 +9,7 @@ const ENTRIES: usize = HEADER + 8;
 /// An entry of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A CPU that may be used, by the number of its local APIC.
+    /// A usable CPU, by the number of its local APIC.
     Cpu(u32),
     /// An I/O APIC.
     IoApic(IoApic),
@@ -24,11 +24,11 @@ pub struct IoApic {
     pub first_gsi: u32,
 }
 
-/// The most pins of an I/O APIC: their registers are selected by an index of one byte.
+/// The most pins of an I/O APIC: an index of one byte selects their registers.
 const PINS: u32 = 120;
 
-/// The address of the I/O APIC that has a GSI, and the pin's number there. QEMU's microvm has devices on a second I/O
-/// APIC. Without a MADT, there is one I/O APIC at a PC's usual address.
+/// Returns the address of the I/O APIC that has a GSI, and the pin's number there. QEMU's microvm has devices on a
+/// second I/O APIC. Without a MADT, one I/O APIC is assumed at a PC's usual address.
 pub fn pin(io_apics: &[Option<IoApic>], gsi: u32) -> Option<(u64, u32)> {
     const DEFAULT: IoApic = IoApic {
         address: 0xfec0_0000,
@@ -44,7 +44,7 @@ pub fn pin(io_apics: &[Option<IoApic>], gsi: u32) -> Option<(u64, u32)> {
     (number < PINS).then_some((io_apic.address, number))
 }
 
-/// The entries of a table. An entry of no length, or one that reaches beyond the table, ends it.
+/// The entries of a table, up to an entry that has no length or reaches beyond the table.
 pub fn entries(table: &[u8]) -> impl Iterator<Item = Entry> {
     let mut rest = table.get(ENTRIES..).unwrap_or(&[]);
     core::iter::from_fn(move || {
@@ -150,7 +150,7 @@ mod tests {
     fn an_entry_beyond_the_table_ends_it() {
         assert_eq!(entries(&table(&[&[1, 12, 0, 0]])).count(), 0);
         assert_eq!(entries(&[0; 10]).count(), 0);
-        // An entry that is too short for its type.
+        // This entry is too short for its type.
         assert_eq!(entries(&table(&[&[1, 4, 0, 0]])).count(), 0);
     }
 

@@ -1,4 +1,4 @@
-//! The root: the RSDP, and the RSDT or XSDT that it points to.
+//! The root table: the RSDP, and the RSDT or XSDT that it points to.
 
 use super::HEADER;
 use crate::number::{u8_at, u32_at, u64_at};
@@ -6,7 +6,7 @@ use crate::number::{u8_at, u32_at, u64_at};
 /// The length of an RSDP that names an XSDT.
 pub const RSDP_LEN: usize = 36;
 
-/// Whether the checksum of the ACPI 1.0 part is right: its bytes add up to 0.
+/// Returns whether the checksum of the ACPI 1.0 part is right: its bytes add up to 0.
 pub fn is_intact(rsdp: &[u8; RSDP_LEN]) -> bool {
     rsdp[..20]
         .iter()
@@ -14,7 +14,7 @@ pub fn is_intact(rsdp: &[u8; RSDP_LEN]) -> bool {
         == 0
 }
 
-/// The table of tables.
+/// The RSDT or XSDT, which has the addresses of all other tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
     /// Its guest-physical address.
@@ -44,7 +44,7 @@ impl Root {
         }
     }
 
-    /// The addresses in the root's own table.
+    /// The table addresses in the root table.
     pub fn tables<'a>(&self, table: &'a [u8]) -> impl Iterator<Item = u64> + use<'a> {
         let entries = table.get(HEADER..).unwrap_or(&[]);
         let long = self.entry == 8;
@@ -77,7 +77,7 @@ mod tests {
     fn an_old_rsdp_names_the_rsdt_only() {
         let root = Root::parse(&rsdp(0, 0x1000, 0x2000)).unwrap();
         assert_eq!((root.address, root.entry), (0x1000, 4));
-        // ACPI 1.0 has 20 bytes.
+        // An ACPI 1.0 RSDP has 20 bytes.
         assert!(Root::parse(&rsdp(0, 0x1000, 0)[..20]).is_some());
     }
 

@@ -1,8 +1,8 @@
-//! Finds the tables in memory, and keeps what the image needs of them.
+//! Finds the tables in memory, and keeps the values that the image needs.
 //!
-//! The VMM may be hostile. So only one table of each kind is read, once and up to a bound, and no address or length can
-//! make the image read for long. Checksums are ignored, as in Linux, which warns and uses the table. Only the search for
-//! the RSDP checks them, because its eight letters may be anywhere in memory.
+//! The VMM may be hostile. So only one table of each kind is read, once and up to a limit, and no address or length can
+//! make the image read for long. Checksums are ignored, as in Linux, which warns and uses the table. Only the search
+//! for the RSDP checks them, because its eight letters may be anywhere in memory.
 
 use super::HEADER;
 use super::dsdt::{self, Device};
@@ -12,16 +12,16 @@ use super::root::{RSDP_LEN, Root, is_intact};
 use crate::number::u32_at;
 use crate::pci::mcfg_base;
 
-/// The most bytes that are read of a table; QEMU's DSDT has 8 KiB.
+/// The most bytes of a table that are read; QEMU's DSDT has 8 KiB.
 const TABLE_MAX: usize = 64 << 10;
-/// How many tables are looked at.
+/// The most tables whose headers are read.
 const TABLES_MAX: usize = 64;
 /// How many I/O APICs are kept.
 const IO_APICS_MAX: usize = 8;
 /// How many devices are kept.
 const DEVICES_MAX: usize = 32;
-/// Where to look for an RSDP if the loader does not name one: where firmware puts it, and below the hole for video
-/// memory, since small VMMs do not have the firmware's area.
+/// Where to search for an RSDP if the loader does not pass one: where firmware puts it, and below the hole for video
+/// memory, because small VMMs do not have the firmware's area.
 const SEARCHED: [(u64, u64); 2] = [(0x8_0000, 0xa_0000), (0xe_0000, 0x10_0000)];
 
 /// Copies bytes from a guest-physical address; `None` if they cannot be read.
@@ -32,13 +32,13 @@ pub type Reader<'a> = &'a dyn Fn(u64, &mut [u8]) -> Option<()>;
 pub struct Acpi {
     /// The FADT.
     pub fadt: Option<Fadt>,
-    /// The value that means S5 in the sleep registers.
+    /// The value for S5 in the sleep registers.
     pub sleep_type: Option<u8>,
     /// The address of PCI Express's configuration space.
     pub mcfg: Option<u64>,
-    /// How many CPUs there are, if the MADT says so.
+    /// How many CPUs the MADT lists.
     pub cpus: u64,
-    /// The numbers of the first two.
+    /// The numbers of the first two CPUs.
     cpu_ids: [Option<u32>; 2],
     /// The I/O APICs.
     pub io_apics: [Option<IoApic>; IO_APICS_MAX],
@@ -47,7 +47,7 @@ pub struct Acpi {
 }
 
 impl Acpi {
-    /// Reads the tables from the RSDP that the loader names, otherwise from one that a search finds.
+    /// Reads the tables from the RSDP that the loader passes, or from one that a search finds.
     pub fn find(reader: Reader<'_>, rsdp: Option<u64>) -> Self {
         let mut acpi = Self {
             fadt: None,
@@ -66,8 +66,8 @@ impl Acpi {
         acpi
     }
 
-    /// The first CPU that is not `own`, among those that an interrupt command reaches: in xAPIC mode a number is a byte,
-    /// of which 255 means all CPUs, this one included.
+    /// The first CPU except `own` that an interrupt command can reach: in xAPIC mode a CPU's number is a byte, and 255
+    /// means all CPUs, including this one.
     pub fn other_cpu(&self, own: u32, x2apic: bool) -> Option<u32> {
         let ids = self.cpu_ids.iter().flatten().copied();
         let end = if x2apic { u32::MAX } else { 0xff };
@@ -127,7 +127,7 @@ impl Acpi {
     }
 }
 
-/// Copies a table whose name is wanted, up to the buffer's size. Empty if the table does not exist.
+/// Copies a table if its name is wanted, up to the buffer's size. Empty if the table does not exist.
 fn load<'a>(
     reader: Reader<'_>,
     address: u64,

@@ -1,4 +1,4 @@
-//! Tables in a memory of pieces, whole and broken.
+//! Valid and broken tables in a memory of separate pieces.
 
 extern crate std;
 
@@ -18,7 +18,7 @@ const MADT: u64 = 0x10_2000;
 const MCFG: u64 = 0x10_3000;
 const DSDT: u64 = 0x10_4000;
 
-/// Guest-physical memory: pieces, and ones where nothing is, as on a PC.
+/// Guest-physical memory: pieces of bytes, and all ones elsewhere, as on a PC.
 #[derive(Default)]
 struct Memory {
     pieces: Vec<(u64, Vec<u8>)>,
@@ -32,7 +32,7 @@ impl Memory {
         self
     }
 
-    /// As the image reads: addresses of more than 46 bits cannot be mapped.
+    /// Reads as the image does: addresses of more than 46 bits cannot be mapped.
     fn copy(&self, address: u64, to: &mut [u8]) -> Option<()> {
         let end = address.checked_add(u64::try_from(to.len()).unwrap())?;
         if end > 1 << 46 {
@@ -66,7 +66,7 @@ fn rsdp(xsdt: u64) -> Vec<u8> {
     bytes
 }
 
-/// A table with a right length. Its checksum is wrong.
+/// A table with the right length and a wrong checksum.
 fn table(name: &[u8; 4], content: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; 36];
     bytes[..4].copy_from_slice(name);
@@ -159,7 +159,7 @@ fn the_first_table_of_a_kind_counts() {
     assert!(acpi.fadt.is_some());
 }
 
-/// INIT to a number that xAPIC mode cuts to a byte would reset the CPU that sends it.
+/// In xAPIC mode, an INIT to a number that is cut to a byte would reset the CPU that sends it.
 #[test]
 fn a_cpu_that_the_command_does_not_reach_is_no_second_one() {
     for (id, xapic, x2apic) in [
@@ -199,7 +199,7 @@ fn a_length_of_four_gibibytes_reads_no_more_than_the_image_keeps() {
         .with(MADT, with_len(madt(&[&cpu(0), &cpu(3)]), u32::MAX))
         .with(ROOT, with_len(xsdt(&[MADT]), u32::MAX));
     let acpi = memory.acpi();
-    // Ones follow: entries of 255 bytes of an unknown kind.
+    // All ones follow: entries of 255 bytes of an unknown type.
     assert_eq!((acpi.cpus, acpi.other_cpu(0, false)), (2, Some(3)));
     assert!(memory.read.get() < 2 * TABLE_MAX, "{}", memory.read.get());
 }
@@ -212,7 +212,7 @@ fn a_root_with_a_thousand_entries_reads_each_kind_once() {
     assert!(memory.read.get() < 2 * TABLE_MAX, "{}", memory.read.get());
 }
 
-/// Each byte there may be an exit, and the end of a weak VMM.
+/// Reading a byte there may be an exit, and may end a weak VMM.
 #[test]
 fn addresses_where_nothing_is_are_hardly_read() {
     let nowhere: Vec<u64> = (0..64)

@@ -1,5 +1,5 @@
-//! The local APIC, in either mode, and its timer (Intel SDM volume 3, chapter 12); and the I/O APICs: which has a GSI,
-//! and how its pin is opened and closed.
+//! The local APIC in both modes, and its timer (Intel SDM volume 3, chapter 12). The I/O APICs: which one has a GSI,
+//! and how its pin is unmasked and masked.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -28,15 +28,15 @@ const TIMER: u32 = 0x320;
 const INITIAL_COUNT: u32 = 0x380;
 const CURRENT_COUNT: u32 = 0x390;
 const DIVIDE: u32 = 0x3e0;
-/// x2APIC's register for an interrupt to oneself.
+/// x2APIC's register for a self-IPI.
 const SELF_IPI: u32 = 0x83f;
 
-/// Of a timer and of a pin.
+/// Bits of a timer and of a pin.
 const MASKED: u32 = 1 << 16;
 const PERIODIC: u32 = 1 << 17;
 const DEADLINE: u32 = 2 << 17;
 const DIVIDE_BY_ONE: u32 = 0b1011;
-/// The watchdog's period: half a second at KVM's and QEMU's one gigahertz.
+/// The watchdog's period: half a second at the 1 GHz of KVM's and QEMU's timers.
 const WATCHDOG_COUNT: u32 = 500_000_000;
 
 /// How the local APIC's registers are reached.
@@ -66,14 +66,14 @@ impl Mode {
 pub struct LocalApic {
     pub mode: Mode,
     registers: Option<Registers>,
-    /// Whether its timer was seen to interrupt.
+    /// Whether its timer has interrupted.
     pub has_timer: bool,
-    /// Ticks of the time stamp counter for this many counts of the timer.
+    /// Ticks of the time stamp counter, and the number of counts of the timer that took them.
     ticks_for_counts: (u64, u64),
 }
 
 impl LocalApic {
-    /// Finds the local APIC, in the mode that the VMM left it in, and enables it.
+    /// Finds the local APIC, in the mode in which the VMM left it, and enables it.
     pub fn new(cpu: &Cpu) -> Self {
         let mut apic = Self {
             mode: Mode::None,
@@ -110,7 +110,7 @@ impl LocalApic {
         self.write(TIMER, MASKED);
     }
 
-    /// Switches to x2APIC mode, which is irreversible.
+    /// Switches to x2APIC mode. The switch is irreversible.
     pub fn switch_to_x2apic(&mut self, cpu: &Cpu) -> Result<(), &'static str> {
         match self.mode {
             Mode::X2apic => return Ok(()),
@@ -125,7 +125,7 @@ impl LocalApic {
         Ok(())
     }
 
-    /// Reads a register, by its offset in xAPIC mode.
+    /// Reads the register with this xAPIC offset.
     pub fn read(&self, register: u32) -> u32 {
         match (self.mode, self.registers) {
             (Mode::X2apic, _) => {
@@ -136,7 +136,7 @@ impl LocalApic {
         }
     }
 
-    /// Writes a register, by its offset in xAPIC mode.
+    /// Writes the register with this xAPIC offset.
     #[inline]
     pub fn write(&self, register: u32, value: u32) {
         match (self.mode, self.registers) {
@@ -148,7 +148,7 @@ impl LocalApic {
         }
     }
 
-    /// This CPU's number, to which interrupts are sent.
+    /// This CPU's number, as the destination of interrupts.
     pub fn id(&self) -> u32 {
         match self.mode {
             Mode::X2apic => self.read(ID),
@@ -197,7 +197,7 @@ impl LocalApic {
         let _ = write_msr(TSC_DEADLINE, at);
     }
 
-    /// Sets the timer up for one interrupt of a row at a time.
+    /// Sets the timer up for one interrupt at a time, for a row.
     pub fn set_timer(&self, deadline: bool) {
         self.write(DIVIDE, DIVIDE_BY_ONE);
         let mode = if deadline { DEADLINE } else { 0 };
@@ -210,8 +210,8 @@ impl LocalApic {
         self.write(INITIAL_COUNT, 0);
     }
 
-    /// Starts the watchdog, which interrupts again and again until the timer is stopped: it wakes a CPU whose
-    /// interrupt does not come, and ends an instruction that never completes.
+    /// Starts the watchdog, which interrupts repeatedly until the timer is stopped: it wakes a CPU whose interrupt does
+    /// not come, and ends an instruction that never completes.
     pub fn start_watchdog(&self) {
         if self.has_timer {
             self.write(DIVIDE, DIVIDE_BY_ONE);
@@ -274,14 +274,14 @@ impl Pin {
         })
     }
 
-    /// Sends the pin's interrupts to a CPU.
+    /// Unmasks the pin, and sends its interrupts to a CPU.
     pub fn open(self, cpu: u32) {
         let level = if self.level { LEVEL } else { 0 };
         self.set(1, cpu << 24);
         self.set(0, level | u32::from(LINE_VECTOR));
     }
 
-    /// Keeps the pin's interrupts back.
+    /// Masks the pin.
     pub fn close(self) {
         self.set(0, MASKED);
     }

@@ -1,5 +1,5 @@
-// The ways in: Multiboot 1, PVH and a bzImage in 32-bit mode, Linux's 64-bit entry. All lead to probe_main in 64-bit mode with
-// the low 4 GiB mapped to themselves.
+// The entries: Multiboot 1, PVH and a bzImage in 32-bit mode, and Linux's 64-bit entry. All lead to probe_main in
+// 64-bit mode with the low 4 GiB mapped to themselves.
 
     .set BOOT_PVH, 1
     .set BOOT_MULTIBOOT, 2
@@ -12,11 +12,11 @@ multiboot_header:
     .long 0x1badb002, 0x00010003, -(0x1badb002 + 0x00010003)
     .long multiboot_header, image_start, image_data_end, image_end, entry_multiboot
 
-    // XEN_ELFNOTE_PHYS32_ENTRY. Its descriptor has 8 bytes, because QEMU reads that many from a 64-bit ELF.
-    // For the library, which makes a bzImage: where its pieces are.
+    // The places of a bzImage's pieces, for the library, which makes it.
     .ascii "vmbellbz"
     .long bz_setup, bz_image, bz_syssize, bz_words
 
+    // XEN_ELFNOTE_PHYS32_ENTRY. Its descriptor has 8 bytes, because QEMU reads that many from a 64-bit ELF.
     .section .note.Xen, "a", @note
     .balign 4
     .long 4, 8, 18
@@ -35,7 +35,7 @@ entry_pvh:
     movl $BOOT_PVH, %ebp
 1:  cli
     cld
-    // Some loaders leave other bytes than zeros in .bss (gokvm fills memory with a pattern).
+    // Some loaders do not clear .bss (gokvm fills memory with a pattern).
     movl $image_data_end, %edi
     movl $image_bss_words, %ecx
     xorl %eax, %eax
@@ -59,7 +59,7 @@ entry_pvh:
     lgdtl gdt_pointer
     ljmp $8, $long_mode
 
-    // Two-megabyte pages for 4 GiB. The code is the same in 32-bit and 64-bit mode: it is assembled twice.
+    // Maps 4 GiB in 2 MiB pages. The code is the same in 32-bit and 64-bit mode: it is assembled twice.
     .macro MAP_LOW_MEMORY
     movl $page_directories, %edi
     movl $0x83, %eax                    // present, writable, large
@@ -94,7 +94,7 @@ entry_linux64:                          // RSI: struct boot_params
     cli
     cld
     movq %rsi, %rbx
-    // The caller's page tables may map nothing but the image, so all that is used until CR3 is loaded is in it.
+    // The caller's page tables may map only the image, so everything that is used until CR3 is loaded is in it.
     movl $image_data_end, %edi
     movl $image_bss_words, %ecx
     xorl %eax, %eax
@@ -126,7 +126,7 @@ long_mode:
     orl $0x600, %eax                    // OSFXSR, OSXMMEXCPT
     movq %rax, %cr4
     movl $boot_stack_top, %esp
-    // The descriptor has the address of the task state in pieces.
+    // The descriptor stores the address of the task state in pieces.
     movl $task_state, %eax
     movw %ax, gdt_task + 2
     shrl $16, %eax

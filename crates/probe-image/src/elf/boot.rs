@@ -1,4 +1,4 @@
-//! What the boot protocol says: the command line, and where the ACPI tables begin.
+//! What the boot protocol passes: the command line, and the address of the ACPI tables.
 
 #![allow(unsafe_code)]
 
@@ -10,7 +10,7 @@ unsafe extern "C" {
     static BOOT_INFO: u64;
 }
 
-/// By which entry the image began.
+/// The entry by which the image was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// PVH: the pointer is to `struct hvm_start_info` (Xen, `docs/misc/pvh.pandoc`).
@@ -39,7 +39,7 @@ pub struct Boot {
 }
 
 impl Boot {
-    /// As boot.S has left it.
+    /// Reads what boot.S has stored.
     pub fn new() -> Self {
         // SAFETY: written before Rust code ran.
         let kind = match unsafe { BOOT_KIND } {
@@ -52,8 +52,7 @@ impl Boot {
         Self { kind, info }
     }
 
-    /// Copies the command line, up to its NUL or the end of `to`. Empty if the loader does not pass
-    /// one.
+    /// Copies the command line, up to its NUL or the end of `to`. Empty if the loader does not pass one.
     pub fn command_line<'a>(&self, to: &'a mut [u8]) -> &'a str {
         let address = match self.kind {
             Kind::Pvh => read_u64(self.info + 24),
@@ -72,7 +71,7 @@ impl Boot {
         text(&to[..len])
     }
 
-    /// The root of the ACPI tables, if the loader gives its address.
+    /// The address of the RSDP, if the loader passes it.
     pub fn rsdp(&self) -> Option<u64> {
         let address = match self.kind {
             Kind::Pvh => read_u64(self.info + 32),
@@ -83,7 +82,7 @@ impl Boot {
     }
 }
 
-/// Copies bytes up to a NUL, one by one, so that nothing after it is touched.
+/// Copies bytes up to a NUL, one by one, so that nothing after the NUL is read. Returns their number.
 fn line_len(address: u64, to: &mut [u8]) -> usize {
     for (offset, index) in (0..).zip(0..to.len()) {
         let byte = &mut to[index..=index];

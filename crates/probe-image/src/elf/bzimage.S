@@ -1,9 +1,9 @@
-// What turns the image into a bzImage (Linux, Documentation/arch/x86/boot.rst, protocol 2.15): the setup sector with
-// its 16-bit entry, and the code at 1 MiB with the 32-bit entry at its start and the 64-bit entry 0x200 after it. It is
-// carried in the image as data, and put in front of a copy of the image by the library.
+// The start of a bzImage (Linux, Documentation/arch/x86/boot.rst, protocol 2.15): the setup sector with its 16-bit
+// entry, and the code at 1 MiB with the 32-bit entry at its start and the 64-bit entry 0x200 after it. The image
+// contains this code as data, and the library puts it in front of a copy of the image.
 //
-// The code copies the image to 2 MiB, and uses nothing but what it is loaded with: a 64-bit entry may find no more than
-// the image, its init_size included, mapped.
+// The code copies the image to 2 MiB. It uses only what is loaded with it: at a 64-bit entry, perhaps only the image is
+// mapped, including its init_size.
 
     .set LOADED_AT, 0x100000
     .set IMAGE_AT, 0x200000

@@ -1,15 +1,15 @@
-//! CPU instructions for which Rust has no function.
+//! CPU instructions that Rust has no function for.
 
 #![allow(unsafe_code)]
 
 use core::arch::asm;
 
-/// Why a guarded instruction did not end: one more than the exception's vector, or `HUNG`.
+/// Why a guarded instruction did not complete: one more than the exception's vector, or `HUNG`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault(u64);
 
 impl Fault {
-    /// The fault in words, for a row's reason.
+    /// The fault in words, as the reason why a row has no samples.
     pub fn reason(self) -> &'static str {
         match self.0 {
             7 => "the instruction raised #UD",
@@ -36,7 +36,7 @@ fn checked(result: u64) -> Result<(), Fault> {
     }
 }
 
-/// The time stamp counter, when all earlier instructions are done.
+/// Reads the time stamp counter once all earlier instructions are done.
 #[inline]
 pub fn ticks() -> u64 {
     let (low, high): (u32, u32);
@@ -68,13 +68,13 @@ pub fn read_msr(msr: u32) -> Result<u64, Fault> {
     Ok(value)
 }
 
-/// Writes a model-specific register: one of the local APIC, or one of KVM's with the address of a static.
+/// Writes a model-specific register: the local APIC's, or KVM's with the address of a static.
 pub fn write_msr(msr: u32, value: u64) -> Result<(), Fault> {
     // SAFETY: the image writes no register that changes how its code runs.
     checked(unsafe { guarded_wrmsr(msr, value) })
 }
 
-/// Calls the hypervisor with the instruction of Intel's CPUs, or of AMD's.
+/// Calls the hypervisor with Intel's or AMD's instruction.
 pub fn hypercall(amd: bool, number: u32) -> Result<(), Fault> {
     checked(if amd {
         // SAFETY: the numbers used have no pointers; a fault continues after the instruction.
@@ -85,15 +85,15 @@ pub fn hypercall(amd: bool, number: u32) -> Result<(), Fault> {
     })
 }
 
-/// Lets interrupts in.
+/// Enables interrupts.
 pub fn enable_interrupts() {
     // SAFETY: all handlers are in place before this is called, and change only atomics.
     unsafe { asm!("sti", options(nostack)) };
 }
 
-/// Keeps interrupts out.
+/// Disables interrupts.
 pub fn disable_interrupts() {
-    // SAFETY: nothing depends on interrupts being open.
+    // SAFETY: nothing depends on interrupts being enabled.
     unsafe { asm!("cli", options(nostack)) };
 }
 
@@ -103,22 +103,22 @@ pub fn halt() {
     unsafe { halt_once() };
 }
 
-/// Triple-faults, which resets a PC and ends most small VMMs.
+/// Causes a triple fault, which resets a PC and ends most small VMMs.
 pub fn triple_fault() -> ! {
     let empty = [0_u64; 2];
-    // SAFETY: the end: no handler is left, and nothing runs after it.
+    // SAFETY: this is the end: no handler is left, and nothing runs after it.
     unsafe {
         asm!("cli", "lidt [{}]", "int3", "2: hlt", "jmp 2b", in(reg) &raw const empty, options(noreturn));
     }
 }
 
-// Ports are those of a PC; a port without a device reads as ones.
+// The ports are a PC's; a port without a device reads as all ones.
 
 /// Reads a byte from a port.
 #[inline]
 pub fn in8(port: u16) -> u8 {
     let value;
-    // SAFETY: no memory is touched; the image's devices write only to memory that is shared with them by atomics.
+    // SAFETY: it touches no memory; the image's devices write only to memory that it shares with them as atomics.
     unsafe { asm!("in al, dx", out("al") value, in("dx") port, options(nostack)) };
     value
 }

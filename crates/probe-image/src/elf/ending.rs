@@ -1,8 +1,8 @@
-//! The image's end: tries each method to switch a machine off, one after another, since none works on all VMMs.
+//! The image's end: tries each method to switch a machine off in turn, because no method works on all VMMs.
 //!
-//! QEMU has a debug-exit device if it is asked for, and PM1a; Cloud Hypervisor and alioth have the FADT's sleep
-//! control register; Firecracker, libkrun and kvmtool end by the keyboard controller's reset; crosvm by the reset port;
-//! the rest by a triple fault.
+//! QEMU has PM1a, and a debug-exit device if requested; Cloud Hypervisor and alioth have the FADT's sleep control
+//! register; Firecracker, libkrun and kvmtool end at the keyboard controller's reset, crosvm at the reset port, and all
+//! others at a triple fault.
 
 use super::cpu::{self, in8, out8, out16};
 use super::memory::Registers;
@@ -13,14 +13,14 @@ const DEBUG_EXIT: u16 = 0xf4;
 const KEYBOARD_CONTROLLER: u16 = 0x64;
 const RESET: u16 = 0xcf9;
 
-/// The value for S5 if the DSDT does not have it, as hardware-reduced VMMs use it.
+/// The value for S5 if the DSDT does not have it: the value that hardware-reduced VMMs use.
 const SLEEP_TYPE: u8 = 5;
 
-/// The name of the method that the tables or ports offer. The machine may end by another one: `end` tries all of them,
-/// and a VMM may end at a port that reads as if it had no device.
+/// The name of the first method that the tables or ports offer. The machine may end by a different one: `end` tries all
+/// methods, and a VMM may end at a port that reads as if it had no device.
 pub fn first(acpi: &Acpi, safe: bool) -> &'static str {
     if !safe && in8(DEBUG_EXIT) == 0 {
-        // QEMU's debug-exit device reads as zero, and an unassigned port as ones.
+        // QEMU's debug-exit device reads as zero, and an unassigned port as all ones.
         return "debug-exit";
     }
     match acpi.fadt {
@@ -53,7 +53,7 @@ pub fn end(acpi: &Acpi) -> ! {
     end_without_tables()
 }
 
-/// Ends the machine by what needs no table.
+/// Ends the machine by the methods that need no table.
 pub fn end_without_tables() -> ! {
     out8(DEBUG_EXIT, 0x10);
     out8(KEYBOARD_CONTROLLER, 0xfe);

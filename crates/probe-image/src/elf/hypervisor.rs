@@ -2,7 +2,7 @@
 
 use super::cpu::cpuid;
 
-/// The leaves of CPUID that name a hypervisor.
+/// The first CPUID leaf that names a hypervisor.
 const FIRST_LEAF: u32 = 0x4000_0000;
 const KVM: [u8; 12] = *b"KVMKVMKVM\0\0\0";
 
@@ -35,7 +35,7 @@ fn twelve(words: [u32; 3]) -> [u8; 12] {
 }
 
 impl Cpu {
-    /// Asks CPUID.
+    /// Reads CPUID.
     pub fn new() -> Self {
         let [_, b, c, d] = cpuid(0, 0);
         let [_, _, features, features_edx] = cpuid(1, 0);
@@ -57,22 +57,22 @@ impl Cpu {
         }
     }
 
-    /// `GenuineIntel`, for example.
+    /// The CPU's vendor, such as `GenuineIntel`.
     pub fn vendor(&self) -> &str {
         text(&self.vendor)
     }
 
-    /// The model's name, which may be empty.
+    /// The CPU model's name, which may be empty.
     pub fn brand(&self) -> &str {
         text(&self.brand)
     }
 
-    /// The hypervisor's signature, if it shows itself.
+    /// The hypervisor's signature, if a hypervisor announces itself.
     pub fn hypervisor(&self) -> Option<&str> {
         self.hypervisor.as_ref().map(|bytes| text(bytes))
     }
 
-    /// Whether the CPU calls a hypervisor by `vmmcall`.
+    /// Returns whether the CPU calls a hypervisor by `vmmcall`.
     pub fn is_amd(&self) -> bool {
         matches!(self.vendor(), "AuthenticAMD" | "HygonGenuine")
     }
@@ -87,7 +87,7 @@ impl Cpu {
         self.features >> 21 & 1 != 0
     }
 
-    /// Whether the local APIC's timer takes a value of the time stamp counter.
+    /// Whether the local APIC's timer supports TSC-deadline mode.
     pub fn has_tsc_deadline(&self) -> bool {
         self.features >> 24 & 1 != 0
     }

@@ -1,4 +1,4 @@
-// Handlers of interrupts and exceptions. They are in assembly, so that no compiler-made code saves vector registers
+// Handlers of interrupts and exceptions. They are in assembly, because code from a compiler could save vector registers
 // within what is measured.
 
     .set VECTOR_FRAME_RIP, 24           // above three saved registers
@@ -6,8 +6,8 @@
     .section .text.interrupt, "ax"
     .code64
 
-    // Lets an interrupt of `halt_here` continue after it. An interrupt that arrives between `sti` and `hlt` is
-    // ordinarily taken after `hlt`; SVM emulated by QEMU's TCG loses that shadow, and the wake-up with it.
+    // Makes an interrupt of `halt_here` return to the instruction after it. An interrupt between `sti` and `hlt`
+    // normally comes after `hlt`; SVM emulated by QEMU's TCG loses that shadow, and with it the wake-up.
     .macro LEAVE_HALT
     cmpq $halt_here, VECTOR_FRAME_RIP(%rsp)
     jne 9f
@@ -31,7 +31,7 @@ interrupt_entry:
     TICKS %rcx
     movq %rcx, INTERRUPT_AT
     incq INTERRUPTS
-    // A level line: read the device's interrupt status, which a PCI device acknowledges by that.
+    // A level line: reads the device's interrupt status. On a PCI device, the read also acknowledges it.
     movq STATUS_ADDRESS, %rdx
     testq %rdx, %rdx
     jz 2f
@@ -55,7 +55,7 @@ interrupt_entry:
     popq %rax
     iretq
 
-    // Keeps RCX; RAX and RDX are free.
+    // Preserves RCX; RAX and RDX are free.
 end_of_interrupt:
     cmpl $0, PV_EOI_ON
     je 1f
@@ -74,7 +74,7 @@ end_of_interrupt:
     popq %rcx
 3:  ret
 
-    // The watchdog: ends a halt, and an instruction that would never end.
+    // The watchdog: ends a halt, and an instruction that would never complete.
     .globl watchdog_entry
 watchdog_entry:
     pushq %rax
@@ -99,7 +99,7 @@ watchdog_entry:
     popq %rax
     iretq
 
-    // Every other interrupt: none is expected, and what sent it is unknown.
+    // Any other interrupt: none is expected, and its source is unknown.
     .globl stray_entry
 stray_entry:
     pushq %rax
@@ -127,7 +127,7 @@ exception_entries:
     .set vector, vector + 1
     .endr
 
-    // On the stack: vector, error code, RIP, CS, RFLAGS, RSP, SS. A guarded instruction goes on at its fixup.
+    // On the stack: vector, error code, RIP, CS, RFLAGS, RSP, SS. A guarded instruction continues at its fixup.
 exception:
     pushq %rax
     pushq %rdx
@@ -169,7 +169,7 @@ halt_here:
     cli
     ret
 
-    // Guarded instructions: 0, or one more than the vector of the fault, or 0x100 from the watchdog.
+    // Guarded instructions. Each returns 0, or one more than the vector of the fault, or 0x100 from the watchdog.
     .macro GUARD fixup
     .pushsection .fixups, "a"
     .quad 7f, \fixup
@@ -224,12 +224,12 @@ guarded_failed:
     movq FAULT, %rax
     ret
 
-    // The tables of the precompiled core library name it; nothing unwinds here, and the tables are dropped.
+    // The tables of the precompiled core library refer to it. Nothing unwinds here, and the tables are dropped.
     .globl rust_eh_personality
 rust_eh_personality:
     ud2
 
-    // What the compiler calls; the host's target has these from libc.
+    // Functions that the compiler calls; on the host's target they come from libc.
     .globl memcpy, memmove, memset, memcmp, bcmp
 memcpy:
     movq %rdi, %rax

@@ -14,8 +14,8 @@ pub const ROW_VECTOR: u8 = 0x40;
 pub const WATCHDOG_VECTOR: u8 = 0x41;
 /// The vector of the second CPU's only interrupt.
 pub const SECOND_CPU_VECTOR: u8 = 0x42;
-/// The vector of level lines, with the handler of `ROW_VECTOR`. A vector that an I/O APIC in a VMM's own process has
-/// once seen at a level line keeps its EOI exit, and loses paravirtual EOI, when the line is masked again.
+/// The vector of level lines, with the same handler as `ROW_VECTOR`. If a VMM's own process emulates the I/O APIC, a
+/// vector that a level line has used keeps its EOI exit, and loses PV EOI, even after the line is masked.
 pub const LINE_VECTOR: u8 = 0x43;
 /// The vector of the local APIC's spurious interrupts.
 pub const SPURIOUS_VECTOR: u8 = 0xff;
@@ -31,11 +31,11 @@ macro_rules! shared {
 shared! {
     /// The number of interrupts of `ROW_VECTOR`.
     INTERRUPTS: AtomicU64;
-    /// The time stamp counter when the handler of the last of them began.
+    /// The time stamp counter when the handler of the last of these interrupts began.
     INTERRUPT_AT: AtomicU64;
-    /// The ticks that their EOIs took, in all.
+    /// The ticks that the EOIs of these interrupts took in total.
     EOI_TICKS: AtomicU64;
-    /// How often the watchdog fired.
+    /// How many times the watchdog fired.
     WATCHDOGS: AtomicU64;
     /// The number of interrupts that no row was waiting for.
     STRAYS: AtomicU64;
@@ -49,13 +49,13 @@ shared! {
     PV_EOI_ON: AtomicU32;
     /// KVM's paravirtual EOI: bit 0 says that the EOI may be skipped.
     PV_EOI_WORD: AtomicU32;
-    /// How often the second CPU was interrupted, and once for its start.
+    /// How many times the second CPU was interrupted, plus one for its start.
     SECOND_CPU_INTERRUPTS: AtomicU64;
-    /// As `EOI_MODE`, for the second CPU.
+    /// Like `EOI_MODE`, for the second CPU.
     SECOND_CPU_EOI_MODE: AtomicU32;
-    /// The register with which a level line's device says why it interrupts, or 0.
+    /// The address of the interrupt status register of a level line's device, or 0.
     STATUS_ADDRESS: AtomicU64;
-    /// Whether that register is virtio-mmio's, which a write acknowledges; PCI's is acknowledged by the read.
+    /// Whether that register is virtio-mmio's, which needs a write to acknowledge; PCI's is acknowledged by the read.
     STATUS_ACKNOWLEDGE: AtomicU32;
 }
 
@@ -74,7 +74,7 @@ unsafe extern "C" {
 }
 
 impl Gate {
-    /// An interrupt gate to a handler, on one of the stacks of boot.S.
+    /// Sets an interrupt gate to a handler, on one of the stacks of boot.S.
     fn set(&self, handler: u64, stack: u32) {
         let low = (handler & 0xffff) as u32;
         let middle = (handler & 0xffff_0000) as u32;
@@ -90,7 +90,7 @@ impl Gate {
     }
 }
 
-/// Installs the handlers. Interrupts are still disabled.
+/// Installs the handlers. Interrupts stay disabled.
 pub fn install() {
     for (vector, gate) in (0_u64..).zip(&GATES) {
         match vector {
@@ -105,13 +105,13 @@ pub fn install() {
     unsafe { asm!("lidt [interrupt_table]", options(nostack)) };
 }
 
-/// How many interrupts of a row there were.
+/// The number of a row's interrupts.
 #[inline]
 pub fn count() -> u64 {
     INTERRUPTS.load(Relaxed)
 }
 
-/// An exception of an instruction that is not guarded: a bug of the image, or of the VMM.
+/// Handles an exception of an instruction that is not guarded: a bug of the image or of the VMM.
 #[unsafe(no_mangle)]
 extern "sysv64" fn exception_fatal(vector: u64, error: u64, rip: u64, cr2: u64) -> ! {
     let hex = Digits::hexadecimal;

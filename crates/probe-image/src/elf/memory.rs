@@ -1,5 +1,5 @@
-//! Guest-physical memory outside of the image: every address is its own virtual address. The low 4 GiB are mapped from
-//! the start, the rest (a BAR, a table) on demand.
+//! Guest-physical memory outside the image: every address is its own virtual address. The low 4 GiB are mapped from the
+//! start, everything else (a BAR, a table) on demand.
 
 #![allow(unsafe_code)]
 
@@ -26,13 +26,13 @@ unsafe extern "C" {
     static image_end: u8;
 }
 
-/// Whether a place overlaps the image, whose memory belongs to Rust.
+/// Returns whether a range overlaps the image, whose memory belongs to Rust.
 fn is_ours(address: u64, len: u64) -> bool {
     let (start, end) = (&raw const image_start as u64, &raw const image_end as u64);
     address < end && address + len > start
 }
 
-/// The table that an entry points to; makes it if the entry is empty.
+/// Returns the table that an entry points to, and makes a table if the entry is empty.
 fn next(entry: &AtomicU64) -> Option<&'static Table> {
     let value = entry.load(Relaxed);
     if value & 1 == 0 {
@@ -52,8 +52,8 @@ fn index(address: u64, level: u32) -> usize {
     (address >> (12 + 9 * level) & 511) as usize
 }
 
-/// The end of the CPU's physical addresses: in a page table, a bit above them is reserved, and faults. It is in the
-/// lower half of the virtual addresses.
+/// The end of the CPU's physical addresses: in a page table, a bit above them is reserved and causes a fault. The end
+/// is in the lower half of the virtual addresses.
 fn address_end() -> u64 {
     const LAST: u32 = 0x8000_0000;
     const ADDRESSES: u32 = LAST + 8;
@@ -77,14 +77,14 @@ fn map(address: u64, len: u64) -> Option<()> {
     let mut page = address & !(LARGE_PAGE - 1);
     while page < end {
         if page >= LOW_END {
-            // SAFETY: boot.S's table, which lives forever and is changed by atomics only.
+            // SAFETY: this is boot.S's table, which lives forever and is changed only by atomics.
             let top = unsafe { &pml4 };
             let pdpt = next(&top.0[index(page, 3)])?;
             let directory = next(&pdpt.0[index(page, 2)])?;
             let entry = &directory.0[index(page, 1)];
             if entry.load(Relaxed) & 1 == 0 {
                 entry.store(page | PRESENT_WRITABLE | LARGE, Relaxed);
-                // SAFETY: drops a stale translation.
+                // SAFETY: this drops a stale translation.
                 unsafe { asm!("invlpg [{}]", in(reg) page, options(nostack)) };
             }
         }
@@ -93,7 +93,7 @@ fn map(address: u64, len: u64) -> Option<()> {
     Some(())
 }
 
-/// Copies bytes that a VMM wrote. They are read once; `None` if they cannot be mapped.
+/// Copies bytes that a VMM wrote, and reads each once. `None` if they cannot be mapped.
 pub fn copy(address: u64, to: &mut [u8]) -> Option<()> {
     map(address, to.len() as u64)?;
     for (offset, byte) in (0..).zip(to) {
@@ -110,14 +110,14 @@ pub fn read_u32(address: u64) -> Option<u32> {
     Some(u32::from_le_bytes(bytes))
 }
 
-/// As `read_u32`.
+/// Like `read_u32`, with eight bytes.
 pub fn read_u64(address: u64) -> Option<u64> {
     let mut bytes = [0; 8];
     copy(address, &mut bytes)?;
     Some(u64::from_le_bytes(bytes))
 }
 
-/// Registers of a device: a place outside of the image, which may be written without harm to Rust's memory.
+/// Registers of a device: a range outside the image, so that writes cannot harm Rust's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Registers {
     address: u64,
@@ -126,7 +126,7 @@ pub struct Registers {
 
 macro_rules! accessors {
     ($read:ident, $write:ident, $type:ty) => {
-        /// Reads a register; all ones if it is outside.
+        /// Reads a register; returns all ones if it is outside.
         #[inline]
         pub fn $read(self, offset: u64) -> $type {
             let Some(place) = self.place(offset, size_of::<$type>() as u64) else {
@@ -136,11 +136,11 @@ macro_rules! accessors {
             unsafe { (place as *const $type).read_volatile() }
         }
 
-        /// Writes a register; nothing if it is outside.
+        /// Writes a register; does nothing if it is outside.
         #[inline]
         pub fn $write(self, offset: u64, value: $type) {
             if let Some(place) = self.place(offset, size_of::<$type>() as u64) {
-                // SAFETY: `place` is mapped, and not the image's.
+                // SAFETY: `place` is mapped, and does not belong to the image.
                 unsafe { (place as *mut $type).write_volatile(value) };
             }
         }
@@ -148,13 +148,13 @@ macro_rules! accessors {
 }
 
 impl Registers {
-    /// The registers at an address; `None` if they cannot be mapped, or overlap the image.
+    /// Maps the registers at an address; `None` if they cannot be mapped, or overlap the image.
     pub fn new(address: u64, len: u64) -> Option<Self> {
         map(address, len)?;
         (!is_ours(address, len)).then_some(Self { address, len })
     }
 
-    /// Where they are.
+    /// The address of the registers.
     pub fn address(self) -> u64 {
         self.address
     }

@@ -1,5 +1,5 @@
 //! The image itself: no libc, no heap, one CPU. It starts in boot.S, finds out what the machine has, runs the rows,
-//! prints their results, and ends the machine. It has one thread of execution, from boot.S to the end.
+//! prints their results, and ends the machine, all on one thread of execution.
 
 #![allow(unsafe_code)]
 
@@ -49,7 +49,7 @@ extern "sysv64" fn probe_main() -> ! {
     let pm_timer = time::PmTimer::new(&acpi);
     let clock = time::frequency(&cpu, pm_timer);
     if options.x2apic {
-        // Without one, the rows say so.
+        // If there is no x2APIC mode, the rows report it.
         let _ = apic.switch_to_x2apic(&cpu);
     }
     let second_cpu = second_cpu::SecondCpu::start(&acpi, &apic);
@@ -73,7 +73,7 @@ extern "sysv64" fn probe_main() -> ! {
     ending::end(&acpi)
 }
 
-/// Masks the two 8259s of a PC, whose interrupts are not used.
+/// Masks the two 8259s of a PC, because their interrupts are not used.
 fn mask_legacy_interrupts() {
     cpu::out8(0x21, 0xff);
     cpu::out8(0xa1, 0xff);
@@ -81,7 +81,7 @@ fn mask_legacy_interrupts() {
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
-    // Only the part of the message that needs no formatting.
+    // Prints only a message that needs no formatting.
     let text = info.message().as_str().unwrap_or("");
     match info.location() {
         Some(place) => {

@@ -1,4 +1,4 @@
-//! Access to the configuration space of PCI's bus 0: by ports, or in memory where a VMM has no such ports.
+//! Access to the configuration space of PCI bus 0: through ports, or in memory if a VMM has no such ports.
 
 use super::cpu::{in32, out16, out32};
 use super::memory::Registers;
@@ -48,8 +48,8 @@ impl Access {
         }
     }
 
-    /// Writes two bytes. A write of four bytes would also clear bits of the status register, which is next to COMMAND,
-    /// and some VMMs refuse it as one of the wrong length.
+    /// Writes two bytes. A four-byte write would also clear bits of the status register next to COMMAND, and some VMMs
+    /// refuse it because of its length.
     pub fn write16(self, function: u8, register: u8, value: u16) {
         match self {
             Self::Ports => {
@@ -77,7 +77,7 @@ impl Access {
         Some(config)
     }
 
-    /// The functions of bus 0.
+    /// The functions on bus 0.
     pub fn functions(self) -> impl Iterator<Item = (u8, Config)> {
         (0..32_u8).flat_map(move |device| {
             let first = self.config(8 * device);

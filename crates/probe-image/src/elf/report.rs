@@ -1,4 +1,4 @@
-//! The image's document: one line of JSON between two lines that nothing else prints.
+//! The image's report: one line of JSON between two lines that no other program prints.
 
 use core::fmt;
 
@@ -9,13 +9,13 @@ use super::virtio::{Device, Interrupt};
 use crate::json::Json;
 use crate::number::Digits;
 
-/// The protocol's version.
+/// The version of the report's format.
 const VERSION: u64 = 1;
 
-/// Prints the document.
+/// Prints the report.
 pub fn print(probe: &Probe<'_>, apic: &str, cpus: u64, results: &Results, end: &str) {
     say!("=== vmbell-probe begin ", Digits::decimal(VERSION), " ===");
-    // The port cannot fail.
+    // Writing to the serial port cannot fail.
     let _ = document(&mut Json::new(&mut Serial), probe, apic, cpus, results, end);
     say!("");
     say!("=== vmbell-probe end ===");

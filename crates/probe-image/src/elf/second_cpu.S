@@ -1,5 +1,5 @@
-// The second CPU: from its start in real mode to a loop that halts. All of it is assembly, and uses only its own
-// stack and no task state, so the gate of its one interrupt has no separate stack.
+// The second CPU: from its start in real mode to a loop that halts. All of it is assembly. It uses only its own stack
+// and no task state, so the gate of its one interrupt has no separate stack.
 
     .section .text.second_cpu, "ax"
     .code16
@@ -44,7 +44,7 @@ second_cpu_32:
 second_cpu_64:
     movl $second_cpu_stack_top, %esp
     lidt interrupt_table
-    // Its local APIC gets the mode that the first CPU's has now, and keeps it.
+    // Its local APIC gets the current mode of the first CPU's, and keeps it.
     cmpl $2, SECOND_CPU_EOI_MODE
     jne 1f
     movl $0x1b, %ecx

@@ -1,4 +1,4 @@
-//! The serial port 0x3f8, where the image prints.
+//! The serial port at 0x3f8, to which the image prints.
 
 use core::fmt::{self, Write};
 
@@ -12,7 +12,7 @@ const TRANSMITTER_EMPTY: u8 = 1 << 5;
 /// The most reads of the status before a byte is sent anyway.
 const PATIENCE: u32 = 10_000;
 
-/// The port. It is not set up, since VMMs ignore its speed.
+/// The port. Its speed is not set, because VMMs ignore it.
 #[derive(Debug)]
 pub struct Serial;
 
@@ -26,15 +26,15 @@ impl Write for Serial {
     }
 }
 
-/// What can be printed in a line.
+/// A piece of a line that can be printed.
 pub trait Print {
-    /// Prints it.
+    /// Prints the piece.
     fn print(&self);
 }
 
 impl Print for str {
     fn print(&self) {
-        // The port cannot fail.
+        // Writing to the port cannot fail.
         let _ = Serial.write_str(self);
     }
 }
@@ -45,7 +45,7 @@ impl Print for Digits {
     }
 }
 
-/// Prints a line of pieces: texts, and numbers as `Digits`.
+/// Prints a line from pieces: texts, and numbers as `Digits`.
 macro_rules! say {
     ($($piece:expr),+) => {{
         use $crate::elf::serial::Print;

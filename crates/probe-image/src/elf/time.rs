@@ -10,10 +10,10 @@ use crate::acpi::fadt::Register;
 use crate::acpi::tables::Acpi;
 use crate::clock;
 
-/// The power management timer has 24 or 32 bits; the lower 24 count in both.
+/// The power management timer has 24 or 32 bits; the lower 24 bits count in both.
 const BITS: u32 = 0xff_ffff;
 
-/// The power management timer, at the place that the FADT names.
+/// The power management timer, at the address in the FADT.
 #[derive(Clone, Copy)]
 pub enum PmTimer {
     Port(u16),
@@ -21,7 +21,7 @@ pub enum PmTimer {
 }
 
 impl PmTimer {
-    /// The timer, if the FADT names one.
+    /// The timer, if the FADT has one.
     pub fn new(acpi: &Acpi) -> Option<Self> {
         match acpi.fadt?.pm_timer? {
             Register::Port(port) => Some(Self::Port(port)),
@@ -39,13 +39,13 @@ impl PmTimer {
         value & BITS
     }
 
-    /// How far the timer has advanced since it had a value.
+    /// How far the timer has advanced since it had the value `from`.
     pub fn since(self, from: u32) -> u32 {
         self.read().wrapping_sub(from) & BITS
     }
 }
 
-/// KVM's page of time for a vCPU (Linux, `struct pvclock_vcpu_time_info`), in words.
+/// KVM's pvclock page for a vCPU (Linux, `struct pvclock_vcpu_time_info`), in words.
 #[repr(C, align(64))]
 struct Page([AtomicU32; 8]);
 
@@ -61,8 +61,7 @@ pub fn frequency(cpu: &Cpu, pm_timer: Option<PmTimer>) -> Option<(u64, &'static 
         .or_else(|| named(by_pm_timer(pm_timer?), "pm-timer"))
 }
 
-/// Counts ticks for twenty milliseconds of the timer (`COUNTS`). A timer that does not count yields
-/// `None`.
+/// Measures the frequency during 20 ms of the timer (`COUNTS`). `None` if the timer does not count.
 fn by_pm_timer(timer: PmTimer) -> Option<u64> {
     const COUNTS: u32 = 71_591;
     let (begin, from) = (timer.read(), ticks());
@@ -78,7 +77,7 @@ fn pvclock(cpu: &Cpu) -> Option<u64> {
     const SYSTEM_TIME: u32 = 0x4b56_4d01;
     cpu.kvm_features.filter(|bits| bits & CLOCKSOURCE2 != 0)?;
     write_msr(SYSTEM_TIME, core::ptr::from_ref(&PAGE) as u64 | 1).ok()?;
-    // KVM writes the page when it enters the guest again.
+    // KVM writes the page when it next enters the guest.
     let multiplier = PAGE.0[MULTIPLIER].load(Relaxed);
     let [shift, ..] = PAGE.0[SHIFT].load(Relaxed).to_le_bytes();
     let _ = write_msr(SYSTEM_TIME, 0);
@@ -102,12 +101,12 @@ fn by_cpuid(cpu: &Cpu) -> Option<u64> {
     clock::plausible(u64::from(cpuid(TIMING, 0)[0]) * 1000)
 }
 
-/// The most ticks of a wait: about a second on a fast CPU, and more on a slow one.
+/// The most ticks of a wait: about a second on a fast CPU, longer on a slow one.
 const LIMIT: u64 = 4_000_000_000;
 /// The most checks of a condition, in case the time stamp counter does not count.
 const LOOKS: u64 = 400_000_000;
 
-/// Polls for a condition; false if it does not come true.
+/// Polls until a condition is true. Returns false if it does not become true in time.
 #[inline]
 pub fn wait_until(condition: impl Fn() -> bool) -> bool {
     if condition() {
@@ -126,8 +125,8 @@ pub fn wait_until(condition: impl Fn() -> bool) -> bool {
     false
 }
 
-/// Halts until a condition is true; false if that does not happen. The watchdog must be running, or nothing
-/// might end the halt.
+/// Halts until a condition is true. Returns false if it does not become true in time. The watchdog must be running,
+/// otherwise nothing might end the halt.
 #[inline]
 pub fn halt_until(condition: impl Fn() -> bool) -> bool {
     let from = ticks();

@@ -1,4 +1,4 @@
-//! The local APIC's registers in both modes: the priority, the end of an interrupt, and an interrupt to oneself.
+//! The local APIC's registers in both modes: the task priority, the EOI, and a self-IPI.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -25,7 +25,7 @@ fn writes(probe: &Probe<'_>, operations: u32, mode: Mode, register: u32) -> Resu
     }))
 }
 
-/// From the command to the return from the handler, including its EOI.
+/// Measures from the command until the handler has returned, including its EOI.
 fn self_ipi(probe: &Probe<'_>, operations: u32, mode: Mode) -> Result<u64, Reason> {
     expect(probe, mode)?;
     let mut lost = false;
@@ -69,7 +69,7 @@ pub fn x2apic_tpr_write(probe: &mut Probe<'_>, operations: u32) -> Result<u64, R
     writes(probe, operations, Mode::X2apic, TASK_PRIORITY)
 }
 
-/// Without an interrupt in service, which takes the same path.
+/// Writes EOI without an interrupt in service, which takes the same path.
 pub fn xapic_eoi(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     writes(probe, operations, Mode::Xapic, EOI)
 }
@@ -94,7 +94,7 @@ pub fn x2apic_self_ipi_pv_eoi(probe: &mut Probe<'_>, operations: u32) -> Result<
     self_ipi_pv_eoi(probe, operations, Mode::X2apic)
 }
 
-/// An interrupt to a second CPU that halts: from the command until this CPU sees that the other's handler ran.
+/// Sends an IPI to a halted second CPU: measures from the command until this CPU sees that the other's handler ran.
 pub fn ipi_to_vcpu(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     let second = probe.second_cpu?;
     probe.counted(|| (0..operations).try_fold(0, |sum, _| Ok(sum + second.interrupt(&probe.apic)?)))

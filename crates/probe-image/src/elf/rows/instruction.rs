@@ -1,12 +1,12 @@
-//! Rows for single instructions that leave the guest: those that need no device, accesses to ports of a PC's devices,
-//! and accesses to ports and addresses without a device.
+//! Rows for single instructions that cause an exit: those that need no device, accesses to ports of a PC's devices, and
+//! accesses to ports and addresses without a device.
 
 use super::{Probe, Reason};
 use crate::elf::cpu::{self, in8, out8};
 use crate::elf::memory::Registers;
 use crate::elf::serial::LINE_STATUS;
 
-/// Intercepted by every hypervisor with hardware virtualization.
+/// CPUID, which every hypervisor with hardware virtualization intercepts.
 pub fn cpuid(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     Ok(probe.timed(|| {
         for _ in 0..operations {
@@ -15,8 +15,8 @@ pub fn cpuid(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     }))
 }
 
-/// KVM_HC_VAPIC_POLL_IRQ, which does nothing and returns 0. It is refused by a hypervisor that is not KVM, since its
-/// number means something else there.
+/// KVM_HC_VAPIC_POLL_IRQ, which does nothing and returns 0. The row refuses other hypervisors, because the number has a
+/// different meaning there.
 pub fn hypercall(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     const VAPIC_POLL_IRQ: u32 = 1;
     if probe.options.no_hypercall {
@@ -27,8 +27,7 @@ pub fn hypercall(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> 
     }
     let amd = probe.cpu.is_amd();
     let mut result = Ok(());
-    // Interrupts are enabled for the watchdog: some versions of KVM return to the same instruction
-    // forever.
+    // Interrupts are enabled for the watchdog: some versions of KVM return to the same instruction forever.
     cpu::enable_interrupts();
     let ticks = probe.timed(|| {
         for _ in 0..operations {
@@ -42,7 +41,7 @@ pub fn hypercall(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> 
     result.map(|()| ticks).map_err(cpu::Fault::reason)
 }
 
-/// IA32_APIC_BASE, which KVM always emulates.
+/// Reads IA32_APIC_BASE, which KVM always emulates.
 pub fn msr_read(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     const APIC_BASE: u32 = 0x1b;
     cpu::read_msr(APIC_BASE).map_err(cpu::Fault::reason)?;
@@ -61,16 +60,16 @@ fn reads(probe: &Probe<'_>, operations: u32, port: u16) -> u64 {
     })
 }
 
-/// The line status of the serial port that the image prints to.
+/// Reads the line status of the serial port to which the image prints.
 pub fn serial_lsr(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     Ok(reads(probe, operations, LINE_STATUS))
 }
 
-/// Counter 0 of the programmable interval timer.
+/// Reads counter 0 of the programmable interval timer.
 pub fn pit_read(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     const COUNTER: u16 = 0x40;
     const COMMAND: u16 = 0x43;
-    // A square wave of the full period, low byte first. alioth has no PIT.
+    // Sets up a square wave of the full period, low byte first. alioth has no PIT.
     out8(COMMAND, 0x36);
     out8(COUNTER, 0);
     out8(COUNTER, 0);
@@ -80,7 +79,7 @@ pub fn pit_read(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     Ok(reads(probe, operations, COUNTER))
 }
 
-/// The power management timer.
+/// Reads the power management timer.
 pub fn pm_timer_read(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     let timer = probe.pm_timer.ok_or("the FADT names no PM timer")?;
     Ok(probe.timed(|| {
@@ -90,7 +89,7 @@ pub fn pm_timer_read(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reas
     }))
 }
 
-/// Register D of the real-time clock.
+/// Reads register D of the real-time clock.
 pub fn rtc_read(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     const INDEX: u16 = 0x70;
     const DATA: u16 = 0x71;
@@ -103,9 +102,9 @@ pub fn rtc_read(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     Ok(reads(probe, operations, DATA))
 }
 
-/// A write to a port that no PC has a device on.
+/// Writes to a port that has no device on any PC.
 pub fn port_unassigned(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
-    // Linux's other port for short delays, of which it knows that nothing is there.
+    // Linux's other port for short delays: Linux knows that it has no device.
     const PORT: u16 = 0xed;
     Ok(probe.timed(|| {
         for _ in 0..operations {
@@ -114,14 +113,14 @@ pub fn port_unassigned(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Re
     }))
 }
 
-/// Between the I/O APIC and the local APIC, after a PC's HPET and TPM: no known VMM has RAM or a device there.
+/// Between the I/O APIC and the local APIC, after a PC's HPET and TPM. No known VMM has RAM or a device there.
 const ADDRESS: u64 = 0xfed8_0000;
 
 fn unassigned() -> Result<Registers, Reason> {
     Registers::new(ADDRESS, 8).ok_or("the address cannot be mapped")
 }
 
-/// A 32-bit store.
+/// Stores 32 bits to an address without a device.
 pub fn write_unassigned(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     let place = unassigned()?;
     Ok(probe.timed(|| {
@@ -131,7 +130,7 @@ pub fn write_unassigned(probe: &mut Probe<'_>, operations: u32) -> Result<u64, R
     }))
 }
 
-/// A 32-bit load.
+/// Loads 32 bits from an address without a device.
 pub fn read_unassigned(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     let place = unassigned()?;
     Ok(probe.timed(|| {

@@ -1,8 +1,8 @@
-//! The rows: what is measured, in which order, and the results.
+//! The rows: what is measured, the order, and the results.
 //!
-//! Batches are interleaved: the first of every row, then the second, so that a temporary disturbance of the host affects all rows
-//! alike; the word `order` shuffles the rows. Each row begins with one unmeasured operation, which shows whether the machine has what
-//! the row needs.
+//! Batches are interleaved: the first batch of every row, then the second, so that a temporary disturbance of the host
+//! affects all rows alike; the option `order` shuffles the rows. Each row begins with one unmeasured operation, which
+//! shows whether the machine has what the row needs.
 
 mod apic;
 mod instruction;
@@ -26,16 +26,16 @@ const BLK: usize = Kind::Blk as usize;
 const CONSOLE: usize = Kind::Console as usize;
 const NET: usize = Kind::Net as usize;
 
-/// Where a marked batch is announced: the port of a PC's power-on self-test, whose writes are harmless.
+/// The port that marks a batch: that of a PC's power-on self-test, where writes are harmless.
 const MARK_PORT: u16 = 0x80;
 
 /// Why a row has no samples.
 pub type Reason = &'static str;
 
-/// What was awaited did not come.
+/// The awaited event did not come.
 const HUNG: Reason = "hung";
 
-/// The machine, as far as it is known.
+/// What is known about the machine.
 pub struct Probe<'a> {
     pub options: Options<'a>,
     pub boot: BootKind,
@@ -43,17 +43,17 @@ pub struct Probe<'a> {
     pub apic: LocalApic,
     pub pm_timer: Option<PmTimer>,
     pub devices: Devices,
-    /// The second CPU, or why none runs.
+    /// The second CPU, or why there is none.
     pub second_cpu: Result<SecondCpu, &'static str>,
     /// The time stamp counter's frequency, and its source.
     pub clock: Option<(u64, &'static str)>,
-    /// The mark of the row that runs, if it is to be marked.
+    /// The mark of the current row, if the option `mark` is set.
     pub mark: Option<u8>,
 }
 
 impl Probe<'_> {
-    /// The ticks of a whole batch. The marks are as close to it as possible, so that a trace of the host between
-    /// them has only the batch.
+    /// Returns the ticks of a whole batch. The marks are as close to the batch as possible, so that a trace of the host
+    /// between them has only the batch.
     pub fn timed(&self, batch: impl FnOnce()) -> u64 {
         self.set_mark(self.mark);
         let from = ticks();
@@ -63,7 +63,7 @@ impl Probe<'_> {
         ticks
     }
 
-    /// As `timed`, for a batch that counts its own ticks.
+    /// Like `timed`, for a batch that counts its own ticks.
     pub fn counted(
         &self,
         batch: impl FnOnce() -> Result<u64, &'static str>,
@@ -81,13 +81,13 @@ impl Probe<'_> {
     }
 }
 
-/// When a row runs. The phases follow one another; rows of one phase are interleaved.
+/// When a row runs. The phases run one after another; the rows of a phase are interleaved.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     First,
     /// After the switch to x2APIC mode, which is irreversible.
     X2apic,
-    /// Rows that can kill a fragile VMM: an unassigned port ends gokvm.
+    /// Rows that can end a fragile VMM: a write to an unassigned port ends gokvm.
     Deadly,
 }
 
@@ -107,7 +107,7 @@ const fn row(
     Row { name, phase, run }
 }
 
-/// All rows. A row's mark is its place, from 1.
+/// All rows. A row's mark is its position, counted from 1.
 pub const ROWS: &[Row] = &[
     row("cpuid", Phase::First, instruction::cpuid),
     row("hypercall", Phase::First, instruction::hypercall),
@@ -227,7 +227,7 @@ pub const ROWS: &[Row] = &[
 const _: () = assert!(ROWS.len() < 256, "a mark is a byte");
 const _: () = assert!(has_names(&names::ROWS), "the rows have other names");
 
-/// Whether the rows have these names, in this order.
+/// Returns whether the rows have these names, in this order.
 const fn has_names(names: &[&str]) -> bool {
     let mut place = 0;
     while place < ROWS.len() && place < names.len() {
@@ -250,14 +250,14 @@ pub fn mark(place: usize) -> u8 {
     place as u8 + 1
 }
 
-/// What came of the rows.
+/// The results of the rows.
 pub struct Results {
     samples: [[u64; MAX_BATCHES as usize]; ROWS.len()],
     reasons: [Option<Reason>; ROWS.len()],
 }
 
 impl Results {
-    /// No row has run.
+    /// Results in which no row has run.
     pub const fn new() -> Self {
         Self {
             samples: [[0; MAX_BATCHES as usize]; ROWS.len()],
@@ -308,7 +308,7 @@ impl Results {
         switched.is_ok()
     }
 
-    /// Runs one batch of each row of a phase; without a number, the unmeasured operation.
+    /// Runs one batch of each row of a phase. Without a batch number, runs the unmeasured operation.
     fn batch(&mut self, probe: &mut Probe<'_>, phase: Phase, batch: Option<usize>) {
         for place in cmdline::order::<{ ROWS.len() }>(probe.options.order) {
             let row = &ROWS[place];

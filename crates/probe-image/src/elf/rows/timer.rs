@@ -7,7 +7,7 @@ use crate::elf::cpu::{disable_interrupts, enable_interrupts, ticks};
 use crate::elf::interrupt::{INTERRUPT_AT, count};
 use crate::elf::time::{halt_until, wait_until};
 
-/// How far ahead a halted CPU's timer is set: 100 microseconds, if the frequency is known.
+/// How far ahead the timer of a halted CPU is set: 100 µs, or `AHEAD_TICKS` if the frequency is unknown.
 const AHEAD_HZ: u64 = 10_000;
 const AHEAD_TICKS: u64 = 200_000;
 
@@ -18,8 +18,8 @@ fn expect_timer(probe: &Probe<'_>) -> Result<bool, Reason> {
     Ok(probe.cpu.has_tsc_deadline())
 }
 
-/// The timer is set to the earliest possible time, and its interrupt taken: from the write to the return from the
-/// handler.
+/// Sets the timer to the earliest possible time, and takes its interrupt: measures from the write until the handler has
+/// returned.
 pub fn timer(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     let deadline = expect_timer(probe)?;
     let apic = probe.apic;
@@ -44,8 +44,8 @@ pub fn timer(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     if lost { Err(HUNG) } else { Ok(ticks) }
 }
 
-/// From the time that the timer was set for to the handler, on a CPU that halts meanwhile. The watchdog is the same
-/// timer, so nothing ends the halt if the interrupt is lost. The row before has shown that it is not lost.
+/// Measures from the time for which the timer was set until the handler runs, on a halted CPU. The watchdog uses the
+/// same timer, so nothing ends the halt if the interrupt is lost. The row before has shown that it is not lost.
 pub fn hlt_wake(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
     let deadline = expect_timer(probe)?;
     let apic = probe.apic;

@@ -10,7 +10,7 @@ use crate::elf::virtio::{Device, Kind, NO_ANSWER};
 
 type Row = fn(&mut Probe<'_>, u32) -> Result<u64, Reason>;
 
-/// The rows of the kind at a place of `Kind::ALL`.
+/// The rows of the kind at this place in `Kind::ALL`.
 pub struct Rows<const KIND: usize>;
 
 impl<const KIND: usize> Rows<KIND> {
@@ -38,7 +38,7 @@ impl<const KIND: usize> Rows<KIND> {
     };
 }
 
-/// A device that does not answer a row gets no further rows.
+/// Gives a device up if it does not answer a row: it gets no further rows.
 fn or_give_up(
     probe: &mut Probe<'_>,
     kind: usize,
@@ -51,7 +51,7 @@ fn or_give_up(
     result
 }
 
-/// Runs requests, each with its own ticks, and looks at the data of one more.
+/// Runs requests, adds up their ticks, and checks the data of one more request.
 fn requests(
     probe: &Probe<'_>,
     kind: usize,
@@ -65,7 +65,7 @@ fn requests(
     Ok(ticks)
 }
 
-/// The notification alone; the answer is awaited outside of its ticks.
+/// Measures only the notification; the wait for the answer is not counted.
 fn notify(device: &Device) -> Result<u64, Reason> {
     device.submit();
     let from = ticks();
@@ -78,7 +78,7 @@ fn notify(device: &Device) -> Result<u64, Reason> {
     }
 }
 
-/// From the notification until a CPU that polls continuously sees the answer.
+/// Measures from the notification until a CPU that polls continuously sees the answer.
 fn polled(device: &Device) -> Result<u64, Reason> {
     device.submit();
     let from = ticks();
@@ -90,7 +90,7 @@ fn polled(device: &Device) -> Result<u64, Reason> {
     }
 }
 
-/// The notification of a queue without new buffers.
+/// Measures the notification of a queue without new buffers.
 fn idle(probe: &Probe<'_>, kind: usize, operations: u32) -> Result<u64, Reason> {
     let device = probe.devices.get(Kind::ALL[kind])?;
     let ticks = probe.timed(|| {
@@ -98,7 +98,7 @@ fn idle(probe: &Probe<'_>, kind: usize, operations: u32) -> Result<u64, Reason> 
             device.kick();
         }
     });
-    // Its answer shows that the device has handled the notifications, which may keep a thread busy for longer.
+    // The answer shows that the device has handled the notifications, which may keep a thread busy for longer.
     device.check()?;
     Ok(ticks)
 }
@@ -122,7 +122,7 @@ fn interrupts(
     Ok(ticks)
 }
 
-/// From the notification until a halted CPU has taken the interrupt and continues.
+/// Measures from the notification until a halted CPU has taken the interrupt and continued.
 fn round_trip(device: &Device) -> Result<u64, Reason> {
     let before = count();
     device.submit();
@@ -135,7 +135,7 @@ fn round_trip(device: &Device) -> Result<u64, Reason> {
     }
 }
 
-/// The end of the interrupt alone.
+/// Measures only the EOI.
 fn end_of_interrupt(device: &Device) -> Result<u64, Reason> {
     let before = EOI_TICKS.load(Relaxed);
     round_trip(device)?;

@@ -1,5 +1,5 @@
-//! Finds devices: on the command line, in the DSDT, and on PCI bus 0, in this order. The first of each kind that works
-//! is taken.
+//! Finds devices: on the command line, in the DSDT, and on PCI bus 0, in this order. The first working device of each
+//! kind is used.
 
 use super::kind::Kind;
 use super::queue::Queue;
@@ -12,15 +12,15 @@ use crate::elf::pci::Access;
 
 static QUEUES: [Queue; Kind::ALL.len()] = [const { Queue::new() }; Kind::ALL.len()];
 
-/// What was found of each kind.
+/// For each kind, the device or why it cannot be used.
 pub struct Devices([Option<Result<Device, &'static str>>; Kind::ALL.len()]);
 
 impl Devices {
-    /// Finds and starts the devices. They interrupt the CPU of this number.
+    /// Finds and starts the devices. They interrupt the CPU with this number.
     pub fn find(line: &str, acpi: &Acpi, cpu: u32) -> Self {
         let mut found = Self([None; Kind::ALL.len()]);
         for device in mmio_devices(line) {
-            // Linux takes these lines for edge-triggered ones.
+            // Linux treats these lines as edge-triggered.
             let interrupt = Interrupt {
                 gsi: device.gsi,
                 level: false,
@@ -65,12 +65,12 @@ impl Devices {
         self.keep(kind, mmio::open(registers, kind, queue, found_by, pin));
     }
 
-    /// Whether no device of a kind works yet.
+    /// Returns whether no device of a kind works yet.
     fn wants(&self, kind: Kind) -> bool {
         !matches!(self.0[kind as usize], Some(Ok(_)))
     }
 
-    /// Keeps a device that works; if none does, the reason of the first one.
+    /// Keeps a device that works. If none does, keeps the reason of the first.
     fn keep(&mut self, kind: Kind, opened: Result<Device, &'static str>) {
         let place = &mut self.0[kind as usize];
         if place.is_none() || opened.is_ok() {
@@ -78,7 +78,7 @@ impl Devices {
         }
     }
 
-    /// The device of a kind, or why it was not found.
+    /// Returns the device of a kind, or why there is none.
     pub fn get(&self, kind: Kind) -> Result<Device, &'static str> {
         self.0[kind as usize].unwrap_or(Err("there is no such device"))
     }
@@ -92,7 +92,7 @@ impl Devices {
         }
     }
 
-    /// All that work.
+    /// All working devices.
     pub fn working(&self) -> impl Iterator<Item = &Device> {
         self.0.iter().flatten().flatten()
     }

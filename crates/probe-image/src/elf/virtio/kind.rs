@@ -1,11 +1,11 @@
-//! The kinds of device, the request that each gets, and what shows that it was answered with real data.
+//! The kinds of devices, the request that each gets, and the check that it was answered with real data.
 
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::queue::{Part, Queue};
 
-/// What a device is.
+/// The kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Rng,
@@ -23,7 +23,7 @@ const FRAME_LEN: usize = 12 + 60;
 impl Kind {
     pub const ALL: [Self; 4] = [Self::Rng, Self::Blk, Self::Console, Self::Net];
 
-    /// By virtio's number (1.2, 5).
+    /// Finds the kind by virtio's device number (1.2, 5).
     pub fn from_device_type(number: u32) -> Option<Self> {
         match number {
             1 => Some(Self::Net),
@@ -34,7 +34,7 @@ impl Kind {
         }
     }
 
-    /// By the PCI device ID, including that of a transitional device.
+    /// Finds the kind by the PCI device ID, which may be a transitional device's.
     pub fn from_pci(device: u16) -> Option<Self> {
         match device {
             0x1000 => Some(Self::Net),
@@ -56,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// The queue that requests go to: a console and a network card receive by queue 0 and send by queue 1.
+    /// The queue for requests: a console and a network card receive on queue 0 and send on queue 1.
     pub fn queue_index(self) -> u16 {
         match self {
             Self::Rng | Self::Blk => 0,
@@ -64,7 +64,7 @@ impl Kind {
         }
     }
 
-    /// Sets the request up: 16 random bytes; sector 0; one byte to print; a frame without a receiver.
+    /// Prepares the request: 16 random bytes; sector 0; one byte to print; a frame without a receiver.
     pub fn prepare(self, queue: &Queue) {
         let from_device = |bytes| Part {
             bytes,
@@ -88,7 +88,7 @@ impl Kind {
             }
             Self::Net => {
                 let frame = &queue.header[12..FRAME_LEN];
-                // From and to locally administered addresses, of the type for experiments.
+                // Source and destination are locally administered addresses; the type is the one for experiments.
                 for (byte, value) in frame
                     .iter()
                     .zip([2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5])
@@ -100,7 +100,7 @@ impl Kind {
         }
     }
 
-    /// Before a request whose answer is looked at.
+    /// Clears the old answer before a request whose answer is checked.
     pub fn forget(self, queue: &Queue) {
         queue.status.store(UNANSWERED, Relaxed);
         if self == Self::Rng {
@@ -110,7 +110,7 @@ impl Kind {
         }
     }
 
-    /// Whether the last request was answered with plausible data.
+    /// Checks that the last request was answered with plausible data.
     pub fn check(self, queue: &Queue) -> Result<(), &'static str> {
         let first = queue.data[0].load(Relaxed);
         let same = |byte: &AtomicU8| byte.load(Relaxed) == first;
@@ -123,7 +123,7 @@ impl Kind {
         }
     }
 
-    /// A checksum of an answer that must be the same each time: a disk's sector.
+    /// Returns a checksum of an answer that must be the same each time: a disk's sector.
     pub fn sum(self, queue: &Queue) -> u64 {
         if self != Self::Blk {
             return 0;

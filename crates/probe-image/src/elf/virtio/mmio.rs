@@ -1,4 +1,4 @@
-//! The transport virtio-mmio (virtio 1.2, 4.2), version 2, and version 1 as QEMU has it by default (4.2.4).
+//! The virtio-mmio transport (virtio 1.2, 4.2): version 2, and version 1, which is QEMU's default (4.2.4).
 
 use super::kind::Kind;
 use super::queue::{Queue, SIZE};
@@ -27,7 +27,7 @@ const INTERRUPT_STATUS: u64 = 0x60;
 const STATUS: u64 = 0x70;
 const QUEUE_ADDRESSES: [u64; 3] = [0x80, 0x90, 0xa0];
 
-/// The kind of the device at an address, if any. QEMU has many slots without a device.
+/// Returns the kind of the device at an address, if there is one. QEMU has many slots without a device.
 pub fn kind(address: u64) -> Option<(Registers, Kind)> {
     let registers = Registers::new(address, LEN)?;
     if registers.read32(MAGIC) != u32::from_le_bytes(*b"virt") {

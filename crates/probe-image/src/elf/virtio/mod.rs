@@ -1,4 +1,4 @@
-//! Virtio devices: one of each kind, driven by one queue.
+//! Virtio devices: one of each kind, driven through one queue.
 
 mod find;
 mod kind;
@@ -23,24 +23,24 @@ const ACKNOWLEDGE: u8 = 1;
 const DRIVER: u8 = 2;
 const DRIVER_OK: u8 = 4;
 const FEATURES_OK: u8 = 8;
-/// The upper half of VIRTIO_F_VERSION_1, the only feature that is accepted.
+/// The upper half of VIRTIO_F_VERSION_1, the only feature that the image accepts.
 const VERSION_1_HIGH: u32 = 1;
 
-/// Why a device that does not answer has no rows.
+/// Why a device that did not answer has no rows.
 pub const NO_ANSWER: &str = "the device does not answer";
 
 /// How a device interrupts.
 #[derive(Clone, Copy)]
 pub enum Interrupt {
-    /// By a message.
+    /// By MSI-X.
     Msix,
-    /// By a PCI device's line.
+    /// By a PCI device's INTx line.
     Intx(Line),
-    /// By the device's own line.
+    /// By a virtio-mmio device's own line.
     Mmio(Line),
 }
 
-/// A line, and the register that says that it is the device's interrupt.
+/// A line, and the register that tells whether the device has interrupted.
 #[derive(Clone, Copy)]
 pub struct Line {
     pin: Pin,
@@ -48,7 +48,7 @@ pub struct Line {
     status: Registers,
 }
 
-/// How a queue is notified, and its number, which is written there.
+/// Where a queue is notified, and the queue's number, which is written there.
 #[derive(Clone, Copy)]
 struct Notify {
     place: NotifyPlace,
@@ -58,11 +58,11 @@ struct Notify {
 /// Where a queue is notified.
 #[derive(Clone, Copy)]
 enum NotifyPlace {
-    /// A register of virtio-mmio, which has four bytes.
+    /// A virtio-mmio register of four bytes.
     Mmio(Registers),
-    /// An address of virtio-pci, which has two.
+    /// A virtio-pci address of two bytes.
     Pci(Registers),
-    /// A port of virtio-pci.
+    /// A virtio-pci port.
     PciPort(u16),
 }
 
@@ -91,7 +91,7 @@ impl Device {
         self.queue.submit();
     }
 
-    /// Tells the device to look.
+    /// Notifies the device.
     #[inline]
     pub fn kick(&self) {
         let Notify { place, queue } = self.notify;
@@ -108,7 +108,7 @@ impl Device {
         self.queue.is_done()
     }
 
-    /// Resets a device that does not answer, so that a late answer disturbs no other row.
+    /// Resets a device that does not answer, so that a late answer does not disturb other rows.
     fn reset(&self) {
         self.ignore();
         if self.is_pci() {
@@ -130,7 +130,7 @@ impl Device {
         }
     }
 
-    /// Makes one request and looks at the answer.
+    /// Makes one request and checks the answer.
     pub fn check(&self) -> Result<(), &'static str> {
         self.request()?;
         if self.kind.sum(self.queue) != self.sum {
@@ -139,8 +139,7 @@ impl Device {
         Ok(())
     }
 
-    /// The first requests: one shows what later ones have to read. A device that fails them is
-    /// reset.
+    /// Makes the first requests: one shows what later requests have to read. A device that fails them is reset.
     fn tried(mut self) -> Result<Self, &'static str> {
         let answered = self.request().and_then(|()| {
             self.sum = self.kind.sum(self.queue);
@@ -171,14 +170,14 @@ impl Device {
             }
         }
         self.queue.ask_for_interrupts(true);
-        // An interrupt that was held back until now is not the one that the row waits for.
+        // Takes an interrupt that was held back until now: it is not the one that the row waits for.
         enable_interrupts();
         core::hint::spin_loop();
         disable_interrupts();
         Ok(())
     }
 
-    /// Ends `listen`.
+    /// Stops the device's interrupts: the reverse of `listen`.
     pub fn ignore(&self) {
         self.queue.ask_for_interrupts(false);
         if let Some(Interrupt::Intx(line) | Interrupt::Mmio(line)) = self.interrupt {

@@ -1,4 +1,4 @@
-//! The transport virtio-pci (virtio 1.2, 4.1), without its legacy interface.
+//! The virtio-pci transport (virtio 1.2, 4.1), without its legacy interface.
 
 use super::kind::Kind;
 use super::queue::{Queue, SIZE};
@@ -32,7 +32,7 @@ const INTX_OFF: u16 = 1 << 10;
 /// I/O space, memory space, bus master.
 const COMMAND_ON: u16 = 7;
 
-/// A structure of the device in its BAR.
+/// Maps a structure of the device in its BAR.
 fn registers(config: &Config, place: Option<Place>, offset: u64, len: u64) -> Option<Registers> {
     let place = place?;
     let address = config
@@ -42,7 +42,7 @@ fn registers(config: &Config, place: Option<Place>, offset: u64, len: u64) -> Op
     Registers::new(address, len)
 }
 
-/// The port of a structure of the device, if it is at ports.
+/// The port of a structure of the device, if the structure is in ports.
 fn port(config: &Config, place: Option<Place>, offset: u64) -> Option<u16> {
     let place = place?;
     let first = u64::from(config.port_bar(place.bar)?);
@@ -118,7 +118,7 @@ pub fn open(
     .tried()
 }
 
-/// Sends the queue's interrupt as a message: vector 0 of the table, which has no mask.
+/// Sends the queue's interrupt as a message: vector 0 of the table, unmasked.
 fn msix(
     access: Access,
     function: u8,
@@ -147,7 +147,7 @@ fn msix(
     (common.read16(QUEUE_VECTOR) == 0).then_some(Interrupt::Msix)
 }
 
-/// The line that firmware has written into the configuration space.
+/// Returns the line that firmware has written into the configuration space.
 fn intx(config: &Config, io_apics: &[Option<IoApic>], status: Registers) -> Option<Interrupt> {
     let gsi = u32::from(config.interrupt_line()?);
     let pin = Pin::new(io_apics, gsi, true)?;

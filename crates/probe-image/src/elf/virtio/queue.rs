@@ -1,5 +1,5 @@
-//! A split virtqueue of 8 descriptors with one request at a time (virtio 1.2, 2.7). Its
-//! layout is that of legacy devices, which all devices take. The device shares it, so all of it is atomics.
+//! A split virtqueue of 8 descriptors with one request at a time (virtio 1.2, 2.7). Its layout is that of legacy
+//! devices, which all devices accept. All of it is atomics, because the device shares it.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence};
@@ -73,7 +73,7 @@ impl Queue {
         }
     }
 
-    /// The addresses of the descriptors, of what is available and of what is used.
+    /// The addresses of the descriptors, of the available ring and of the used ring.
     pub fn addresses(&self) -> [u64; 3] {
         [
             core::ptr::from_ref(&self.descriptors) as u64,
@@ -82,10 +82,10 @@ impl Queue {
         ]
     }
 
-    /// Sets the request that every submission makes: a chain from descriptor 0 on. No interrupt is requested.
+    /// Prepares the request that every submission makes: a chain from descriptor 0 on. No interrupt is requested.
     pub fn prepare(&self, parts: &[Part<'_>]) {
         self.flags.store(NO_INTERRUPT, Relaxed);
-        // Another device, which failed, may have used the queue before.
+        // Another device, which failed, may have used the queue earlier.
         self.index.store(0, Relaxed);
         self.used.index.store(0, Relaxed);
         for ((place, part), next) in self.descriptors.iter().zip(parts).zip(1..) {
@@ -103,7 +103,7 @@ impl Queue {
         }
     }
 
-    /// Says whether a used buffer is to be followed by an interrupt.
+    /// Tells the device whether to interrupt after it uses a buffer.
     pub fn ask_for_interrupts(&self, wanted: bool) {
         self.flags
             .store(if wanted { 0 } else { NO_INTERRUPT }, SeqCst);
@@ -115,11 +115,11 @@ impl Queue {
         let index = self.index.load(Relaxed);
         self.ring[usize::from(index % SIZE)].store(0, Relaxed);
         self.index.store(index.wrapping_add(1), Release);
-        // The notification is not to overtake it.
+        // The notification must not overtake the index.
         fence(SeqCst);
     }
 
-    /// Whether the device has used all that was made available.
+    /// Returns whether the device has used everything that was made available.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.used.index.load(Acquire) == self.index.load(Relaxed)
