@@ -1,7 +1,7 @@
-//! Builds the loader's executable from this same crate, to be embedded.
+//! Builds the loader's executable from this same crate, so that the library can embed it.
 //!
-//! As for the stub, one direct call of the compiler is enough: the loader has no dependencies, and the target's own `core`
-//! serves. Unlike the stub it is also built for arm64, with the linker that cargo uses for that target.
+//! As for the stub, one direct call of the compiler is enough: the loader has no dependencies, and uses the target's
+//! own `core`. Unlike the stub, the loader is also built for arm64, with the linker that cargo uses for that target.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn main() {
     let arch = variable("CARGO_CFG_TARGET_ARCH");
     if !["x86_64", "aarch64"].contains(&arch.as_str()) || variable("CARGO_CFG_TARGET_OS") != "linux"
     {
-        // The lab says at run time that it does not work here.
+        // The lab reports at run time that it is not supported here.
         std::fs::write(&elf, [])
             .unwrap_or_else(|error| panic!("cannot write {}: {error}", elf.display()));
         return;
@@ -28,7 +28,7 @@ fn main() {
     compiler.args(["--target", &variable("TARGET"), "src/lib.rs", "-o"]);
     compiler.arg(&elf);
     let linker = env::var("RUSTC_LINKER").ok();
-    // The linker itself and not the C compiler, whose options are others.
+    // The options depend on whether the linker itself is called or a C compiler.
     let is_lld = linker
         .as_deref()
         .and_then(|linker| Path::new(linker).file_stem())
@@ -47,7 +47,7 @@ fn main() {
         "link-arg=-nostdlib",
     ];
     if is_lld {
-        // The target's own start files are libc's.
+        // The target's own start files belong to libc.
         codegen.extend(["link-self-contained=no", "link-arg=--build-id=none"]);
     } else {
         codegen.extend([

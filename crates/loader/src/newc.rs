@@ -1,5 +1,5 @@
-//! Reads a newc archive in memory (Linux `Documentation/driver-api/early-userspace/buffer-format.rst`), without a heap. It
-//! knows what the lab's writer makes: folders, files, links and devices, each file once.
+//! Reads a newc archive in memory (Linux `Documentation/driver-api/early-userspace/buffer-format.rst`), without a heap.
+//! It supports what the lab's writer makes: folders, files, links and devices, each file once.
 
 /// The bytes of an entry's header: a magic number and 13 numbers of eight hexadecimal digits.
 const HEADER: usize = 6 + 13 * 8;
@@ -7,7 +7,7 @@ const MAGIC: &[u8] = b"070701";
 /// The name of the entry that ends an archive.
 const TRAILER: &[u8] = b"TRAILER!!!";
 
-/// Bytes that are not an archive.
+/// The bytes are not an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -53,7 +53,7 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-/// The first entry, and what follows it.
+/// Returns the first entry, and the bytes after it.
 fn entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
     let header = bytes.get(..HEADER)?;
     if !header.starts_with(MAGIC) {
@@ -74,7 +74,7 @@ fn entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
     Some((entry, rest))
 }
 
-/// A number in hexadecimal digits.
+/// Parses a number in hexadecimal digits.
 fn number(digits: &[u8]) -> Option<u32> {
     digits.iter().try_fold(0_u32, |value, digit| {
         let digit = char::from(*digit).to_digit(16)?;

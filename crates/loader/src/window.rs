@@ -1,40 +1,41 @@
-//! The window: memory of the host that the guest sees as BAR 2 of an `ivshmem-plain` device. It begins with a header, and
-//! the archive of the run follows. The host writes both before the guest runs on.
+//! The window: memory of the host that the guest sees as BAR 2 of an `ivshmem-plain` device. It begins with a header,
+//! followed by the archive of the run. The host writes both before the guest continues.
 //!
-//! A Linux inside another one has no window: it reads the same from a vsock connection to its host.
+//! A Linux inside another Linux has no window: it reads both from a vsock connection to its host.
 
 /// The PCI device of the window, as sysfs names it.
 pub const DEVICE: &str = "0000:00:1e.0";
 /// The slot of the window on the board's root bus.
 pub const SLOT: &str = "0x1e";
-/// The slot of the panic device (`pvpanic-pci`), a write to which stops the machine.
+/// The slot of the panic device (`pvpanic-pci`). A write to that device stops the machine.
 pub const PANIC_SLOT: &str = "0x1d";
-/// The path of the loader in the initramfs: `rdinit`.
+/// The path of the loader in the initramfs, for `rdinit`.
 pub const LOADER_FILE: &str = "/lab/loader";
-/// The port of a Linux' host to which a loader without a window connects when it is ready for the header and the archive.
+/// The vsock port of the host to which a loader without a window connects when it is ready for the header and the
+/// archive.
 pub const PORT: u32 = 1023;
-/// The machine inside this Linux. If there is one, [`INIT_FILE`] starts it, and runs the loader a second time, for the files of the
-/// run, when that machine's own loader is ready.
+/// The description of the machine inside this Linux. If the file exists, [`INIT_FILE`] starts that machine. It runs the
+/// loader a second time, for the files of the run, when that machine's own loader is ready.
 pub const NESTED_FILE: &str = "/lab/nested/machine.json";
 /// The program that the loader becomes.
 pub const INIT_FILE: &str = "/lab/vmbell-lab-init";
-/// What could not be mounted or loaded: a line each, of a verb, a name and the number of an error.
+/// What could not be mounted or loaded: one line each, with a verb, a name and the number of an error.
 pub const NOTES_FILE: &str = "/lab/notes";
-/// The folder of the board's modules; sorted by name, they are in the order of loading.
+/// The folder of the board's modules. They are loaded in the order of their names.
 pub const MODULE_FOLDER: &str = "/lab/modules";
-/// The folder of the modules without which a Linux has no channels to one inside it or around it, loaded after the board's.
+/// The folder of the modules for the channels to a Linux inside or around this one. They are loaded after the board's.
 pub const CHANNEL_MODULE_FOLDER: &str = "/lab/channel-modules";
 /// The folder of the modules of one run, loaded last.
 pub const EXTRA_MODULE_FOLDER: &str = "/lab/extra-modules";
-/// A busybox, and the folder in which it has a link for each of its commands.
+/// A busybox. [`COMMAND_FOLDER`] has a link for each of its commands.
 pub const BUSYBOX_FILE: &str = "/lab/busybox";
 /// The folder of the busybox's links.
 pub const COMMAND_FOLDER: &str = "/lab/bin";
 
-/// What precedes the loader's reason to end the machine, on the console.
+/// Printed on the console before the loader's reason to end the machine.
 pub const LAST_WORDS: &str = "lab: loader: ";
 
-/// The loader's reason if time that the machine did not have has passed where it was stopped.
+/// The loader's reason if the machine's time has skipped ahead while it was stopped.
 pub const TIME_SKIPPED: &str = "QEMU skipped time when it stopped the machine";
 
 /// Where the archive begins in the window.
@@ -42,7 +43,7 @@ pub const ARCHIVE: usize = 4096;
 /// The first bytes of a header.
 const MAGIC: u64 = u64::from_le_bytes(*b"vmbell\0\x01");
 
-/// What a run says to the loader.
+/// What a run tells the loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The length of the archive in bytes.
@@ -51,24 +52,24 @@ pub struct Header {
     pub clock: u64,
     /// Whether programs are loaded at the same addresses each time.
     pub fixed_addresses: bool,
-    /// Whether the machine's clock counts its instructions.
+    /// Whether the machine's clock counts instructions.
     pub counted: bool,
-    /// What the kernel's random numbers depend on.
+    /// The seed of the kernel's random numbers.
     pub seed: [u8; 32],
 }
 
 impl Header {
     /// The length of a header in bytes.
     pub const SIZE: usize = Self::WORDS + 32;
-    /// The length of what precedes the seed.
+    /// The length of the header before the seed.
     const WORDS: usize = 40;
 
-    /// The length of the archive, if it fits into this machine's memory.
+    /// The length of the archive; `usize::MAX` if it does not fit into this machine's memory.
     pub fn length(&self) -> usize {
         usize::try_from(self.length).unwrap_or(usize::MAX)
     }
 
-    /// The header as the window has it.
+    /// The header in the window's format.
     pub fn to_bytes(self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
         let words = [
@@ -85,7 +86,7 @@ impl Header {
         bytes
     }
 
-    /// The header in these bytes; `None` if they are something else.
+    /// Reads the header in these bytes; `None` if they are not a header.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::SIZE] = bytes.first_chunk()?;
         let (words, seed) = bytes.split_at(Self::WORDS);

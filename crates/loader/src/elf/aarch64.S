@@ -1,4 +1,4 @@
-    // The kernel enters here.
+    // The kernel starts the program here.
     .globl _start
 _start:
     mov x29, #0
@@ -6,12 +6,12 @@ _start:
     bl loader_main
     brk #1
 
-    // The tables of the precompiled core library name it; nothing unwinds here.
+    // The tables of the precompiled core library refer to it. Nothing unwinds here.
     .globl rust_eh_personality
 rust_eh_personality:
     brk #1
 
-    // What the compiler calls; the target has these from libc.
+    // Functions that the compiler calls; the target normally has them from libc.
     .globl memcpy, memmove, memset, memcmp, bcmp
 memcpy:
     mov x3, x0

@@ -1,14 +1,15 @@
-//! Receives the header and the archive of a run over a vsock connection to this Linux' host, which waits for it to be ready.
+//! Receives the header and the archive of a run over a vsock connection to this Linux's host. The host waits for the
+//! connection.
 
 use super::sys::{self, die};
 use crate::window::{Header, PORT};
 
-/// How often a host that does not answer yet is tried, and the pause before each further time: the driver that was just loaded
-/// finds its device a little later.
+/// How many times to try to connect, and the pause before each further attempt: the driver that was just loaded finds
+/// its device a little later.
 const ATTEMPTS: u32 = 500;
 const PAUSE_NANOSECONDS: usize = 10_000_000;
 
-/// The archive, in memory for the rest of this process's life. `begin` does what the header says.
+/// Receives the archive, in memory that stays mapped. `begin` does what the header says.
 pub fn receive(begin: impl FnOnce(&[u8]) -> Header) -> &'static [u8] {
     let Some(host) = connect() else {
         die("there is neither a window nor a host");

@@ -1,4 +1,5 @@
-//! The loader itself, with one thread, no libc and no heap: process 1 of a Linux, and a child of it where another Linux is inside.
+//! The loader itself: one thread, no libc, no heap. It is process 1 of a Linux. If another Linux is inside, it is later
+//! also a child process.
 
 #![allow(unsafe_code)]
 
@@ -28,11 +29,11 @@ global_asm!(include_str!("x86_64.S"), options(att_syntax));
 #[cfg(target_arch = "aarch64")]
 global_asm!(include_str!("aarch64.S"));
 
-/// The first byte of the panic device: the guest panicked (QEMU `docs/specs/pvpanic.rst`).
+/// A write of this value to the panic device: the guest panicked (QEMU `docs/specs/pvpanic.rst`).
 const PANICKED: u8 = 1;
-/// Longer than the instruction that stops the machine, by the CPU's counter.
+/// More than the instruction that stops the machine takes, in units of the CPU's counter.
 const MOMENT: u64 = 50;
-/// Adds random bytes to the kernel's, and has it use them (Linux `drivers/char/random.c`).
+/// Adds random bytes to the kernel's, and makes it use them (Linux `drivers/char/random.c`).
 const RNDADDENTROPY: usize = 0x4008_5203;
 const RNDRESEEDCRNG: usize = 0x5207;
 
@@ -75,8 +76,8 @@ fn become_init() -> ! {
     die("no program to become")
 }
 
-/// The archive of the run, after what its header says was done: from the window, when the machine was stopped, or else from the
-/// host of a Linux that has none.
+/// Returns the archive of the run, after `begin` has done what its header says. The archive comes from the window,
+/// after the machine was stopped; a Linux that has no window receives it from its host.
 fn receive() -> &'static [u8] {
     let window = Path::of(&["/sys/bus/pci/devices/", DEVICE]);
     let Some(window) = Bar::open(&window, 2) else {
@@ -92,7 +93,7 @@ fn receive() -> &'static [u8] {
         .unwrap_or_else(|| die("the archive is longer than the window"))
 }
 
-/// Stops the machine, if its host says that a panic does so; what follows happens in each run.
+/// Stops the machine, if its host is set up to stop on a panic. Everything after the stop happens in each run.
 fn stop(header: &[u8]) {
     let folder = Path::of(&[
         "/sys/bus/pci/devices/0000:00:",
@@ -104,18 +105,18 @@ fn stop(header: &[u8]) {
     };
     let timers = cfg!(target_arch = "aarch64").then(Timers::set);
     let register = registers.as_ptr().cast_mut();
-    // What follows has no page fault then, which would look like time that was skipped.
+    // Avoids page faults after this point: a fault would look like time that was skipped.
     sys::counter();
-    // SAFETY: the first byte of the mapping, which is never unmapped, is a register of the device; to read it changes nothing.
+    // SAFETY: the first byte of the mapping, which is never unmapped, is a device register; reading it has no effect.
     unsafe { register.read_volatile() };
     let before = sys::counter();
     // SAFETY: as above.
     unsafe { register.write_volatile(PANICKED) };
     let passed = sys::counter().wrapping_sub(before);
-    // The host writes the window before this machine continues, and never again.
+    // The host writes the window before this machine continues, and not afterwards.
     let counted = Header::from_bytes(header).is_some_and(|header| header.counted);
     if counted && passed > MOMENT {
-        // Before anything waits: the interrupt of a timer that the time has passed over never comes.
+        // Dies before anything waits: a timer whose time was skipped never interrupts.
         die(TIME_SKIPPED);
     }
     if let Some(timers) = timers {

@@ -1,4 +1,4 @@
-//! The registers and the memory of a PCI device, by sysfs (Linux `Documentation/PCI/sysfs-pci.rst`).
+//! The registers and the memory of a PCI device, through sysfs (Linux `Documentation/PCI/sysfs-pci.rst`).
 
 use super::sys;
 use super::text::{Digits, Path};
@@ -8,12 +8,12 @@ const PAGE: usize = 4096;
 /// A BAR of a device.
 pub struct Bar {
     fd: usize,
-    /// Where it begins in its first page: one that is smaller than a page may begin within one.
+    /// The offset of the BAR in its first page: a BAR that is smaller than a page may begin inside one.
     within: usize,
 }
 
 impl Bar {
-    /// Enables the device of this folder and opens one of its BARs. A device that is not there has none.
+    /// Enables the device in this folder and opens one of its BARs. Returns `None` if the device does not exist.
     pub fn open(device: &Path, bar: u32) -> Option<Self> {
         if !sys::write_existing(&device.join("/enable"), b"1") {
             return None;
@@ -24,8 +24,8 @@ impl Bar {
         Some(Self { fd, within })
     }
 
-    /// Maps a part of it for the rest of this process's life: the kernel enters each page of a mapping one by one, so a part should
-    /// be no larger than needed. It begins with a page.
+    /// Maps a part of the BAR for the rest of this process's life. The kernel enters the pages of a mapping one by one,
+    /// so a part should be no larger than needed. It begins with a page.
     pub fn map(&self, begin: usize, length: usize) -> Option<&'static [u8]> {
         let mapped = sys::map(self.fd, begin, self.within.checked_add(length)?)?;
         mapped.get(self.within..)
@@ -38,7 +38,7 @@ impl Drop for Bar {
     }
 }
 
-/// The address of a BAR: the first number of its line.
+/// The address of a BAR: the first number on its line.
 fn address(resource: &Path, bar: u32) -> Option<usize> {
     let mut text = [0; 1024];
     let length = sys::read_file(resource, &mut text)?;

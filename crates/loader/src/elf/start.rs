@@ -1,10 +1,11 @@
-//! What every run needs: the kernel's file systems, where programs expect them, and modules in the order of their names.
+//! What every run needs: the kernel's file systems, where programs expect them, and modules in the order of their
+//! names.
 
 use super::sys::{self, EEXIST};
 use super::text::{Digits, Path};
 use crate::window::NOTES_FILE;
 
-/// Type, mount point and options. A file system that the kernel lacks is noted.
+/// Type, mount point and options. If the kernel lacks a file system, that is noted.
 const MOUNTS: [(&str, &str, &str); 7] = [
     ("proc", "/proc", ""),
     ("sysfs", "/sys", ""),
@@ -26,7 +27,7 @@ const LINKS: [(&str, &str); 4] = [
 pub fn mount_all() {
     for (kind, place, options) in MOUNTS {
         let folder = Path::of(&[place]);
-        // This fails for mount points in sysfs and procfs, which exist already or cannot be made.
+        // This fails for mount points in sysfs and procfs: they exist already, or cannot be made.
         let _ = sys::make_folder(&folder, 0o755);
         if let Err(error) = sys::mount(&Path::of(&[kind]), &folder, &Path::of(&[options])) {
             note("mount", place, error);
@@ -39,13 +40,13 @@ pub fn links() {
     for (link, target) in LINKS {
         let _ = sys::make_link(&Path::of(&[target]), &Path::of(&[link]));
     }
-    // Sets IFF_UP; the kernel adds the address by itself.
+    // Sets IFF_UP; the kernel itself adds the address.
     if !sys::write_existing(&Path::of(&["/sys/class/net/lo/flags"]), b"0x1") {
         note("start", "lo", 0);
     }
 }
 
-/// Makes a link for each command of the busybox, if there is one.
+/// Makes a link for each of busybox's commands, if there is a busybox.
 pub fn commands(busybox: &str, folder: &str) {
     let program = Path::of(&[busybox]);
     let Some(fd) = sys::open(&program, sys::READ) else {
@@ -59,7 +60,7 @@ pub fn commands(busybox: &str, folder: &str) {
     sys::run_program(&program, &[name, install, symbolic, &folder]);
 }
 
-/// Loads every module in `folder`, whose names begin with the numbers of their order, and notes each that failed.
+/// Loads every module in `folder` in the order of the numbers that begin their names. Notes each that failed.
 pub fn load_modules(folder: &str) {
     let mut entries = [0; 16 << 10];
     let Some(fd) = sys::open(&Path::of(&[folder]), sys::READ) else {
@@ -107,15 +108,15 @@ fn load(folder: &str, file: &str, line: &str) {
     sys::close(fd);
 }
 
-/// Whether two names of a module are the same: a hyphen is an underscore.
+/// Returns whether two names of a module are the same: a hyphen counts as an underscore.
 fn is_same(one: &str, other: &str) -> bool {
     let plain = |byte: u8| if byte == b'-' { b'_' } else { byte };
     one.bytes().map(plain).eq(other.bytes().map(plain))
 }
 
-/// The entry of a folder whose name begins with this number.
+/// Returns the name in a folder that begins with this number.
 fn numbered(entries: &[u8], index: u32) -> Option<&str> {
-    /// The bytes of `struct linux_dirent64` before its name: two words, its length, a type.
+    /// The bytes of `struct linux_dirent64` before the name: two words, the entry's length, and a type.
     const NAME: usize = 19;
     let mut rest = entries;
     while let Some(length) = rest.get(16..18) {
@@ -132,7 +133,7 @@ fn numbered(entries: &[u8], index: u32) -> Option<&str> {
     None
 }
 
-/// Leaves a line for the next program, which reports it.
+/// Adds a line to the notes, which the next program reports.
 fn note(verb: &str, what: &str, error: u32) {
     let number = Digits::of(error);
     sys::append_line(

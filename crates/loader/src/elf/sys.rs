@@ -7,7 +7,7 @@ use core::arch::asm;
 use super::text::Path;
 use crate::window::LAST_WORDS;
 
-/// The folder to which relative paths belong, which there are none of.
+/// The folder of relative paths: the loader has no such paths.
 const AT_FDCWD: usize = (-100_isize).cast_unsigned();
 /// Opens a file for reading.
 pub const READ: usize = 0;
@@ -16,22 +16,22 @@ pub const WRITE: usize = 0o1 | 0o100 | 0o1000;
 /// Opens a file for reading and writing.
 pub const READ_WRITE: usize = 0o2;
 const APPEND: usize = 0o1 | 0o100 | 0o2000;
-/// A folder exists, or a module is loaded.
+/// The error if a folder exists already, or a module is loaded already.
 pub const EEXIST: u32 = 17;
 /// Clocks.
 pub const CLOCK_REALTIME: usize = 0;
 pub const CLOCK_MONOTONIC: usize = 1;
-/// How many CPUs a machine has at most.
+/// The most CPUs of a machine.
 pub const CPUS: usize = usize::BITS as usize;
 /// The protection of mapped memory.
 const READ_AND_WRITE: usize = 3;
 
 /// # Safety
-/// The arguments are those of the call with this number, and what they point to is valid for it.
+/// The arguments are those of the call with this number, and what they point to is valid for the call.
 unsafe fn call(number: usize, a: [usize; 6]) -> isize {
     let result: isize;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: as the caller says; the kernel changes these registers alone.
+    // SAFETY: the caller vouches for the arguments; the kernel changes only these registers.
     unsafe {
         asm!("syscall", inlateout("rax") number as isize => result, in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
              in("r10") a[3], in("r8") a[4], in("r9") a[5], lateout("rcx") _, lateout("r11") _, options(nostack));
@@ -45,7 +45,7 @@ unsafe fn call(number: usize, a: [usize; 6]) -> isize {
     result
 }
 
-/// The result of a call, or the number of its error.
+/// Converts a call's return value to a result, or to the number of the error.
 fn result(returned: isize) -> Result<usize, u32> {
     usize::try_from(returned)
         .map_err(|_| u32::try_from(returned.unsigned_abs()).unwrap_or(u32::MAX))
@@ -54,7 +54,7 @@ fn result(returned: isize) -> Result<usize, u32> {
 /// Writes to the console.
 pub fn say(parts: &[&str]) {
     for part in parts {
-        // SAFETY: the part is valid for reads of its length. Nothing can be done about an error.
+        // SAFETY: the part is valid for reads of its length. An error is ignored: it could not be reported.
         unsafe {
             call(
                 number::WRITE,
@@ -64,10 +64,10 @@ pub fn say(parts: &[&str]) {
     }
 }
 
-/// Ends the machine: a kernel whose process 1 ends panics, and process 1 ends if it finds that its child failed.
+/// Ends the machine: a kernel panics if process 1 ends, and process 1 ends if it finds that its child failed.
 pub fn die(reason: &str) -> ! {
-    // A record of the kernel's log, of a level that it always shows: what a program writes to the console may still be on its way when
-    // the kernel panics, and is lost then.
+    // A record in the kernel's log, at a level that it always shows: if a program writes to the console, the text may
+    // still be in transit when the kernel panics, and is then lost.
     let record = Path::of(&["<0>", LAST_WORDS, reason, "\n"]);
     if !write_existing(&Path::of(&["/dev/kmsg"]), record.bytes()) {
         // There is no /dev yet.
@@ -79,18 +79,18 @@ pub fn die(reason: &str) -> ! {
 /// Ends this process.
 pub fn exit(status: usize) -> ! {
     loop {
-        // SAFETY: takes a number alone.
+        // SAFETY: the call takes only a number.
         unsafe { call(number::EXIT_GROUP, [status, 0, 0, 0, 0, 0]) };
     }
 }
 
-/// The number of this process.
+/// Returns the number of this process.
 pub fn process_id() -> isize {
-    // SAFETY: takes nothing.
+    // SAFETY: the call takes no arguments.
     unsafe { call(number::GETPID, [0; 6]) }
 }
 
-/// Whether there is such a file.
+/// Returns whether the file exists and can be read.
 pub fn exists(path: &Path) -> bool {
     open(path, READ).map(close).is_some()
 }
@@ -107,13 +107,13 @@ pub fn open(path: &Path, flags: usize) -> Option<usize> {
     result(opened).ok()
 }
 
-/// Closes a descriptor of [`open`].
+/// Closes a descriptor that [`open`] returned.
 pub fn close(fd: usize) {
-    // SAFETY: the caller is done with it.
+    // SAFETY: the caller no longer uses the descriptor.
     unsafe { call(number::CLOSE, [fd, 0, 0, 0, 0, 0]) };
 }
 
-/// Reads a file into `to`, up to its end; returns how many bytes came.
+/// Reads a file into `to`, up to the file's end. Returns the number of bytes read.
 pub fn read_file(path: &Path, to: &mut [u8]) -> Option<usize> {
     let fd = open(path, READ)?;
     let length = read_some(fd, to);
@@ -121,7 +121,7 @@ pub fn read_file(path: &Path, to: &mut [u8]) -> Option<usize> {
     Some(length)
 }
 
-/// Reads from an open file or connection until its end or that of `to`; returns how many bytes came.
+/// Reads from an open file or connection until its end, or until `to` is full. Returns the number of bytes read.
 pub fn read_some(fd: usize, to: &mut [u8]) -> usize {
     let mut length = 0;
     while let Some(rest) = to.get_mut(length..).filter(|rest| !rest.is_empty()) {
@@ -145,11 +145,11 @@ pub fn connect_to_host(port: u32) -> Option<usize> {
     const AF_VSOCK: u32 = 40;
     const SOCK_STREAM: usize = 1;
     const VMADDR_CID_HOST: u32 = 2;
-    // SAFETY: takes numbers alone.
+    // SAFETY: the call takes only numbers.
     let socket =
         result(unsafe { call(number::SOCKET, [AF_VSOCK as usize, SOCK_STREAM, 0, 0, 0, 0]) });
     let socket = socket.ok()?;
-    // `struct sockaddr_vm`: 16 bits of family and 16 that are reserved, port, context ID, and padding.
+    // `struct sockaddr_vm`: 16 bits of family and 16 reserved bits, port, context ID, and padding.
     let address = [AF_VSOCK, port, VMADDR_CID_HOST, 0];
     let (begin, size) = (address.as_ptr() as usize, size_of_val(&address));
     // SAFETY: `address` has this size.
@@ -161,7 +161,7 @@ pub fn connect_to_host(port: u32) -> Option<usize> {
     Some(socket)
 }
 
-/// Writes all of `bytes` to an open file; returns whether that went well.
+/// Writes all of `bytes` to an open file. Returns whether that succeeded.
 pub fn write_all(fd: usize, mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         // SAFETY: `bytes` is valid for reads of its length.
@@ -179,7 +179,7 @@ pub fn write_all(fd: usize, mut bytes: &[u8]) -> bool {
     true
 }
 
-/// Writes to a file that exists, one of the kernel's; returns whether that went well.
+/// Writes to an existing file, such as the kernel's. Returns whether that succeeded.
 pub fn write_existing(path: &Path, bytes: &[u8]) -> bool {
     let Some(fd) = open(path, READ_WRITE) else {
         return false;
@@ -193,7 +193,7 @@ pub fn write_existing(path: &Path, bytes: &[u8]) -> bool {
 pub fn append_line(path: &Path, parts: &[&str]) {
     if let Some(fd) = open(path, APPEND) {
         let mut parts = parts.iter().chain(&["\n"]);
-        // The file is the only place for it.
+        // Errors are ignored: this file is the only place to report them.
         let _ = parts.all(|part| write_all(fd, part.as_bytes()));
         close(fd);
     }
@@ -201,7 +201,7 @@ pub fn append_line(path: &Path, parts: &[&str]) {
 
 /// Sets the permissions of an open file.
 pub fn set_permissions(fd: usize, mode: u32) {
-    // SAFETY: takes numbers alone.
+    // SAFETY: the call takes only numbers.
     unsafe { call(number::FCHMOD, [fd, mode as usize, 0, 0, 0, 0]) };
 }
 
@@ -231,7 +231,7 @@ pub fn make_link(target: &Path, path: &Path) -> Result<(), u32> {
 
 /// Makes a device's file.
 pub fn make_device(path: &Path, mode: u32, (major, minor): (u32, u32)) -> Result<(), u32> {
-    // As the kernel's new_encode_dev() has it.
+    // The encoding of the kernel's new_encode_dev().
     let device = (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12);
     // SAFETY: the path ends with a zero byte.
     result(unsafe {
@@ -299,7 +299,7 @@ pub fn set_clock(nanoseconds: u64) {
     };
 }
 
-/// Controls a device.
+/// Does an ioctl on a device.
 pub fn ioctl(fd: usize, request: usize, argument: usize) {
     // SAFETY: the callers pass a number, or the address of what the request reads.
     unsafe { call(number::IOCTL, [fd, request, argument, 0, 0, 0]) };
@@ -309,28 +309,29 @@ pub fn ioctl(fd: usize, request: usize, argument: usize) {
 pub fn map(fd: usize, begin: usize, length: usize) -> Option<&'static [u8]> {
     const SHARED: usize = 1;
     let arguments = [0, length, READ_AND_WRITE, SHARED, fd, begin];
-    // SAFETY: asks for new memory.
+    // SAFETY: it requests new memory.
     let mapped = result(unsafe { call(number::MMAP, arguments) }).ok()?;
-    // SAFETY: it was just mapped and stays. The host changes it only while this machine is stopped.
+    // SAFETY: the memory was just mapped and stays mapped. The host changes it only while this machine is stopped.
     Some(unsafe { core::slice::from_raw_parts(mapped as *const u8, length) })
 }
 
-/// Zeroed memory for the rest of this process's life.
+/// Returns zeroed memory for the rest of this process's life.
 pub fn new_memory(length: usize) -> Option<&'static mut [u8]> {
     const PRIVATE_ANONYMOUS: usize = 0x22;
     let arguments = [0, length, READ_AND_WRITE, PRIVATE_ANONYMOUS, usize::MAX, 0];
-    // SAFETY: asks for new memory.
+    // SAFETY: it requests new memory.
     let begin = result(unsafe { call(number::MMAP, arguments) }).ok()?;
-    // SAFETY: it was just mapped, belongs to nobody else, and stays.
+    // SAFETY: the memory was just mapped, has no other owner, and stays mapped.
     Some(unsafe { core::slice::from_raw_parts_mut(begin as *mut u8, length) })
 }
 
-/// The CPU's counter of time. Where the clock counts instructions, one unit is one instruction on x86-64 and 16 on arm64.
+/// Reads the CPU's counter of time. If the clock counts instructions, one unit is one instruction on x86-64 and 16 on
+/// arm64.
 pub fn counter() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         let (low, high): (u32, u32);
-        // SAFETY: reads a counter, before and after the accesses that it is between.
+        // SAFETY: it reads a counter, and stays between the accesses around it.
         unsafe { asm!("rdtsc", out("eax") low, out("edx") high, options(nostack)) };
         u64::from(high) << 32 | u64::from(low)
     }
@@ -343,7 +344,7 @@ pub fn counter() -> u64 {
     }
 }
 
-/// The time of the monotonic clock: seconds and nanoseconds.
+/// Returns the time of the monotonic clock: seconds and nanoseconds.
 pub fn monotonic_clock() -> [usize; 2] {
     let mut now = [0; 2];
     let address = now.as_mut_ptr() as usize;
@@ -357,37 +358,37 @@ pub fn monotonic_clock() -> [usize; 2] {
     now
 }
 
-/// Makes a timer of a clock, which ends with this process or when it becomes another program.
+/// Makes a timer of a clock. The timer ends when this process ends or becomes another program.
 pub fn make_timer(clock: usize) -> Option<usize> {
     const TFD_CLOEXEC: usize = 0o2_000_000;
     let arguments = [clock, TFD_CLOEXEC, 0, 0, 0, 0];
-    // SAFETY: takes numbers alone.
+    // SAFETY: the call takes only numbers.
     result(unsafe { call(number::TIMERFD_CREATE, arguments) }).ok()
 }
 
-/// Sets a timer to this time; 0 takes it back.
+/// Sets a timer to this time; 0 disarms it.
 pub fn set_timer(timer: usize, [seconds, nanoseconds]: [usize; 2]) {
     const TFD_TIMER_ABSTIME: usize = 1;
     // `struct itimerspec`: no interval, and the time.
     let time = [0, 0, seconds, nanoseconds];
     let arguments = [timer, TFD_TIMER_ABSTIME, time.as_ptr() as usize, 0, 0, 0];
-    // SAFETY: `time` is what the call reads.
+    // SAFETY: the call only reads `time`.
     unsafe { call(number::TIMERFD_SETTIME, arguments) };
 }
 
-/// Runs this thread on one CPU from now on, if the machine has it.
+/// Makes this thread run on one CPU from now on. False if the machine does not have that CPU.
 pub fn run_on(cpu: usize) -> bool {
     set_affinity(1 << cpu).is_ok()
 }
 
-/// Runs this thread on any CPU.
+/// Lets this thread run on any CPU again.
 pub fn run_anywhere() {
     let _ = set_affinity(usize::MAX);
 }
 
 fn set_affinity(mask: usize) -> Result<usize, u32> {
     let arguments = [0, size_of_val(&mask), &raw const mask as usize, 0, 0, 0];
-    // SAFETY: the mask has this size. 0 is this thread.
+    // SAFETY: the mask has this size. 0 means this thread.
     result(unsafe { call(number::SCHED_SETAFFINITY, arguments) })
 }
 
@@ -415,20 +416,20 @@ pub fn sleep(nanoseconds: usize) {
 /// Runs a program to its end.
 pub fn run_program(path: &Path, arguments: &[&Path]) {
     const SIGCHLD: usize = 17;
-    // SAFETY: a copy of this process, with a copy of its memory.
+    // SAFETY: it makes a copy of this process, with a copy of its memory.
     match unsafe { call(number::CLONE, [SIGCHLD, 0, 0, 0, 0, 0]) } {
         0 => {
             execute(path, arguments);
             die("cannot run a program");
         }
         child => {
-            // SAFETY: waits for the child; its status is of no interest.
+            // SAFETY: it waits for the child, and does not ask for its status.
             unsafe { call(number::WAIT4, [child.cast_unsigned(), 0, 0, 0, 0, 0]) };
         }
     }
 }
 
-/// Becomes another program; returns the number of the error.
+/// Becomes another program. Returns only on failure, with the number of the error.
 pub fn become_program(path: &Path) -> u32 {
     execute(path, &[path])
 }
@@ -439,7 +440,7 @@ fn execute(path: &Path, arguments: &[&Path]) -> u32 {
     for (word, argument) in words[..MOST - 1].iter_mut().zip(arguments) {
         *word = argument.address();
     }
-    // What the kernel gives its first program.
+    // The environment that the kernel gives its first program.
     let (home, term) = (Path::of(&["HOME=/"]), Path::of(&["TERM=linux"]));
     let environment = [home.address(), term.address(), 0];
     // SAFETY: both lists end with a null pointer, and each string with a zero byte.

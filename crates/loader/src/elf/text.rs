@@ -2,7 +2,7 @@
 
 use super::sys::die;
 
-/// A path with its final zero byte; also a word of a command line, or a line.
+/// A path with its final zero byte. Also holds a word of a command line, or a line.
 pub struct Path {
     bytes: [u8; Self::SIZE],
     length: usize,
@@ -11,7 +11,7 @@ pub struct Path {
 impl Path {
     const SIZE: usize = 1024;
 
-    /// The path that these parts make. A path that is too long ends the loader.
+    /// Joins the parts to a path. A path that is too long ends the loader.
     pub fn of(parts: &[&str]) -> Self {
         let mut path = Self {
             bytes: [0; Self::SIZE],
@@ -32,7 +32,7 @@ impl Path {
         self.length = end;
     }
 
-    /// This path with another part at its end.
+    /// Returns this path with another part appended.
     pub fn join(&self, part: &str) -> Self {
         let mut path = Self::of(&[]);
         path.push(self.bytes());
@@ -40,12 +40,12 @@ impl Path {
         path
     }
 
-    /// Its bytes without the last one.
+    /// The bytes without the final zero byte.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 
-    /// Where its bytes are, of which the last is zero.
+    /// The address of the bytes, the last of which is zero.
     pub fn address(&self) -> usize {
         self.bytes.as_ptr() as usize
     }

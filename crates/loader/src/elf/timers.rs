@@ -1,25 +1,28 @@
-//! The CPUs' timers across a stop of the machine. QEMU saves those of EL1 only (target/arm/machine.c), and on arm64 the kernel uses
-//! those of EL2: where it was saved, a CPU would wait for an interrupt that never comes.
+//! Keeps the CPUs' timers working when the machine is stopped and saved. QEMU saves only EL1's timers
+//! (target/arm/machine.c), and on arm64 the kernel uses EL2's: in a machine that was saved, a CPU would wait for an
+//! interrupt that never comes.
 //!
-//! The first CPU, which stops the machine, gets a timer of the kernel's that is the next one there. It is taken back when the machine
-//! goes on: the kernel then sets the CPU's own timer for the one that follows, even if that should have come long ago.
+//! The first CPU, which stops the machine, gets one of the kernel's timers, which is the next timer on that CPU. It is
+//! disarmed when the machine continues: the kernel then sets the CPU's own timer for the following timer, even if that
+//! is long overdue.
 //!
-//! Other CPUs run on for a moment, so that none of their timers is the next one for certain. Where one was lost, Linux 7 sets no other
-//! any more: each that a program starts is later than it. They get a timer of the time of day, which is set past it: a CPU that sets
-//! the time has the others look for their next timers again (`clock_was_set()` in kernel/time/hrtimer.c).
+//! Other CPUs run on for a moment, so it is uncertain which of their timers is next. If a CPU's timer was lost, Linux 7
+//! sets no other on that CPU: each timer that a program starts is later than the lost one. So each CPU gets a timer of
+//! the time of day, and the time of day is set past it: a CPU that sets the time makes the others check for their next
+//! timers (`clock_was_set()` in kernel/time/hrtimer.c).
 
 use super::sys::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, CPUS};
 
-/// Ticks of the kernel are multiples of this, in nanoseconds of its monotonic clock: Debian's kernels have 250 Hz.
+/// The period of the kernel's ticks, in nanoseconds of its monotonic clock: Debian's kernels have 250 Hz.
 const TICK: usize = 4_000_000;
-/// When in such a period the first CPU's timer is set, and when it would come.
+/// When the first CPU's timer is set, and when it would expire, as offsets in a period.
 const BEGIN: usize = 200_000;
 const END: usize = 3_500_000;
 /// The lengths of sleeps in nanoseconds.
 const SHORT: [usize; 5] = [1_000, 4_000, 16_000, 64_000, 256_000];
 /// Nanoseconds.
 const SECOND: usize = 1_000_000_000;
-/// A time of day that comes only if it is set, and one long after it, in seconds since the epoch: 2100 and 2131.
+/// A time of day that comes only if it is set, and a time long after it, in seconds since the epoch: 2100 and 2131.
 const NEVER: usize = 4_102_444_800;
 const AFTERWARDS: u64 = NEVER as u64 + 1_000_000_000;
 
@@ -27,12 +30,12 @@ const AFTERWARDS: u64 = NEVER as u64 + 1_000_000_000;
 pub struct Timers {
     /// The number of CPUs.
     cpus: usize,
-    /// The next one of the first CPU.
+    /// The timer that is next on the first CPU.
     first: Option<usize>,
 }
 
 impl Timers {
-    /// Sets the timers, of the first CPU last: this thread stays there.
+    /// Sets the timers. The first CPU's timer is the last, and this thread stays on that CPU.
     pub fn set() -> Self {
         let cpus = (0..CPUS).take_while(|cpu| sys::run_on(*cpu));
         let cpus = cpus
@@ -40,7 +43,7 @@ impl Timers {
             .count();
         sys::run_on(0);
         let [seconds, nanoseconds] = sys::monotonic_clock();
-        // A second has a whole number of ticks.
+        // A second is a whole number of ticks.
         let next = nanoseconds / TICK * TICK + TICK;
         let at = |after: usize| [seconds + (next + after) / SECOND, (next + after) % SECOND];
         sys::sleep_until(at(BEGIN));
@@ -48,10 +51,10 @@ impl Timers {
         Self { cpus, first }
     }
 
-    /// Takes them back. With several CPUs the time of day is wrong afterwards, until the run's is set.
+    /// Disarms the timers. With several CPUs, the time of day is then wrong until the run's time is set.
     pub fn take_back(self) {
         if self.cpus > 1 {
-            // Each CPU serves the others. Nothing here waits for a timer.
+            // Each CPU makes the others check their timers. Nothing here waits for a timer.
             for cpu in (0..self.cpus).rev() {
                 sys::run_on(cpu);
                 sys::set_clock(AFTERWARDS * SECOND as u64);
@@ -60,15 +63,15 @@ impl Timers {
         if let Some(timer) = self.first {
             sys::set_timer(timer, [0, 0]);
         }
-        // If another timer came before it, these are the next: in older kernels one for the past, in newer ones the first that is not
-        // over when it begins.
+        // If another timer came before the first CPU's, these sleeps are the next timers: in older kernels the one for
+        // the past, in newer kernels the first that is still in the future when it begins.
         sys::sleep_until([0, 1]);
         SHORT.into_iter().for_each(sys::sleep);
         sys::run_anywhere();
     }
 }
 
-/// A timer of this CPU.
+/// Makes and sets a timer on this CPU.
 fn set_timer(clock: usize, time: [usize; 2]) -> Option<usize> {
     let timer = sys::make_timer(clock)?;
     sys::set_timer(timer, time);

@@ -4,16 +4,16 @@ use super::sys::{self, die};
 use super::text::Path;
 use crate::newc::{Entries, Entry};
 
-/// The part of a mode that is the type of a file.
+/// The bits of a mode that are the type of a file.
 const TYPE: u32 = 0o170_000;
 const FOLDER: u32 = 0o040_000;
 const REGULAR: u32 = 0o100_000;
 const LINK: u32 = 0o120_000;
 
-/// How many bytes one call writes.
+/// The bytes that one call writes.
 const PIECE: usize = 64 << 10;
 
-/// Makes all files of an archive. What exists already stays, except that a file gets its new content.
+/// Makes all files of an archive. What exists already stays, except that files get their new content.
 pub fn unpack(archive: &[u8]) {
     for entry in Entries::new(archive) {
         match entry {
@@ -27,7 +27,7 @@ fn make(entry: &Entry<'_>) {
     let mut path = Path::of(&["/"]);
     path.push(entry.name);
     let permissions = entry.mode & 0o7777;
-    // A folder or a link may exist, from the initramfs.
+    // A folder or a link may already exist, from the initramfs.
     match entry.mode & TYPE {
         FOLDER => drop(sys::make_folder(&path, permissions)),
         LINK => {
@@ -39,7 +39,7 @@ fn make(entry: &Entry<'_>) {
             let Some(fd) = sys::open(&path, sys::WRITE) else {
                 die("cannot make a file of the archive");
             };
-            // For each page that it copies, the kernel looks at all that follow in the same call.
+            // Writes in pieces: for each page that it copies, the kernel checks all following pages of the same call.
             if !entry
                 .data
                 .chunks(PIECE)

@@ -1,16 +1,16 @@
-    // The kernel enters here, with the stack aligned.
+    // The kernel starts the program here, with the stack aligned.
     .globl _start
 _start:
     xorl %ebp, %ebp
     call loader_main
     ud2
 
-    // The tables of the precompiled core library name it; nothing unwinds here.
+    // The tables of the precompiled core library refer to it. Nothing unwinds here.
     .globl rust_eh_personality
 rust_eh_personality:
     ud2
 
-    // What the compiler calls; the target has these from libc.
+    // Functions that the compiler calls; the target normally has them from libc.
     .globl memcpy, memmove, memset, memcmp, bcmp
 memcpy:
     movq %rdi, %rax
