@@ -1,4 +1,4 @@
-//! A device whose driver writes anything: no panic, never more chains than the ring has, and a
+//! A device with a driver that writes anything. It never panics, never takes more chains than the ring has, and a
 //! broken queue stays broken.
 
 use vmbell_virtqueue::{
@@ -8,7 +8,7 @@ use vmbell_virtqueue::{
 
 use super::input::{self, Input, Memory, TABLES};
 
-/// One run, as `data` decides.
+/// Does one run, as `data` decides.
 pub fn fuzz(data: &[u8]) {
     let mut input = Input(data);
     let (memory, kind, features) = (input::memory(), input.byte(), input.features());

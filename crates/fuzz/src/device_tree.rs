@@ -1,11 +1,11 @@
-//! An untrusted device tree: it is read, and what is taken from it is written and read again.
+//! Reads an untrusted device tree, writes what was taken from it, and reads that again.
 
 use vmbell_vfio::node::{Choice, Copied, DeviceNode, NodeRegion, Parent, Tree, sample_tree};
 
-/// A real overlay, of which a case changes a few bytes.
+/// A real overlay. Each case changes a few of its bytes.
 const OVERLAY: &[u8] = include_bytes!("../../vfio/src/node/tests/golden/overlay.dtbo");
 
-/// One run, as `data` decides.
+/// Does one run, as `data` decides.
 pub fn fuzz(data: &[u8]) {
     let Some((&mode, rest)) = data.split_first() else {
         return;
@@ -32,7 +32,7 @@ pub fn fuzz(data: &[u8]) {
     }
 }
 
-/// The overlay with changes, of three bytes each: where, and what is there.
+/// Returns the overlay with changes. Each change has three bytes: the place and the new value.
 fn changed(changes: &[u8]) -> Vec<u8> {
     let mut blob = OVERLAY.to_owned();
     for change in changes.chunks_exact(3) {
@@ -42,7 +42,7 @@ fn changed(changes: &[u8]) -> Vec<u8> {
     blob
 }
 
-/// What the guest's tree says is what was taken, unless it is refused.
+/// Checks that the guest's tree has what was taken, unless the tree is refused.
 fn again(mut device: DeviceNode) {
     let parent = Parent {
         address_cells: 2,

@@ -1,5 +1,5 @@
-//! A driver whose device writes anything: no panic, nothing comes back that was not sent, and a
-//! broken queue stays broken until its reset.
+//! A driver with a device that writes anything. It never panics, gets back only what it sent, and a broken queue stays
+//! broken until its reset.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use vmbell_virtqueue::{
 
 use super::input::{self, Input, Memory, TABLES};
 
-/// One run, as `data` decides.
+/// Does one run, as `data` decides.
 pub fn fuzz(data: &[u8]) {
     let mut input = Input(data);
     let (memory, kind, features) = (input::memory(), input.byte(), input.features());
@@ -63,7 +63,7 @@ fn run<S: Side, B: Brand, V: DeviceQueue>(
                 next += 1;
             }
             2 | 3 => input.scribble(memory, end),
-            // A device that does as it should, so that the queue gets somewhere, in any order.
+            // A correct device, in any order of buffers, so that the queue makes progress.
             4 => {
                 let choice = usize::from(input.byte());
                 if choice & 1 == 0 {

@@ -1,6 +1,6 @@
-//! An untrusted image for a PC: a kernel as bzImage or as ELF with PVH's entry point, or a Multiboot image,
-//! of which anything has changed. No panic; what is loaded is in RAM that images may use, and is entered in RAM; and the
-//! kernel finds its whole initrd at the address that it gets, as a Multiboot image does its module.
+//! An untrusted image for a PC: a kernel (a bzImage, or an ELF with PVH's entry point) or a Multiboot image, with any
+//! changes. Nothing panics; what is loaded is in RAM that images may use, and so is the entry. The kernel finds its
+//! whole initrd at the address that it gets, and a Multiboot image finds its module.
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmbell_hypervisor::EntryPoint;
@@ -8,10 +8,10 @@ use vmbell_vmm::{Boot, INFORMATION, Image, Module};
 
 use super::input::Input;
 
-/// What an image has where it has not only zeros: offset and bytes.
+/// The parts of an image that are not zeros: offset and bytes.
 type Template = &'static [(usize, &'static [u8])];
 
-/// A 64-bit ELF with a segment at 1 MiB and the note of an entry point in it.
+/// A 64-bit ELF with a segment at 1 MiB, and in it the note of an entry point.
 const PVH: Template = &[
     (0, b"\x7fELF\x02\x01\x01"),
     (16, &[2, 0, 62, 0, 1, 0, 0, 0, 0, 0, 16]),
@@ -29,7 +29,7 @@ const PVH: Template = &[
     (176, b"\x04\0\0\0\x08\0\0\0\x12\0\0\0Xen\0\x00\x00\x10\0"),
     (200, b"code"),
 ];
-/// Two sectors before the kernel, which unpacks itself at 2 MiB and takes 1 MiB.
+/// Two sectors before the kernel. It unpacks itself at 2 MiB and takes 1 MiB.
 const BZIMAGE: Template = &[
     (0x1f1, &[1]),
     (0x1fe, &[0x55, 0xaa, 0xeb, 0x66]),
@@ -68,13 +68,13 @@ const MULTIBOOT: Template = &[
 const TEMPLATES: [Template; 4] = [PVH, BZIMAGE, FLAT, MULTIBOOT];
 
 const RAM: usize = 4 << 20;
-/// The hole from the end of low RAM to 1 MiB: only the information is there.
+/// The hole from the end of low RAM to 1 MiB, where nothing is loaded.
 const LOW_END: u64 = 0x9_fc00;
 const HIGH: u64 = 0x10_0000;
-/// A byte that no other part of the input of the loader has.
+/// A byte that is in no other part of the loader's input.
 const INITRD: u8 = 0xd7;
 
-/// One run, as `data` decides.
+/// Does one run, as `data` decides.
 pub fn fuzz(data: &[u8]) {
     let mut input = Input(data);
     let template = TEMPLATES[usize::from(input.byte()) % TEMPLATES.len()];
@@ -102,7 +102,7 @@ pub fn fuzz(data: &[u8]) {
     }
 }
 
-/// The bytes of the file.
+/// Returns the bytes of the file.
 fn changed(template: Template, input: &mut Input<'_>) -> Vec<u8> {
     let mut file = Vec::new();
     for (at, bytes) in template {
@@ -133,7 +133,7 @@ fn check(memory: &GuestMemoryMmap, entry: EntryPoint, file: Option<&[u8]>) {
     memory.read_slice(&mut hole, GuestAddress(LOW_END)).unwrap();
     assert!(hole == vec![0; hole.len()], "the hole is not RAM");
     let information = u32::try_from(INFORMATION.0).unwrap();
-    // The end of the memory that a kernel takes to unpack itself.
+    // The end of the memory in which a kernel unpacks itself.
     let mut taken = HIGH;
     let word = |at: u32| -> u32 { memory.read_obj(GuestAddress(at.into())).unwrap() };
     let initrd = if esi == information {
@@ -145,7 +145,7 @@ fn check(memory: &GuestMemoryMmap, entry: EntryPoint, file: Option<&[u8]>) {
     } else {
         assert_eq!(ebx, information);
         if eax == 0x2bad_b002 {
-            // The environment may be before it.
+            // The environment may be before the module.
             let last = word(ebx + 20).checked_sub(1);
             let last = last.filter(|_| file.is_some());
             last.map(|index| word(ebx + 24) + 16 * index)

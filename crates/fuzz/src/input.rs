@@ -1,4 +1,4 @@
-//! The fuzzer's bytes as decisions, and memory for both sides to write to.
+//! The fuzzer's bytes as decisions, and memory to which both sides write.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl Input<'_> {
             .collect()
     }
 
-    /// What the other side writes: one to eight bytes, mostly into the rings.
+    /// Writes as the other side does: one to eight bytes, mostly into the rings.
     pub fn scribble(&mut self, memory: &Memory, end: u64) {
         let at = u64::from(self.word());
         let at = match self.byte() % 4 {

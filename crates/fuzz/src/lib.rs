@@ -1,5 +1,5 @@
-//! What the fuzz targets do with their bytes, on the thread that calls: a panic is a failure. The programs of `fuzz/` run them
-//! under libFuzzer, and `tests/fuzz_targets.rs` for a while with stable Rust.
+//! What the fuzz targets do with their bytes, on the calling thread: a panic is a failure. The programs of `fuzz/` run
+//! them under libFuzzer, and `tests/fuzz_targets.rs` runs them for a limited time with stable Rust.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::unwrap_used,

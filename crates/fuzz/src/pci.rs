@@ -1,5 +1,5 @@
-//! An assigned PCI device whose configuration space is anything, and a guest that writes anything to it: no panic, the
-//! capabilities are inside the space, and only one kind of interrupts is on at a time.
+//! An assigned PCI device with any configuration space, and a guest that writes anything to it. It never panics, the
+//! capabilities are inside the space, and only one kind of interrupt is on at a time.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use vmbell_devices::pci::{
 };
 use vmbell_vfio::pci::AssignedPci;
 
-/// A device to begin with: offset and bytes. It has power management, MSI, and MSI-X in BAR2.
+/// The device at first: offset and bytes. It has power management, MSI, and MSI-X in BAR2.
 const DEVICE: &[(usize, &[u8])] = &[
     (0x00, &[0x86, 0x80, 0xd3, 0x10, 0, 0, 0x10, 0]),
     (0x14, &[0x01, 0, 0, 0, 0x0c]),
@@ -26,10 +26,10 @@ const DEVICE: &[(usize, &[u8])] = &[
 ];
 const SIZES: [u64; 6] = [0x4000, 32, 0x8000, 0, 0, 0];
 
-/// How many interrupts INTx, MSI and MSI-X have. Each is a descriptor of this process.
+/// How many interrupts INTx, MSI and MSI-X have. Each interrupt is a file descriptor of this process.
 const IRQS: [u32; 3] = [1, 32, 64];
 
-/// One run, as `data` decides.
+/// Does one run, as `data` decides.
 pub fn fuzz(data: &[u8]) {
     let mut bytes = data.iter().copied();
     let mut config = [0; CONFIG_SIZE];
@@ -46,7 +46,7 @@ pub fn fuzz(data: &[u8]) {
             assert!(capability.at() >= 0x40 && capability.end() <= CONFIG_SIZE);
         }
     }
-    // The kernel's areas are inside their BAR; others are refused.
+    // The kernel's areas are inside their BAR; other areas are refused.
     let areas = SIZES.map(|size| {
         let mut number = || u64::from(bytes.next().unwrap_or(0)) << 8;
         let offset = number().min(size);
@@ -56,7 +56,7 @@ pub fn fuzz(data: &[u8]) {
     configure(&Device::new(config, &Parts { bars, irqs: IRQS }), bytes);
 }
 
-/// The guest: each four bytes are an access, of a register or of the first page of the table of MSI-X.
+/// The guest: each four bytes are an access to a register or to the first page of the MSI-X table.
 fn configure(device: &Arc<Device>, mut bytes: impl Iterator<Item = u8>) {
     let opened = device.open().expect("regions that make sense");
     let on_error = Box::new(|error| panic!("{error}"));

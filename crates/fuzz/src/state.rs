@@ -1,7 +1,7 @@
-//! An untrusted state that is restored, on either side of a queue: an error, or a queue that stays within its
-//! bounds.
+//! An untrusted state that is restored, on either side of a queue: the result is an error, or a queue that stays within
+//! its bounds.
 //!
-//! The bytes begin as those of a queue in use and are changed, or are the input's own.
+//! The bytes are those of a queue in use with changes, or come from the input.
 
 use vmbell_virtqueue::{
     Chain, DeviceControl, DeviceQueue, DeviceState, Driver, DriverState, Head, PackedDevice,
@@ -10,10 +10,10 @@ use vmbell_virtqueue::{
 
 use super::input::{self, Input, TABLES};
 
-// Of any number of queues.
+// The brand of any number of queues.
 vmbell_virtqueue::queue_brand!(Any);
 
-/// One run, as `data` decides.
+/// Does one run, as `data` decides.
 pub fn fuzz(data: &[u8]) {
     let mut input = Input(data);
     let (memory, kind, features) = (input::memory(), input.byte(), input.features());
@@ -85,17 +85,17 @@ where
     }
 }
 
-/// A value as bytes: all that is in a state becomes numbers of variable length, whose last bytes are below 128.
+/// Returns a value as bytes. Everything in a state becomes numbers of variable length, whose last bytes are below 128.
 fn bytes(value: &impl serde::Serialize) -> Vec<u8> {
     postcard::to_extend(value, Vec::new()).expect("a state has bytes")
 }
 
-/// The bytes with one or two of their numbers changed; or, rarely, what is left of the input in place of all but the
-/// first few.
+/// Returns the bytes with one or two of their numbers changed. Rarely, the rest of the input replaces all except the
+/// first few bytes.
 fn changed(mut state: Vec<u8>, input: &mut Input<'_>) -> Vec<u8> {
     let how = input.byte();
     if how & 0xf0 == 0 {
-        // The version, the ring, its size and the features stay.
+        // The version, the ring, its size and its features stay.
         state.truncate(6);
         state.extend(input.0);
         return state;
@@ -114,12 +114,12 @@ fn changed(mut state: Vec<u8>, input: &mut Input<'_>) -> Vec<u8> {
         };
         state.splice(at..end, bytes(&new));
     }
-    // What a list or an option at the end takes if it has become longer; nobody reads the others.
+    // Bytes for a list or an option at the end that has become longer; otherwise they are not read.
     state.extend(input.0);
     state
 }
 
-/// Restores a driver side if that is possible. What it is asked for is bounded, and what it becomes can be saved.
+/// Restores a driver side if possible. It asks for a bounded number of values, and the result can be saved.
 fn restore_driver(driver: &mut Driver<u64, impl Side, Any>, bytes: &[u8], size: u16) {
     let before = driver.save();
     let mut asked = 0;
@@ -135,7 +135,7 @@ fn restore_driver(driver: &mut Driver<u64, impl Side, Any>, bytes: &[u8], size: 
     assert!(restored || before == Ok(after), "an error changes nothing");
 }
 
-/// The chains of a device side, if it could be restored.
+/// Restores a device side if possible. Checks the heads of its chains, and returns them.
 fn restore_device<V: DeviceQueue + DeviceControl>(
     device: &mut V,
     bytes: &[u8],

@@ -1,5 +1,5 @@
-//! What a VMM gives the guest image: the tables of ACPI, a PCI function's configuration space and the command line. Sound
-//! ones, of which a case changes a few bytes.
+//! What a VMM gives the guest image: the ACPI tables, a PCI function's configuration space and the command line. They
+//! are valid at first, and each case changes a few bytes.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use vmbell_probe_image::acpi::tables::Acpi;
 use vmbell_probe_image::cmdline::{Options, mmio_devices};
 use vmbell_probe_image::pci::{Config, LEN};
 
-/// Where the tables are: 4 KiB, and ones wherever nothing is.
+/// Where the tables are: 4 KiB, with all ones everywhere else.
 const BASE: u64 = 0x10_0000;
 const XSDT: usize = 0x40;
 const FADT: usize = 0x100;
@@ -18,13 +18,13 @@ const CONFIG: usize = 0x800;
 const CMDLINE: usize = 0x900;
 const END: usize = 0x1000;
 
-/// More changes than these leave nothing sound.
+/// More changes than this leave nothing valid.
 const CHANGES: usize = 24;
 
-/// The most that the image reads, in bytes: two thirds of it where it searches for an RSDP.
+/// The most bytes that the image reads, two thirds of them in the search for an RSDP.
 const BOUND: usize = 900_000;
 
-/// One run, as `data` decides.
+/// Does one run, as `data` decides.
 pub fn fuzz(data: &[u8]) {
     let mut memory = sound();
     for change in data.chunks_exact(3).take(CHANGES) {

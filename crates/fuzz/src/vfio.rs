@@ -1,5 +1,5 @@
-//! A device of VFIO and an IOMMU with random answers: no panic and no endless chain, and what is taken
-//! from the answers keeps its rules.
+//! A VFIO device and an IOMMU with random answers. Nothing panics, no chain is endless, and what is taken from the
+//! answers keeps its rules.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +11,7 @@ use vmbell_vfio::iova::Iova;
 use vmbell_vfio::region::{self, Region};
 
 const PAGE: u64 = 4096;
-/// A region of 64 KiB whose capabilities are its type and, after that, two areas that can be mapped.
+/// A region of 64 KiB with two capabilities: its type, then two areas that can be mapped.
 const REGION: &[u32] = &[
     88,
     15,
@@ -36,7 +36,7 @@ const REGION: &[u32] = &[
     0x8000,
     0, // VFIO_REGION_INFO_CAP_SPARSE_MMAP
 ];
-/// An IOMMU with two ranges of addresses and, after them, the number of its free entries.
+/// An IOMMU with two ranges of addresses, followed by the number of its free entries.
 const IOMMU: &[u32] = &[
     84,
     3,
@@ -100,7 +100,7 @@ impl Input {
         u64::from(self.word()) | u64::from(self.word()) << 32
     }
 
-    /// A number as one is wrong: small, near a limit, or anything.
+    /// A number that is likely to be wrong: small, near a limit, or anything.
     fn number(&mut self) -> u32 {
         match self.byte() % 4 {
             0 => u32::from(self.byte()),
@@ -110,7 +110,7 @@ impl Input {
         }
     }
 
-    /// A sound answer with some words changed, and cut off or longer.
+    /// A valid answer with some words changed, and perhaps truncated or extended.
     fn answer(&mut self, sound: &[u32]) -> Vec<u8> {
         let mut words = sound.to_vec();
         for _ in 0..self.byte() % 8 {
@@ -158,7 +158,7 @@ fn check_iova(iova: &Iova, input: &mut Input) {
     assert!(!iova.to_string().is_empty());
 }
 
-/// A device whose every answer is a decision.
+/// A device whose answers are all decided by the input.
 #[derive(Debug)]
 struct Hostile(Mutex<Input>);
 
@@ -224,7 +224,7 @@ impl DeviceFile for Hostile {
     }
 }
 
-/// Opens a device and uses it as it says that it can be.
+/// Opens a device and uses it in the ways that it says are possible.
 fn open(mut input: Input) {
     let uses: Vec<_> = (0..8).map(|_| (input.number(), input.number())).collect();
     let Ok(device) = Device::new("hostile", Box::new(Hostile(Mutex::new(input)))) else {

@@ -1,7 +1,7 @@
-//! The fuzz targets on stable Rust, the same cases in every run: those of `seeds/`, which
-//! libFuzzer has found to reach different code, and random ones, shrunk when one fails. A target that begins with what
-//! is sound and changes it has random ones only.
-//! `VMBELL_FUZZ_CASES` asks for more of them; `.ci/run` does.
+//! The fuzz targets on stable Rust, with the same cases in every run: the cases of `seeds/`, for which libFuzzer has
+//! found that they reach different code, and random cases, which are shrunk when they fail. A target that changes valid
+//! data has only random cases.
+//! `VMBELL_FUZZ_CASES` sets the number of random cases; `.ci/run` asks for more.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::tests_outside_test_module,
@@ -13,11 +13,11 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, RngSeed, TestRunner};
 use vmbell_fuzz::{device, device_tree, driver, image, pci, state, tables, vfio, virtio};
 
-/// Of each target.
+/// The random cases of each target.
 const CASES: u32 = 2_000;
-/// How many threads share them: one target takes as long as all others together.
+/// How many threads share the cases: one target takes as long as all others together.
 const THREADS: u32 = 2;
-/// Bytes of a case: enough to go round the rings, which are small.
+/// The most bytes of a case: enough to fill the rings, which are small, more than once.
 const LONGEST: usize = 512;
 
 fn fuzz(target: fn(&[u8]), seeds: &str) {
@@ -45,7 +45,7 @@ fn fuzz_randomly(target: fn(&[u8])) {
 fn fuzz_part(target: fn(&[u8]), cases: u32, part: u64) {
     let config = ProptestConfig {
         cases,
-        // The default one takes a quarter of the time of a debug build.
+        // The default algorithm takes a quarter of the time of a debug build.
         rng_algorithm: RngAlgorithm::XorShift,
         rng_seed: RngSeed::Fixed(0x5eed + part),
         failure_persistence: None,

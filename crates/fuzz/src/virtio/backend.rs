@@ -1,4 +1,4 @@
-//! Doorbells and interrupts of this process, with the rules of KVM.
+//! Doorbells and interrupts in this process, with KVM's rules.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -12,15 +12,15 @@ use vmbell_hypervisor::{
 };
 
 thread_local! {
-    /// The doorbells of one machine after another, which has none left when it ends: zeroing a table of 8 MiB for each took a
-    /// third of the time.
+    /// The doorbells, which one machine after another uses; a machine leaves none when it ends. Zeroing a table of 8
+    /// MiB for each machine took a third of the time.
     static SET: Arc<Set> = Arc::default();
 }
 
-/// The doorbells. Most runs have none.
+/// The doorbells of a machine. Most runs have none.
 pub struct Doorbells {
     set: LazyLock<Arc<Set>>,
-    /// The last value that rang, which all doorbells with a payload have.
+    /// The last value that rang: all doorbells with a payload share it.
     last: Arc<AtomicU64>,
 }
 
@@ -50,7 +50,7 @@ impl Doorbells {
         self.set.0.bell()
     }
 
-    /// Stores a value, before it rings.
+    /// Stores a value before it rings.
     pub fn store(&self, value: u32) {
         self.last.store(value.into(), Release);
     }
@@ -73,7 +73,7 @@ impl IoEvents for Doorbells {
         Ok(Doorbell::new(event, set, address, datamatch, sharing))
     }
 
-    /// Of 4 bytes.
+    /// Registers a doorbell whose payload has 4 bytes.
     fn register_payload(
         &self,
         event: &Arc<EventFd>,
@@ -98,7 +98,7 @@ impl RemoveDoorbell for Set {
     }
 }
 
-/// Interrupts without a receiver.
+/// Interrupts that no guest receives.
 #[derive(Debug)]
 pub struct Interrupts;
 

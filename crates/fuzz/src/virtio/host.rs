@@ -1,5 +1,5 @@
-//! The host's side of the devices: a file for a disk, a pair of sockets for a tap and for a console's input, and nothing for
-//! random bytes.
+//! The host's side of the devices: a file for a disk, a pair of sockets for a tap and for a console's input, and
+//! nothing for a device of random bytes.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -22,7 +22,7 @@ const HEADER: usize = 12;
 const LONGEST: usize = HEADER + 22 + 65_535;
 const SECTORS: u64 = 8;
 const DISK: usize = SECTORS as usize * 512;
-/// What a disk has everywhere at first.
+/// The initial value of every byte of a disk.
 const CONTENTS: u8 = 0xa5;
 
 /// The type of a device.
@@ -55,21 +55,21 @@ impl From<u8> for Kind {
 pub struct Host {
     kind: Kind,
     file: Option<File>,
-    /// The size that the file has.
+    /// The current size of the file.
     len: u64,
-    /// The shortest that it was: this much it has never lost.
+    /// The smallest size that the file has had: this many bytes were never lost.
     kept: u64,
-    /// Whether the file may change its size: not while another thread serves the queue.
+    /// Whether the file may change its size. It may not while another thread serves the queue.
     shrinks: bool,
     wire: Option<UnixDatagram>,
     /// What a console's driver has sent since the last check.
     printed: Option<(File, Output)>,
-    /// A place for the longest packet and one byte.
+    /// Room for the longest packet and one more byte.
     packet: Box<[u8]>,
 }
 
 impl Host {
-    /// A device, and its host's side.
+    /// Makes a device, and its host's side.
     pub fn new(kind: Kind, config: VirtioConfig, guest: GuestParts) -> (VirtioPci, Self) {
         let mut host = Self {
             kind,
@@ -109,7 +109,7 @@ impl Host {
         (VirtioPci::new(device, guest).unwrap(), host)
     }
 
-    /// A pair of sockets, of which this is the device's.
+    /// Makes a pair of sockets, and returns the device's.
     fn connect(&mut self) -> OwnedFd {
         let (device, wire) = UnixDatagram::pair().unwrap();
         device.set_nonblocking(true).unwrap();
@@ -118,7 +118,7 @@ impl Host {
         device.into()
     }
 
-    /// The pieces of what the device may take for a request.
+    /// Returns the buffers of what the device may accept as a request.
     pub fn request(&self, memory: &Memory, input: &mut Input<'_>) -> (Vec<Buffer>, Vec<Buffer>) {
         const AT: u64 = 0x1000;
         let (kind, place, len) = (input.byte(), input.byte(), u32::from(input.byte()));
@@ -132,7 +132,7 @@ impl Host {
             Kind::Disk { .. } => {
                 let mut header = [0; 16];
                 (header[0], header[8]) = (kind % 12, place % 10);
-                // A sector far after the end of any disk.
+                // A sector far beyond the end of any disk.
                 header[15] = if place < 0xf0 { 0 } else { place };
                 memory.write_slice(&header, GuestAddress(AT)).unwrap();
                 let header = Buffer::new(AT, 16);
@@ -150,7 +150,7 @@ impl Host {
     /// Something that happens on the host.
     pub fn event(&mut self, input: &mut Input<'_>) {
         if let Some(wire) = &self.wire {
-            // The host's queue may be full.
+            // An error means that the host's queue is full.
             let _ = wire.send(&vec![7; usize::from(input.byte()) * 8]);
         }
         if let Some(file) = &self.file
@@ -162,7 +162,7 @@ impl Host {
         }
     }
 
-    /// What has to be true for any driver.
+    /// Checks what has to be true for any driver.
     pub fn check(&mut self) {
         if let Some((printed, output)) = &self.printed {
             assert_eq!(output.drain(|| true), 0);
@@ -180,7 +180,7 @@ impl Host {
         if self.kind == (Kind::Disk { read_only: true }) {
             let mut bytes = vec![0; usize::try_from(self.len).unwrap()];
             file.read_exact_at(&mut bytes, 0).unwrap();
-            // What the file lost and got back is zeros.
+            // Bytes that the file lost and got back are zeros.
             let (kept, lost) = bytes.split_at(usize::try_from(self.kept).unwrap());
             assert_eq!(kept, &[CONTENTS; DISK][..kept.len()]);
             assert_eq!(lost, &[0; DISK][..lost.len()]);
@@ -192,7 +192,7 @@ impl Host {
         self.packet.get(..len)
     }
 
-    /// A request that is answered, and the length of the answer.
+    /// Returns a request that must be answered, and the length of the answer.
     pub fn sound_request(&self) -> (Vec<u8>, u32) {
         match self.kind {
             Kind::Rng => (Vec::new(), 64),
@@ -202,12 +202,12 @@ impl Host {
         }
     }
 
-    /// The queue of that request.
+    /// The queue for that request.
     pub fn sound_queue(&self) -> u16 {
         u16::from(self.wire.is_some())
     }
 
-    /// Whether the request, which was answered, has had its effect.
+    /// Checks that the request, which was answered, has had its effect.
     pub fn check_sound(&mut self, request: &[u8]) {
         match self.kind {
             Kind::Rng | Kind::Disk { .. } => {}

@@ -1,4 +1,4 @@
-//! A machine with the device, and a guest's way to it.
+//! A machine with the device, and a guest's access to it.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -19,13 +19,13 @@ use super::backend::{Doorbells, Interrupts};
 use super::host::{Host, Kind};
 use crate::input::{self, Input, Memory};
 
-/// Where the bus puts the BAR, and the structures in it.
+/// Where the bus puts the BAR, and the offsets of the structures in it.
 const BASE: u64 = 0xe000_0000;
 const NOTIFY: u64 = 0x3000;
 const TABLE: u64 = 0x4000;
-/// Where the registers are in the memory of configuration space.
+/// The offset of the registers in the memory of configuration space.
 const REGISTERS: u64 = 1 << 15;
-/// The capability for accesses to the BAR by configuration space, and the control of MSI-X.
+/// The capability for accesses to the BAR through configuration space, and the control register of MSI-X.
 const WINDOW: u8 = 0x84;
 const MSIX_CONTROL: u8 = 0x9a;
 
@@ -39,25 +39,25 @@ const QUEUE_VECTOR: u64 = 26;
 const QUEUE_ENABLE: u64 = 28;
 const QUEUE_ADDRESSES: [u64; 3] = [32, 40, 48];
 
-/// Bytes of a queue's place, and the end of both.
+/// The bytes for each queue's rings, and the end of both.
 const PLACE: u64 = 0x400;
 pub const QUEUES_END: u64 = 2 * PLACE;
 
-/// What a driver chooses.
+/// The driver's choices.
 pub struct Choice {
     /// The queue that it uses.
     pub queue: u16,
     pub size: u16,
     pub packed: bool,
     pub features: Features,
-    /// Whether its notifications say how far it is, if the device offers that.
+    /// Whether its notifications contain its position, if the device offers that.
     says_position: bool,
     /// Features of this type of device.
     own: u16,
 }
 
 impl Choice {
-    /// A sound one.
+    /// A valid choice.
     pub fn sound(queue: u16) -> Self {
         Self {
             queue,
@@ -77,7 +77,7 @@ impl Choice {
             packed: choice & 8 != 0,
             features,
             says_position: choice & 32 != 0,
-            // Seldom one that was not offered.
+            // Rarely includes features that were not offered.
             own: if choice >> 4 == 0 { input.word() } else { 0 },
         }
     }
@@ -109,7 +109,7 @@ pub struct Machine {
     /// Whether the driver has chosen `VIRTIO_F_NOTIFICATION_DATA`.
     says_position: bool,
     notified: u16,
-    /// Configuration space as memory, and whether it was taken away.
+    /// Configuration space as memory, and whether it was withdrawn.
     config: Arc<File>,
     withdrawn: Arc<AtomicBool>,
     ports: BusReader,
@@ -118,7 +118,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine with a device, and the host's side of that.
+    /// Makes a machine with a device, and the device's host side.
     pub fn new(kind: Kind, choice: u8) -> (Self, Host) {
         let memory = input::memory();
         let doorbells = Arc::new(Doorbells::default());
@@ -131,7 +131,7 @@ impl Machine {
             on_error: Arc::new(|error| panic!("{error}")),
         };
         let config = VirtioConfig {
-            // Mostly on this thread, where the same input does the same again.
+            // Mostly on this thread, so that the same input has the same effect.
             notify: if choice & 6 == 6 {
                 Notify::Doorbell
             } else {
@@ -191,7 +191,7 @@ impl Machine {
         self.store(field, &value.to_le_bytes()[..len]);
     }
 
-    /// Notifies a queue, and says how far its driver is, if nothing but notifications of this queue came before.
+    /// Notifies a queue. The driver's position is right if all notifications so far were of this queue.
     pub fn notify(&mut self, queue: u16) {
         let at = NOTIFY + 4 * u64::from(queue);
         if self.says_position {
@@ -203,14 +203,14 @@ impl Machine {
         }
     }
 
-    /// Writes to the BAR and reads there.
+    /// Writes to the BAR, and reads from it.
     pub fn access(&mut self, at: u64, width: u8, value: u64) {
         let len = usize::from(width % 8) + 1;
         self.set(at, len, value);
         self.mmio.read(BASE + at, &mut [0; 8][..len]);
     }
 
-    /// Writes to configuration space and reads there.
+    /// Writes to configuration space, and reads from it.
     pub fn configure(&mut self, at: u8, width: u8, value: u16) {
         let address = 1_u32 << 31 | 1 << 11 | u32::from(at & !3);
         self.ports.write(CONFIG_PORTS, &address.to_le_bytes());
@@ -222,13 +222,13 @@ impl Machine {
         self.check_config();
     }
 
-    /// Lets the data of configuration space be bytes of the BAR.
+    /// Makes the data register in configuration space access bytes of the BAR.
     pub fn open_window(&mut self, at: u8, len: u8) {
         self.configure(WINDOW + 8, 1, u16::from(at) << 2);
         self.configure(WINDOW + 12, 1, 1 << (len % 3));
     }
 
-    /// Configuration space as memory, as long as it is, reads as through the ports.
+    /// Checks that configuration space as memory, while it exists, reads the same as through the ports.
     fn check_config(&mut self) {
         if self.withdrawn.load(Relaxed) {
             return;
@@ -244,7 +244,7 @@ impl Machine {
         }
     }
 
-    /// Gives a vector of MSI-X a message, sound or not, and turns MSI-X on, or masks it.
+    /// Gives an MSI-X vector a message, valid or not, and enables MSI-X, or masks it.
     pub fn program_vector(&mut self, vector: u8, data: u8) {
         let entry = TABLE + 16 * u64::from(vector % 4);
         let address = if vector < 0xf0 { 0xfee0_0000 } else { 0x1000 };
@@ -259,7 +259,7 @@ impl Machine {
         self.configure(MSIX_CONTROL, 1, 0x8000 | u16::from(vector & 0x40) << 8);
     }
 
-    /// What a driver does before its first request; each queue has its place.
+    /// Does what a driver does before its first request. Each queue has its own place.
     pub fn set_up(&mut self, choice: &Choice, places: [u64; 3]) {
         for status in [0, 1, 3] {
             self.set(STATUS, 1, status);

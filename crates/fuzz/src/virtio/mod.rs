@@ -1,6 +1,6 @@
-//! A virtio device on PCI whose driver does anything: any access to its configuration space and to its BAR, anything in
-//! its rings, any feature. No panic, and no error of the host; what the device is made of stays whole (`host.rs`); and
-//! after a reset the device serves a sound driver.
+//! A virtio device on PCI with a driver that does anything: any access to its configuration space and its BAR, anything
+//! in its rings, any features. The device does not panic or report an error of the host. Its host side stays intact
+//! (`host.rs`), and after a reset it serves a correct driver.
 
 mod backend;
 mod host;
@@ -17,10 +17,10 @@ use self::host::{Host, Kind};
 use self::machine::{Choice, Machine, QUEUES_END};
 use super::input::{Input, TABLES};
 
-/// A request that takes longer has hung, even on a busy host.
+/// A request that takes longer than this has hung, even on a busy host.
 const HANG: Duration = Duration::from_secs(120);
 
-/// One run, as `data` decides.
+/// Does one run, as `data` decides.
 pub fn fuzz(data: &[u8]) {
     let mut input = Input(data);
     let choice = input.byte();
@@ -37,7 +37,7 @@ pub fn fuzz(data: &[u8]) {
     });
 }
 
-/// A driver that begins as it must, and then does anything.
+/// Runs a driver that begins as it must, and then does anything.
 fn session(machine: &mut Machine, host: &mut Host, input: &mut Input<'_>) {
     let choice = Choice::any(input);
     if input.byte() & 1 == 0 {
@@ -50,7 +50,7 @@ fn session(machine: &mut Machine, host: &mut Host, input: &mut Input<'_>) {
     });
 }
 
-/// Sets the device up as chosen and calls `with` with the driver's side of the queue.
+/// Sets the device up as chosen, and calls `with` with the driver's side of the queue.
 fn drive(machine: &mut Machine, choice: &Choice, with: impl FnOnce(&mut Machine, &mut dyn Rings)) {
     let memory = machine.memory.clone();
     let features = choice.features;
@@ -94,7 +94,7 @@ impl<S: Side, B: Brand> Rings for Driver<(), S, B> {
     }
 }
 
-/// Does one thing; false at the end of the session.
+/// Does one action. False at the end of the session.
 fn act(
     machine: &mut Machine,
     host: &mut Host,
@@ -139,7 +139,7 @@ fn act(
     true
 }
 
-/// A request of a sound driver, which has to be answered.
+/// Makes a request of a correct driver, which has to be answered.
 fn recover(machine: &mut Machine, host: &mut Host, driver: &mut dyn Rings) {
     const AT: u64 = 0x1000;
     const ROOM: u64 = 0x2000;
