@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 static BASE: AtomicUsize = AtomicUsize::new(0);
 static LEN: AtomicUsize = AtomicUsize::new(0);
 
-/// The offset in the shared memory of an address.
+/// The offset of an address from the start of the shared memory; `None` outside it.
 pub(crate) fn offset(address: usize) -> Option<u16> {
     let base = BASE.load(Ordering::Relaxed);
     let offset = address.wrapping_sub(base);

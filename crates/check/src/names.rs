@@ -24,7 +24,7 @@ pub(crate) enum Meaning {
     Number,
     /// The flags of a descriptor.
     DescriptorFlags,
-    /// A position in a packed ring for an event, with the wrap counter there.
+    /// The position in a packed ring at which a side wants to be notified, with its wrap counter.
     OffWrap,
     /// The flags of an event suppression of a packed ring.
     EventFlags,

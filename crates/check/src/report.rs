@@ -277,7 +277,7 @@ pub(crate) fn caller_name(callers: &[usize]) -> Option<String> {
     callers.iter().find_map(|&address| resolve(address))
 }
 
-/// Names the place of a crash. For a crash inside the C library, as in `abort`, this program's calling function.
+/// Names the place of a crash. For a crash inside the C library, as in `abort`, names the function that called it.
 fn crash_name(callers: &[usize]) -> String {
     let callers = callers.iter().copied().take_while(|&address| address != 0);
     let (mut own, mut other): (Vec<_>, Vec<_>) =

@@ -55,7 +55,7 @@ pub(crate) struct Crash {
 /// The payload that unwinds a task whose execution has ended.
 pub(crate) struct Ended;
 
-/// A task that has been started.
+/// A task as a coroutine.
 pub(crate) struct Running {
     body: Option<Body>,
 }

@@ -32,7 +32,7 @@ pub(crate) use pass_return_address;
 
 /// `brk #0`.
 const BREAKPOINT: u32 = 0xD420_0000;
-/// A record in the context of a signal, the exception syndrome, and its bit for a store.
+/// The record of the exception syndrome in the context of a signal, and its bit for a store.
 const SYNDROME: u32 = 0x4553_5201;
 const STORE: u64 = 1 << 6;
 

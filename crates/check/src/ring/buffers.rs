@@ -10,7 +10,7 @@ pub(super) struct Buffers {
     free: VecDeque<u16>,
     /// Oldest first.
     in_flight: VecDeque<u16>,
-    /// The last buffer of a batch that the driver has taken in part (virtio 1.3, 2.7.9 and 2.8.9).
+    /// The last buffer of a batch, if the driver has taken only a part of it (virtio 1.3, 2.7.9 and 2.8.9).
     batch: Option<u32>,
 }
 

@@ -23,7 +23,7 @@ pub struct Load {
     pub requests: u16,
     /// How many requests it makes before it waits for one to be answered; at most the size of the queue.
     pub depth: u16,
-    /// Whether it checks if the device wants a notification once per series of requests, not after each request.
+    /// Whether it checks once per series of requests, not after each, if the device wants a notification.
     pub batch: bool,
     /// How many used buffers it takes before it checks whether it may sleep.
     pub budget: u16,

@@ -211,7 +211,7 @@ impl Search {
         }
     }
 
-    /// Refuses a signal that two tasks compete for: the search does not follow a read whose write is gone.
+    /// Refuses a signal that two tasks compete for: the search does not follow a read that has to wait again.
     fn two_takers(&mut self, offset: u16, task: u8, taken_by: u8) {
         let name = |task: u8| self.tasks[usize::from(task)].name.clone();
         let tasks = [name(task), name(taken_by)];
