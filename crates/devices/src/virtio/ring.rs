@@ -211,7 +211,7 @@ impl LastNotification {
     }
 
     /// How far the driver has said that buffers are available, in the format of
-    /// [`DeviceQueue::next_avail`](vmbell_virtqueue::DeviceQueue::next_avail). `None` if the driver says nothing, or
+    /// [`DeviceQueue::next_avail`]. `None` if the driver says nothing, or
     /// names another queue.
     #[inline]
     pub(super) fn position(&self, queue: u16) -> Option<u16> {
