@@ -1,6 +1,6 @@
 //! The architectures that the lab knows, with the names that Rust, QEMU and Debian give them.
 //!
-//! QEMU runs on the host's architecture and L1 has the board's. On the host's own architecture the two are the same.
+//! QEMU runs on the host's architecture and L1 on the board's. The two may be the same.
 
 /// An architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Where L1 begins: at its boot, or where it was saved after an earlier one.
 //!
-//! A machine stops itself when it has prepared everything that does not depend on the run. The first run with a machine saves
-//! it there and tries whether the saved state can run a guest; later runs begin there. A state serves each program, build of
-//! `vmbell` and seed: all that a run gives L1 comes through the window. With another Linux inside L1, that one runs and waits for its
-//! files when the machine stops, so that its VMM, `vmbell` itself, is part of the state.
+//! A machine stops itself when it has prepared everything that does not depend on the run. The first run with a machine
+//! saves it there and checks that the saved state runs a guest; later runs start from that state. It serves every
+//! program, build of `vmbell` and seed, because all that a run gives L1 comes through the window. Another Linux inside
+//! L1 already waits for its files when the machine stops, so its VMM, `vmbell` itself, is part of the state.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -26,13 +26,13 @@ use crate::error::{LabError, LabFailure, cannot};
 use loader::window::TIME_SKIPPED;
 use twox_hash::XxHash3_128;
 
-/// Disk space that the saved state of a machine of a usual size takes at most, for each Linux in it.
+/// Upper bound for the disk space of a saved state of a machine of usual size, for each Linux in it.
 const ROOM: u64 = 512 << 20;
-/// How often a machine is saved until QEMU has skipped no time, which it does in one of four cases or so on a busy machine.
+/// How often a machine is saved until QEMU has skipped no time. On a busy machine, it skips time in one of four saves.
 const ATTEMPTS: u32 = 8;
-/// How long a restored machine may take to run a guest: only one that hangs takes so long.
+/// How long a restored machine may take to run a guest. Only a machine that hangs takes this long.
 const CHECK: Duration = Duration::from_secs(60);
-/// QEMU's files that a guest can notice.
+/// QEMU's files whose contents a guest can notice.
 const FIRMWARE: [&str; 5] = [
     "bios-256k.bin",
     "pvh.bin",
@@ -40,15 +40,15 @@ const FIRMWARE: [&str; 5] = [
     "kvmvapic.bin",
     "multiboot_dma.bin",
 ];
-/// Where an installed QEMU has them.
+/// The folders in which an installed QEMU has these files.
 const FIRMWARE_FOLDERS: [&str; 2] = ["/usr/share/qemu", "/usr/share/seabios"];
 
-/// Where a machine has begun.
+/// How a machine began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Began {
-    /// Where it was saved.
+    /// From its saved state.
     Saved,
-    /// At its boot, with the reason; `None` if the user has asked for it.
+    /// With a boot, and the reason for it; `None` if the user asked for a boot.
     Booted(Option<String>),
 }
 
@@ -61,17 +61,17 @@ impl From<Beginning> for Began {
     }
 }
 
-/// Where a machine begins.
+/// How a machine is to begin.
 #[derive(Debug)]
 pub(crate) enum Beginning {
-    /// At its boot, as [`Began::Booted`].
+    /// With a boot, as [`Began::Booted`].
     Boot(Option<String>),
-    /// Where it was saved.
+    /// From its saved state.
     Saved(Saved),
 }
 
 impl Beginning {
-    /// The saved files, if there are some.
+    /// The saved files, if the machine begins from them.
     pub fn files(&self) -> Option<SavedFiles<'_>> {
         match self {
             Self::Boot(_) => None,
@@ -82,7 +82,7 @@ impl Beginning {
         }
     }
 
-    /// A boot, after a machine has failed that began here. A saved state at fault would repeat it each time, so it is removed.
+    /// Boots after a machine failed that began here. The saved state may be at fault, so it is removed.
     pub fn after_a_fault(self) -> Result<Self, LabError> {
         let Self::Saved(saved) = self else {
             return Ok(self);
@@ -104,7 +104,7 @@ impl Lab {
         }
         match self.find_or_make(store, boot, initramfs) {
             Ok(saved) => Beginning::Saved(saved),
-            // It stays so, and the last line of the run says it.
+            // The folder stays read-only, and the last line of the run names this reason.
             Err(error) if error.is_read_only() => {
                 let reason = "the folder for saved states is not writable";
                 Beginning::Boot(Some(reason.to_owned()))
@@ -155,8 +155,8 @@ impl Lab {
         })
     }
 
-    /// Boots the machine and saves it, and tries whether it runs a guest when it is restored. Returns `false` if QEMU has
-    /// skipped time at the stop (docs/emulator-bugs.md), so that another boot would give other figures.
+    /// Boots the machine, saves it, and checks that it runs a guest after it is restored. Returns `false` if QEMU
+    /// skipped time at the stop (docs/emulator-bugs.md): another boot would then give other figures.
     fn make(
         &self,
         boot: &LabBootPlan<'_>,
@@ -245,7 +245,7 @@ impl Lab {
             key = key.part("device tree", store.digest(tree)?);
         }
         if let Some(inside) = &initramfs.inside {
-            // What starts the Linux inside is this program, and runs in the saved machine.
+            // This program starts the Linux inside L1, and runs in the saved machine.
             key = key.part("init", store.digest(&self.init)?);
             for module in payload::channel_modules(self, 1, settings.depth)? {
                 key = key.part(&module.name, hash_bytes(&module.bytes));
@@ -256,13 +256,13 @@ impl Lab {
                 .part("its files", format!("{files:032x}"));
         }
         if let TimeMode::Functional { .. } = settings.mode {
-            // The kernel has measured how fast its clocks are.
+            // The kernel in the saved machine has measured how fast its clocks are.
             key = key.part("host's CPU", host_cpu());
         }
         Ok(key.part("arguments", format!("{:?}", boot.words())))
     }
 
-    /// Why this machine boots in any case: `Some(None)` if the user has asked for what only a boot has.
+    /// Returns why this machine has to boot: `Some(None)` if the user asked for something that only a boot has.
     #[expect(
         clippy::option_option,
         reason = "whether it boots, and whether there is more to say"
@@ -274,7 +274,7 @@ impl Lab {
         if !settings.qemu.is_empty() {
             return Some(Some("--qemu-arg may change what is saved".to_owned()));
         }
-        // Of two CPUs each has the other set its timers again, and where instructions are counted no time passes at the stop.
+        // With two CPUs, each sets the other's timers again. If instructions are counted, no time passes at the stop.
         let alone = matches!(settings.mode, TimeMode::Functional { cpus: 1 });
         if alone && self.board.arch == Arch::AARCH64 && self.kernel.major() >= 7 {
             let reason = "QEMU does not save the timers that Linux uses on arm64";
@@ -286,7 +286,7 @@ impl Lab {
     }
 }
 
-/// Whether the check of a restored machine has passed.
+/// Checks whether a restored machine has run its guest.
 fn passed(booted: LabBootResult) -> Result<(), LabError> {
     let said = match booted.report {
         Some(report) => match report.ending {
@@ -312,7 +312,7 @@ fn host_cpu() -> String {
 }
 
 impl Sinks {
-    /// Sinks that discard the streams.
+    /// Returns sinks that discard the streams.
     fn nowhere() -> Self {
         Self {
             stdout: Box::new(io::sink()),

@@ -1,4 +1,4 @@
-//! What a kernel that checks itself has said by the end of a run: lockdep, RCU, KASAN and kmemleak.
+//! Reports of a kernel that checks itself, read at the end of a run: from lockdep, RCU, KASAN and kmemleak.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -9,11 +9,11 @@ use std::time::Duration;
 
 /// Only a kernel that checks itself has this file.
 const KMEMLEAK: &str = "/sys/kernel/debug/kmemleak";
-/// The kernel's log, one record a read.
+/// The kernel's log, one record per read.
 const LOG: &str = "/dev/kmsg";
 /// kmemleak reports nothing that is younger than 5 s.
 const AGE: Duration = Duration::from_secs(6);
-/// What is in the first line of a report.
+/// Words that mark the first line of a report.
 const MARKS: [&str; 5] = [
     "BUG: ",
     "WARNING: ",
@@ -21,17 +21,17 @@ const MARKS: [&str; 5] = [
     "Oops",
     "suspected memory leaks",
 ];
-/// Lines that are kept of a report.
+/// The most lines of a report that are kept.
 const KEPT: usize = 40;
 
-/// Whether the kernel checks itself.
+/// Returns whether the kernel checks itself.
 pub(crate) fn may_be() -> bool {
     Path::new(KMEMLEAK).exists()
 }
 
-/// The first report since the boot, and the memory leaks that kmemleak lists. Empty if the kernel has reported nothing.
+/// Returns the first report since the boot and the leaks that kmemleak lists. Empty if the kernel reported nothing.
 pub(crate) fn find() -> io::Result<Vec<String>> {
-    // The first scan finds what the second reports.
+    // The second scan reports the leaks that the first scan found.
     fs::write(KMEMLEAK, "scan")?;
     thread::sleep(AGE);
     fs::write(KMEMLEAK, "scan")?;
@@ -43,7 +43,7 @@ pub(crate) fn find() -> io::Result<Vec<String>> {
     Ok(said)
 }
 
-/// The messages of the kernel since the boot.
+/// Reads the kernel's messages since the boot.
 pub(crate) fn read_log() -> io::Result<String> {
     let mut options = File::options();
     let options = options.read(true).custom_flags(libc::O_NONBLOCK);
@@ -53,20 +53,20 @@ pub(crate) fn read_log() -> io::Result<String> {
         match log.read(&mut record) {
             Ok(length) => text += message(&String::from_utf8_lossy(&record[..length])),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(text),
-            // Records were overwritten before they were read; the next read goes on after them.
+            // Records were overwritten before they were read; the next read continues after the lost records.
             Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// The first line of a record, without what is before the message: `6,339,5140900,-;NET: ...`.
+/// Returns the first line of a record's message, without the prefix: `6,339,5140900,-;NET: ...`.
 fn message(record: &str) -> &str {
     let text = record.split_once(';').map_or(record, |(_, text)| text);
     text.split_inclusive('\n').next().unwrap_or_default()
 }
 
-/// The lines of the log from the first report on.
+/// Returns the lines of the log, starting at the first report.
 fn report(log: &str) -> Vec<String> {
     let lines = log.lines().map(str::trim_end);
     let is_before = |line: &&str| !MARKS.iter().any(|mark| line.contains(mark));

@@ -1,7 +1,7 @@
-//! Debian's kernels by their version, on any system that has apt: which there are, and which packages one is made of.
+//! Finds Debian's kernels by version on any system with apt: which kernels there are, and which packages each needs.
 //!
-//! The lab's apt reads suites of Debian for them, instead of the system's sources. From Linux 6.19 on a kernel is three
-//! packages. Of some kernels the archive has the image and not the modules; those cannot be chosen.
+//! The lab's apt reads Debian's suites for them, not the system's sources. Since Linux 6.19, a kernel has three
+//! packages. A kernel whose image is in the archive without its modules cannot be chosen.
 
 use crate::error::{LabError, failed};
 use std::fmt;
@@ -15,24 +15,24 @@ const SUITES: [(&str, &str); 5] = [
     ("debian", "trixie-backports"),
     ("debian", "sid"),
 ];
-/// Debian's releases by the mark in their kernels' names. Before 6.12 the name had the number of an ABI.
+/// Debian's releases by the mark in their kernels' names. Before 6.12 the name contained an ABI number instead.
 const DISTRIBUTIONS: [(&str, &str); 3] = [
     ("+deb13", "trixie"),
     ("+deb12", "bookworm"),
     ("6.1.0-", "bookworm"),
 ];
-/// The keys that sign them.
+/// The keys that sign the suites.
 pub const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
-/// The packages of all kernels, as a regular expression.
+/// Matches the packages of all kernels, as a regular expression.
 pub const PACKAGES: &str = "^linux-(image|base|binary|modules)-[0-9]";
-/// What a version is written with.
+/// The prefix of a version on the command line.
 const PREFIX: &str = "debian:";
 /// The word for the newest version.
 const NEWEST: &str = "newest";
-/// The packages of a kernel whose image and modules are apart.
+/// The packages of a kernel whose image and modules are in separate packages.
 const PARTS: [&str; 3] = ["base", "binary", "modules"];
 
-/// The suites for an architecture, in the form of `sources.list`.
+/// Returns the suites for an architecture, in the format of `sources.list`.
 pub fn sources(architecture: &str) -> String {
     let line = |(archive, suite)| {
         format!(
@@ -42,8 +42,8 @@ pub fn sources(architecture: &str) -> String {
     SUITES.map(line).concat()
 }
 
-/// The sources that have the headers, the source and the compiler of the kernel of this release (`uname -r`), for a build on
-/// `host`, in the form of `sources.list`; `None` if the release is not Debian's.
+/// Returns the sources with the headers, source and compiler for the kernel of this release (`uname -r`), to build on
+/// `host`, in the format of `sources.list`; `None` if the release is not Debian's.
 pub fn build_sources(release: &str, host: &str, architecture: &str) -> Option<String> {
     let is_of = |(mark, _): &&(&str, &str)| release.contains(mark) || release.starts_with(mark);
     let (_, name) = DISTRIBUTIONS.iter().find(is_of)?;
@@ -52,7 +52,7 @@ pub fn build_sources(release: &str, host: &str, architecture: &str) -> Option<St
     Some(release_sources(name, &architectures))
 }
 
-/// The sources of a release of Debian, by its name, with its later suites, in the form of `sources.list`.
+/// Returns the sources of the Debian release with this name, with backports and security, for `sources.list`.
 pub fn release_sources(name: &str, architectures: &[&str]) -> String {
     let line = |(archive, suite)| {
         let architectures = architectures.join(",");
@@ -100,7 +100,7 @@ impl fmt::Display for KernelVersion {
 }
 
 impl KernelVersion {
-    /// The packages of the newest kernel of this version among all packages, whose names are `names`.
+    /// Picks the packages of the newest kernel of this version from `names`, the names of all packages.
     pub fn packages(
         &self,
         names: &[String],
@@ -115,7 +115,7 @@ impl KernelVersion {
         })
     }
 
-    /// This release, and no other of its version.
+    /// Matches this release only, and no other release of its version.
     pub fn exactly(release: &str) -> Self {
         Self(release.to_owned())
     }
@@ -125,7 +125,7 @@ impl KernelVersion {
         self.0 == NEWEST || rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
     }
 
-    /// The releases of the same series, or else all series.
+    /// Returns the releases of the same series, or all series if there are none.
     fn nearest<'a>(&self, releases: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
         let series = |release: &str| {
             let numbers = numbers(release).into_iter().take(2);
@@ -143,8 +143,8 @@ impl KernelVersion {
     }
 }
 
-/// The releases of the kernels that lie between two, both without their flavour, in order. Of builds of the same version for
-/// several distributions the newest is taken.
+/// Returns the releases of the kernels between two releases, in order and without flavours. If a version was built for
+/// several distributions, the newest build is taken.
 pub fn between(names: &[String], architecture: &str, old: &str, new: &str) -> Vec<String> {
     let version = |release: &str| release.split('+').next().map(str::to_owned);
     let all = complete(names, architecture).into_iter();
@@ -164,18 +164,18 @@ pub fn between(names: &[String], architecture: &str, old: &str, new: &str) -> Ve
     found
 }
 
-/// Whether a release is older than another one.
+/// Returns whether a release is older than `than`.
 pub fn is_older(release: &str, than: &str) -> bool {
     numbers(release) < numbers(than)
 }
 
-/// The releases of the kernels whose packages are all there, in order and without their flavour, and these packages.
+/// Returns the releases whose packages are all available, in order and without flavours, each with its packages.
 fn complete<'n>(names: &'n [String], architecture: &str) -> Vec<(&'n str, Vec<String>)> {
     let flavour = flavour(architecture);
     let mut releases: Vec<(&str, Vec<String>)> = names
         .iter()
         .filter_map(|name| name.strip_prefix("linux-image-")?.strip_suffix(&flavour))
-        // `linux-image-6.12-cloud-amd64` only depends on the newest.
+        // `linux-image-6.12-cloud-amd64` is a metapackage that only depends on the newest release.
         .filter(|release| numbers(release).len() > 2)
         .filter_map(|release| {
             let packages = packages_of(&format!("{release}{flavour}"), names)?;
@@ -186,12 +186,12 @@ fn complete<'n>(names: &'n [String], architecture: &str) -> Vec<(&'n str, Vec<St
     releases
 }
 
-/// How the release of a kernel for clouds ends.
+/// Returns the suffix of the release of a cloud kernel.
 pub fn flavour(architecture: &str) -> String {
     format!("-cloud-{architecture}")
 }
 
-/// The packages of the kernel with this release (`uname -r`); `None` if one of them is missing.
+/// Returns the packages of the kernel with this release (`uname -r`); `None` if a package is missing.
 fn packages_of(release: &str, names: &[String]) -> Option<Vec<String>> {
     let parts = PARTS.map(|part| format!("linux-{part}-{release}"));
     let [_, binary, _] = &parts;
@@ -202,7 +202,7 @@ fn packages_of(release: &str, names: &[String]) -> Option<Vec<String>> {
     complete.then(|| parts.into())
 }
 
-/// The numbers in a release, by which releases are in order.
+/// Returns the numbers in a release, by which releases are ordered.
 fn numbers(release: &str) -> Vec<u64> {
     let words = release.split(|c: char| !c.is_ascii_digit());
     words.filter_map(|word| word.parse().ok()).collect()
@@ -307,7 +307,7 @@ mod tests {
             found("6.1.0-9", "7.3.4+deb13"),
             ["6.1.0-56", "6.12.43+deb12", "6.12.117+deb13"]
         );
-        // The same version of another distribution is not another kernel.
+        // The same version built for a different distribution is the same kernel.
         assert_eq!(found("6.12.43+deb12", "6.12.117+deb13"), [""; 0]);
         assert_eq!(found("7.3.4+deb13", "6.1.0-9"), [""; 0]);
     }

@@ -1,27 +1,27 @@
-//! Devices that a board has only if the caller asks for them: L1 can assign them to a guest with VFIO.
+//! Devices that a board has only if the caller asks for them. L1 can assign them to a guest with VFIO.
 //!
 //! Each has a fixed address in L1. It is behind an IOMMU and in its own IOMMU group.
 
 /// A device of L1.
 #[derive(Debug, PartialEq, Eq)]
 pub struct L1Device {
-    /// The name by which it is asked for.
+    /// The name by which a user asks for it.
     pub name: &'static str,
-    /// The bus on which it is.
+    /// The bus that it is on.
     pub bus: L1Bus,
     /// Its address in L1, as sysfs names it.
     pub address: &'static str,
-    /// QEMU's arguments, which fix the address.
+    /// QEMU's arguments, including the fixed address.
     pub arguments: &'static [&'static str],
-    /// Modules of the kernel in use: for what L1 itself has in addition to the device, and for its VFIO driver.
+    /// Modules of the kernel in use: the device's VFIO driver, and drivers for what L1 itself gets with it.
     pub modules: &'static [&'static str],
-    /// Whether its driver of VFIO is among the modules that the lab builds, because the distribution's kernel lacks it.
+    /// Whether the lab has to build the device's VFIO driver because the distribution's kernel lacks it.
     pub built_driver: bool,
-    /// For a network card: the address of L1's own interface, which is connected to it.
+    /// For a network card: the PCI address of L1's own interface, which is connected to the card.
     pub interface: Option<&'static str>,
-    /// Whether QEMU can save it.
+    /// Whether QEMU can save the device's state.
     pub has_state: bool,
-    /// For a device that QEMU does not put behind the IOMMU: how the device tree says that it is.
+    /// For a device that QEMU does not put behind the IOMMU: what the device tree has to say about it.
     pub master: Option<Master>,
 }
 
@@ -43,7 +43,7 @@ impl L1Bus {
         }
     }
 
-    /// The driver of VFIO for its devices.
+    /// The VFIO driver for its devices.
     pub fn vfio_driver(self) -> &'static str {
         match self {
             Self::Pci => "vfio-pci",
@@ -52,36 +52,36 @@ impl L1Bus {
     }
 }
 
-/// A device that is to be behind an IOMMU (`iommus` of the device tree's binding `iommu/iommu.txt`).
+/// A device to put behind an IOMMU (`iommus` in the device tree binding `iommu/iommu.txt`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Master {
     /// The path of the device's node.
     pub node: &'static str,
     /// The path of the IOMMU's node.
     pub iommu: &'static str,
-    /// The stream by which the IOMMU is to know the device: one that no other device has.
+    /// The stream ID by which the IOMMU identifies the device. No other device has it.
     pub stream: u32,
 }
 
-/// What L1 needs to assign any device: an IOMMU, and VFIO in its kernel.
+/// What L1 needs to assign any device: an IOMMU, and a kernel with VFIO.
 #[derive(Clone, Copy, Debug)]
 pub struct Iommu {
-    /// What is added to the options of QEMU's machine; may be empty.
+    /// Options to add to QEMU's machine; may be empty.
     pub machine: &'static str,
     /// QEMU's arguments.
     pub arguments: &'static [&'static str],
     /// Kernel parameters.
     pub parameters: &'static str,
-    /// Modules of VFIO; their dependencies are added.
+    /// VFIO modules; their dependencies are added.
     pub modules: &'static [&'static str],
 }
 
-/// What drives a device in L1 when the program starts.
+/// The driver of a device in L1 when the program starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum L1Driver {
-    /// VFIO: a program can assign the device at once.
+    /// VFIO: a program can assign the device immediately.
     Vfio,
-    /// Nothing.
+    /// No driver.
     None,
 }
 
@@ -90,7 +90,7 @@ pub enum L1Driver {
 pub struct PluggedDevice {
     /// The device.
     pub device: &'static L1Device,
-    /// What drives it in L1.
+    /// Its driver in L1.
     pub driver: L1Driver,
 }
 

@@ -1,11 +1,11 @@
 //! Reads a flattened device tree and adds properties to its nodes (Devicetree Specification, version 0.4, chapter 5).
 //!
-//! The lab edits the tree that QEMU makes for its machine, and only then. Everything else in the tree stays as it is.
+//! The lab edits only the tree that QEMU makes for its machine. The rest of that tree stays as it is.
 
 use crate::error::{LabError, failed};
 
 const MAGIC: u32 = 0xd00d_feed;
-/// Bytes of the header, and the versions that it names: its own, and the oldest whose readers understand it.
+/// The header's length in bytes, and the versions in it: the format's own, and the oldest that can still read it.
 const HEADER: usize = 40;
 const VERSION: u32 = 17;
 const COMPATIBLE: u32 = 16;
@@ -15,20 +15,20 @@ const END_NODE: u32 = 2;
 const PROPERTY: u32 = 3;
 const NOP: u32 = 4;
 
-/// A device tree in its parts.
+/// A device tree, split into its blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceTree {
-    /// Ranges of memory that are reserved, with the empty one at the end.
+    /// The memory reservation block, including the empty entry at its end.
     reservations: Vec<u8>,
-    /// Nodes and properties.
+    /// The structure block: nodes and properties.
     structure: Vec<u8>,
-    /// Names of properties.
+    /// The strings block: names of properties.
     strings: Vec<u8>,
     boot_cpu: u32,
 }
 
 impl DeviceTree {
-    /// Takes the blob apart, and checks that its nodes can be walked through.
+    /// Splits the blob into its blocks, and checks that its nodes can be walked.
     pub fn parse(blob: &[u8]) -> Result<Self, LabError> {
         let tree = Self::parts(blob).filter(|tree| tree.walk(|_, _| {}).is_some());
         tree.ok_or_else(|| failed!("a broken device tree of {} bytes", blob.len()))
@@ -51,7 +51,7 @@ impl DeviceTree {
         })
     }
 
-    /// The phandle of a node, by which other nodes refer to it.
+    /// Returns the phandle of a node, by which other nodes refer to it.
     pub fn phandle(&self, path: &str) -> Result<u32, LabError> {
         const NAME: &str = "phandle";
         self.node(path)?;
@@ -67,7 +67,7 @@ impl DeviceTree {
         found.ok_or_else(|| failed!("the device tree's node {path} has no number {NAME}"))
     }
 
-    /// Adds a property, which the node does not have yet, before its others.
+    /// Adds a property before the node's other properties. The node must not have it yet.
     pub fn add(&mut self, path: &str, name: &str, value: &[u8]) -> Result<(), LabError> {
         let place = self.node(path)?;
         let (length, string) = (number(value.len()), number(self.strings.len()));
@@ -80,7 +80,7 @@ impl DeviceTree {
         Ok(())
     }
 
-    /// The blob.
+    /// Assembles the blob.
     pub fn to_bytes(&self) -> Vec<u8> {
         let structure = HEADER + self.reservations.len();
         let strings = structure + self.structure.len();
@@ -104,7 +104,7 @@ impl DeviceTree {
         blob
     }
 
-    /// Where the properties of the node begin.
+    /// Returns where the properties of the node begin.
     fn node(&self, path: &str) -> Result<usize, LabError> {
         let mut found = None;
         self.walk(|own, item| {
@@ -117,7 +117,7 @@ impl DeviceTree {
         found.ok_or_else(|| failed!("the device tree has no node {path}"))
     }
 
-    /// Calls `visit` for every node and property with the path of the node; `None` if the structure is broken.
+    /// Calls `visit` with every node and property and the node's path. Returns `None` if the structure is broken.
     fn walk(&self, mut visit: impl FnMut(&str, TreeItem<'_>)) -> Option<()> {
         let mut path: Vec<&str> = Vec::new();
         let mut at = 0;
@@ -152,15 +152,15 @@ impl DeviceTree {
     }
 }
 
-/// What a walk comes to.
+/// An item that a walk visits.
 enum TreeItem<'a> {
-    /// A node, and where in the structure its properties begin.
+    /// A node, and the offset of its properties in the structure block.
     Node { properties: usize },
     /// A property.
     Property { name: &'a [u8], value: &'a [u8] },
 }
 
-/// The path of a node; the root has an empty name.
+/// Joins the path of a node; the root has an empty name.
 fn joined(path: &[&str]) -> String {
     match path {
         [_root] => "/".to_owned(),
@@ -168,7 +168,7 @@ fn joined(path: &[&str]) -> String {
     }
 }
 
-/// The bytes before the next zero.
+/// Returns the bytes before the next zero.
 fn text(bytes: &[u8]) -> Option<&[u8]> {
     let end = bytes.iter().position(|byte| *byte == 0)?;
     Some(&bytes[..end])
@@ -179,7 +179,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.try_into().ok()?))
 }
 
-/// A length of a tree, which has far less than 4 GiB.
+/// Converts a length in a tree, which is always far below 4 GiB.
 fn number(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A tree with an IOMMU, whose phandle is 7, and a clock.
+/// Makes a tree with a clock and an IOMMU whose phandle is 7.
 fn tree() -> DeviceTree {
     let node = |name: &str, inside: &[u8]| {
         let mut bytes = BEGIN_NODE.to_be_bytes().to_vec();
@@ -66,7 +66,7 @@ fn what_is_missing_is_named() {
 #[test]
 fn no_broken_blob_is_taken_and_none_is_a_panic() {
     let blob = tree().to_bytes();
-    // The word after the root's end is not read.
+    // The word after the end of the root is not read.
     let strings = blob.len() - 12;
     for length in 0..strings {
         assert!(DeviceTree::parse(&blob[..length]).is_err(), "{length}");

@@ -1,4 +1,4 @@
-//! The error of all parts of the lab: what failed, what a person can do about it, and the cause.
+//! The error type of the lab: what failed, what the user can do about it, and the cause.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 type Cause = Box<dyn Error + Send + Sync>;
 
-/// Why the lab, or a part of it, cannot be used.
+/// An error of the lab or of one of its parts.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}{}", .hint.as_ref().map(|hint| format!(": {hint}")).unwrap_or_default())]
 pub struct LabError {
@@ -18,30 +18,30 @@ pub struct LabError {
     cause: Option<Cause>,
 }
 
-/// What code decides on.
+/// The kind of a failure, for code that handles kinds differently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LabFailure {
-    /// Any failure that is not one of these.
+    /// Any other failure.
     #[default]
     Other,
-    /// The package sources do not have it.
+    /// The package sources do not have the package.
     Missing,
-    /// An entry of the cache or a saved state is not what was written. Making it again repairs it.
+    /// The content of a cache entry or saved state has changed. Making it again repairs it.
     Damaged,
-    /// A boot has ended without a result of the program.
+    /// A boot ended without a report about the program.
     Boot,
-    /// L1's kernel panicked, or QEMU crashed, in each of this number of boots.
+    /// L1's kernel panicked or QEMU crashed in each boot; the number of boots.
     Crash(u32),
-    /// L1 stopped answering in each of this number of boots.
+    /// L1 stopped answering in each boot; the number of boots.
     Silent(u32),
     /// A time limit expired.
     TimeLimit,
-    /// A Linux inside L1 waited with its interrupts off, which it may not do at another moment.
+    /// A Linux inside L1 waited with its interrupts off. A retry at a different moment may succeed.
     Spun,
 }
 
 impl LabError {
-    /// The text is a whole sentence, in lower case and without a full stop, that has the operands of what failed.
+    /// Makes an error. The text is a whole sentence that names the operands, in lower case and without a full stop.
     pub(crate) fn new(what: String) -> Self {
         Self {
             what,
@@ -51,7 +51,7 @@ impl LabError {
         }
     }
 
-    /// Adds what a person can do: an option, a package, a command.
+    /// Adds what the user can do: an option, a package, a command.
     pub(crate) fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -67,18 +67,18 @@ impl LabError {
         self
     }
 
-    /// The same error with another text.
+    /// Returns the same error with a different text.
     pub(crate) fn reworded(mut self, word: impl FnOnce(&str) -> String) -> Self {
         self.what = word(&self.what);
         self
     }
 
-    /// What code decides on.
+    /// The kind of the failure.
     pub fn kind(&self) -> LabFailure {
         self.kind
     }
 
-    /// Whether the file system is read-only, or only others may write.
+    /// Returns whether the cause is a read-only file system or missing permission.
     pub(crate) fn is_read_only(&self) -> bool {
         let cause = self.cause.as_ref().and_then(|cause| cause.downcast_ref());
         cause.is_some_and(|cause: &io::Error| {
@@ -91,7 +91,7 @@ impl LabError {
     }
 }
 
-/// A [`LabError`] with a text in the form of `format!`.
+/// Makes a [`LabError`] from a text in the form of `format!`.
 macro_rules! failed {
     ($($text:tt)+) => {
         $crate::error::LabError::new(format!($($text)+))
@@ -99,7 +99,7 @@ macro_rules! failed {
 }
 pub(crate) use failed;
 
-/// The error of an operation, a verb, on a file, a folder, a program or what else is named: `cannot read /boot/vmlinuz`.
+/// Makes the error of an action on an operand (a file, folder or program): `cannot read /boot/vmlinuz`.
 pub(crate) fn cannot<C: Into<Cause>>(
     action: &str,
     operand: impl AsRef<Path>,

@@ -1,5 +1,5 @@
-//! The files that a program left in L1: a tar archive in a file without a name, so that no end of this process
-//! leaves it behind. The thread that runs a boot uses it.
+//! The files that a program left in L1: a tar archive in an unnamed file, which disappears with this process however
+//! that ends. The thread that runs a boot uses it.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
@@ -12,12 +12,12 @@ use crate::error::{LabError, cannot};
 pub struct OutFiles(File);
 
 impl OutFiles {
-    /// An empty archive in the folder for temporary files.
+    /// Makes an empty archive in the folder for temporary files.
     pub(crate) fn new() -> io::Result<Self> {
         tempfile::tempfile().map(Self)
     }
 
-    /// Where the archive is to be written.
+    /// Returns the file to write the archive to.
     pub(crate) fn sink(&self) -> io::Result<File> {
         self.0.try_clone()
     }
@@ -32,7 +32,7 @@ impl OutFiles {
         unpacked.map_err(cannot("unpack the files from L1 into", folder))
     }
 
-    /// The text of one file; `None` if the program did not leave it.
+    /// Returns the text of one file; `None` if the program did not leave this file.
     pub fn text(&mut self, name: &str) -> io::Result<Option<String>> {
         self.0.rewind()?;
         for entry in tar::Archive::new(&self.0).entries()? {
@@ -47,7 +47,7 @@ impl OutFiles {
     }
 }
 
-/// The error of a file in the folder for temporary files.
+/// Makes the error of a file in the folder for temporary files.
 pub(crate) fn temporary(source: io::Error) -> LabError {
     cannot("write a temporary file in", std::env::temp_dir())(source)
 }

@@ -1,5 +1,5 @@
-//! The first program of each Linux in the lab, as this program carries it for its own architecture: the lab reads that of
-//! another one from the `vmbell` that was built for it.
+//! The loader, the first program of each Linux in the lab. Each `vmbell` carries the loader for its own architecture;
+//! for another architecture the lab reads it from the `vmbell` built for that one.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -9,10 +9,10 @@ use crate::error::{LabError, cannot, failed};
 use object::read::ReadCache;
 use object::{Object, ObjectSection};
 
-/// The section of `vmbell` that has the loader.
+/// The ELF section of `vmbell` that contains the loader.
 const SECTION: &str = ".vmbell.loader";
 
-/// No code refers to it: it is read from the file.
+/// No code refers to this: the lab reads it from the program's file.
 #[used]
 #[unsafe(link_section = ".vmbell.loader")]
 static LOADER: [u8; loader::ELF.len()] = {
@@ -22,7 +22,7 @@ static LOADER: [u8; loader::ELF.len()] = {
     *bytes
 };
 
-/// The loader that this `vmbell` carries.
+/// Reads the loader that this `vmbell` carries.
 pub(crate) fn read(vmbell: &Path) -> Result<Vec<u8>, LabError> {
     let file = File::open(vmbell).map_err(cannot("read", vmbell))?;
     let cache = ReadCache::new(file);

@@ -1,4 +1,4 @@
-//! The two documents that host and L1 exchange: the job, and the report about it.
+//! The two documents that the host and L1 exchange: the job, and the report about it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ pub const JOB_FILE: &str = "/lab/job.json";
 pub const NESTED_KERNEL_FILE: &str = "/lab/nested/kernel";
 /// The initramfs of the next Linux inside.
 pub const NESTED_INITRAMFS_FILE: &str = "/lab/nested/initramfs.cpio";
-/// What the run gives the next Linux inside: a header and an archive.
+/// What a run gives the next Linux inside: a header and an archive.
 pub const NESTED_RUN_FILE: &str = "/lab/nested/run";
 /// The folder whose files are sent back to the host.
 pub const OUT_FOLDER: &str = "/out";
 
-/// Names of the channels: L1's are virtio-serial ports, those of a Linux inside it are virtio-vsock connections.
+/// Names of the channels. In L1 they are virtio-serial ports, in a Linux inside it virtio-vsock connections.
 pub mod port {
-    /// L1 sends messages, the host answers with single bytes; when the host closes it, L1 ends.
+    /// L1 sends messages, and the host answers with single bytes. When the host closes this channel, L1 shuts down.
     pub const CONTROL: &str = "lab.control";
     /// The program's standard input.
     pub const STDIN: &str = "lab.stdin";
@@ -28,12 +28,12 @@ pub mod port {
     pub const STDERR: &str = "lab.stderr";
     /// A tar archive of the folder for results.
     pub const FILES: &str = "lab.files";
-    /// All of them.
+    /// All channels.
     pub const ALL: [&str; 5] = [CONTROL, STDIN, STDOUT, STDERR, FILES];
-    /// The port of the first of them as a connection; the others follow.
+    /// The vsock port of the first channel; the others follow in order.
     const FIRST: u32 = 1024;
 
-    /// The vsock port of the channel with this name.
+    /// Returns the vsock port of the channel with this name.
     pub fn number(name: &str) -> Option<u32> {
         let ports = ALL.into_iter().zip(FIRST..);
         let mut ports = ports.filter(|(other, _)| *other == name);
@@ -41,23 +41,23 @@ pub mod port {
     }
 }
 
-/// What the host sends over the control port, each one byte.
+/// The bytes that the host sends over the control channel.
 pub mod answer {
-    /// Everything was read: end L1.
+    /// Everything was read: shut down L1.
     pub const LEAVE: u8 = 1;
-    /// Kill the program, and report: it has not ended after it was asked to.
+    /// Kill the program and send the report: the program has not ended after it was asked to.
     pub const STOP: u8 = 2;
-    /// Say that you still run.
+    /// Reply that you are still running.
     pub const ASK: u8 = 3;
     /// The time limit is over: ask the program to end.
     pub const END: u8 = 4;
-    /// The reader of the program's standard output is gone.
+    /// The reader of the program's standard output has gone.
     pub const UNREAD_STDOUT: u8 = 5;
-    /// The reader of its standard error is gone.
+    /// The reader of the program's standard error has gone.
     pub const UNREAD_STDERR: u8 = 6;
 }
 
-/// A program to run in L1, or in a Linux inside it.
+/// A program to run in L1 or in a Linux inside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InitJob {
     /// The program by its path in L1.
@@ -70,31 +70,31 @@ pub struct InitJob {
     pub directory: PathBuf,
     /// Whether standard input is connected.
     pub stdin: bool,
-    /// Whether the folder for results is sent back.
+    /// Whether the folder for results is sent to the host.
     pub files: bool,
-    /// Whether the program is in a separate cgroup, whose memory the kernel counts.
+    /// Whether the program runs in a separate cgroup, whose memory the kernel counts.
     #[serde(default)]
     pub cgroup: bool,
     /// Whether the program starts at a moment that is the same in each run.
     pub deterministic: bool,
-    /// How long a deterministic program waits for its start after a whole second, in nanoseconds.
+    /// For a deterministic program: how long after a whole second it starts, in nanoseconds.
     #[serde(default)]
     pub phase: u64,
-    /// The devices of L1, to be prepared before the program starts.
+    /// L1's devices, which are prepared before the program starts.
     pub devices: Vec<JobDevice>,
-    /// A module without which the program does not start.
+    /// A module that must be loaded, or the program does not start.
     #[serde(default)]
     pub required: Option<String>,
-    /// The number of this Linux: 1 for L1, 2 for the Linux inside it.
+    /// The depth of this Linux: 1 for L1, 2 for the Linux inside it.
     #[serde(default = "l1", skip_serializing_if = "is_l1")]
     pub depth: u32,
-    /// Whether one guest is run, and no program: the machine was just saved.
+    /// Whether to run one guest and no program, to check a machine that was just saved.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub check: bool,
-    /// Whether exits of guests are counted while the program runs in one of them.
+    /// Whether to count the exits of guests while the program runs in one of them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exits: bool,
-    /// The I/O port by which that program marks parts of these exits.
+    /// The I/O port on which that program marks parts of these exits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marks: Option<u16>,
 }
@@ -108,10 +108,10 @@ const fn is_l1(depth: &u32) -> bool {
     *depth == l1()
 }
 
-/// The next Linux inside, which `vmbell run` or QEMU starts before the job of this one is there.
+/// The next Linux inside. `vmbell run` or QEMU starts it before this Linux gets its job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nested {
-    /// The number of the Linux that starts it.
+    /// The depth of the Linux that starts it.
     pub depth: u32,
     /// Whether time is counted in instructions.
     pub deterministic: bool,
@@ -121,10 +121,10 @@ pub struct Nested {
     pub vcpus: u32,
     /// Its kernel's command line.
     pub parameters: String,
-    /// QEMU, if that starts it.
+    /// QEMU, if QEMU is what starts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qemu: Option<NestedQemu>,
-    /// How many of Linux run inside each other from it on, itself included.
+    /// How many levels of Linux run inside each other, from this one on and including it.
     pub levels: u32,
 }
 
@@ -146,9 +146,9 @@ pub struct JobDevice {
     pub bus: String,
     /// Its address, as sysfs names it.
     pub address: String,
-    /// The driver that it gets; `None` if it is to have none.
+    /// The driver to bind; `None` for no driver.
     pub driver: Option<String>,
-    /// The address of L1's own network interface that belongs to it, if there is one: it is set up.
+    /// The bus address of L1's own network interface on the device's network, if there is one. L1's init brings it up.
     pub interface: Option<String>,
 }
 
@@ -165,32 +165,32 @@ pub enum ProgramEnding {
         /// Whether it would have left a core file.
         core: bool,
     },
-    /// The host's time limit was over, so it was asked to end, or killed.
+    /// The host's time limit expired, so the program was asked to end, or killed.
     Stopped,
-    /// The host's time limit was over, and a Linux inside L1 did not answer: which, and the end of its console.
+    /// The host's time limit expired, and a Linux inside L1 did not answer: which Linux, and the end of its console.
     Unanswered(String),
-    /// A Linux inside L1 had its interrupts off and waited for what never came, so its VMM was ended: which Linux, and the end of
-    /// its console.
+    /// A Linux inside L1 waited forever with its interrupts off, so its VMM was killed: which Linux, and the end of its
+    /// console.
     Spun(String),
-    /// It never ran, or the kernel has reported a kernel bug.
+    /// The program never ran, or the kernel reported a kernel bug.
     Failed(String),
 }
 
-/// What L1 sends over the control port, each one line.
+/// The messages that L1 sends over the control channel, one per line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InitMessage {
-    /// The next Linux inside starts now, and the program in the innermost.
+    /// The next Linux inside starts now. The program will run in the innermost.
     Nesting,
     /// The program starts now.
     Started,
-    /// This Linux still runs, which the host has asked.
+    /// The answer to the host's question: this Linux is still running.
     Alive,
     /// The program has ended.
     Report(RunReport),
 }
 
-/// The report that L1 sends at the end. The host acknowledges it after it has read the number of bytes that it states.
+/// The report that L1 sends at the end. The host acknowledges it after reading as many bytes as it states.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunReport {
     /// How the program ended.
@@ -199,16 +199,16 @@ pub struct RunReport {
     pub sent: [u64; 3],
     /// Remarks of L1's init: modules that could not be loaded and the like.
     pub notes: Vec<String>,
-    /// Exits of L1's guests while the program ran in one of them: the CPU's exit codes, each with its number.
+    /// Exits of L1's guests while the program ran in one of them: the CPU's exit codes with their counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exits: Vec<(u32, u64)>,
-    /// Those between each two marks of the program, as KVM names their reasons.
+    /// Exits between each two marks of the program, under KVM's names for their reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub between_marks: Vec<NamedExits>,
 }
 
 impl From<ProgramEnding> for RunReport {
-    /// The report of what has sent nothing.
+    /// Makes the report of a program that has sent nothing.
     fn from(ending: ProgramEnding) -> Self {
         Self {
             ending,
@@ -220,11 +220,11 @@ impl From<ProgramEnding> for RunReport {
     }
 }
 
-/// Numbers of exits by KVM's names of their reasons.
+/// Counts of exits by KVM's names for their reasons.
 pub type NamedExits = BTreeMap<String, u64>;
 
 impl ProgramEnding {
-    /// The exit status as a shell would show it.
+    /// Returns the exit status as a shell shows it.
     pub fn status(&self) -> u8 {
         match self {
             Self::Exited(status) => *status,
@@ -236,15 +236,15 @@ impl ProgramEnding {
         }
     }
 
-    /// The code that L1 writes to the debug-exit port. QEMU exits with twice the code plus one, cut to 8 bits, so
-    /// the code has 7 bits; a larger status must not look like success.
+    /// Returns the code that L1 writes to the debug-exit port. QEMU exits with twice the code plus one, cut to 8 bits,
+    /// so the code has only 7 bits. A larger status must not look like success.
     pub fn exit_code(&self) -> u8 {
         self.status().min(127)
     }
 }
 
-/// The code that was written to `isa-debug-exit`, from QEMU's exit status; `None` if no code was written. A
-/// status of 1 means the code 0 or a failure of QEMU itself: only a report distinguishes them.
+/// Returns the code that was written to `isa-debug-exit`, from QEMU's exit status; `None` if no code was written. A
+/// status of 1 means either code 0 or a failure of QEMU itself: only a report tells which.
 pub fn decode_debug_exit(qemu_status: i32) -> Option<u8> {
     let status = u8::try_from(qemu_status).ok()?;
     (status & 1 == 1).then_some(status >> 1)

@@ -1,4 +1,4 @@
-//! The parts of the lab: what a run needs, prepared.
+//! The parts of the lab that a run needs, ready for use.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -20,19 +20,19 @@ pub struct Lab {
     pub qemu: Qemu,
     /// The kernel.
     pub kernel: LabKernel,
-    /// The `vmbell` program of this host, which starts QEMU.
+    /// The host's `vmbell` program, which starts QEMU.
     pub vmbell: PathBuf,
-    /// The `vmbell` program of L1's architecture, process 1 in L1: on the host's own architecture the same.
+    /// The `vmbell` program of L1's architecture, process 1 in L1. May be the same file as `vmbell`.
     pub init: PathBuf,
-    /// A shell for an L1 that cannot run the host's.
+    /// A shell for an L1 that cannot run the host's shell.
     pub shell: Option<PathBuf>,
-    /// The device tree for the settings of the runs, if QEMU's own is not right for them.
+    /// The device tree for the settings of the runs, if QEMU's own does not fit them.
     pub tree: Option<PathBuf>,
-    /// The files of modules that the lab built, in the order of loading: drivers of devices.
+    /// The module files of device drivers that the lab built, in load order.
     pub drivers: Vec<PathBuf>,
     /// The file of the module that takes over KVM's ioeventfds, if it is to be loaded.
     pub ioeventfd: Option<PathBuf>,
-    /// Saved states of machines; `None` if each machine is to boot.
+    /// The saved states of machines; `None` if every machine is to boot.
     pub states: Option<Store>,
     /// Keeps `clean` from removing the cache.
     pub lock: Use,
@@ -41,7 +41,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// L1 with these settings, which takes its files from this window.
+    /// Plans a boot of L1 with these settings, which takes its files from this window.
     pub(crate) fn boot<'a>(&'a self, settings: &'a Settings, window: &'a File) -> LabBootPlan<'a> {
         LabBootPlan {
             board: &self.board,

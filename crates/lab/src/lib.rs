@@ -1,12 +1,12 @@
-//! Real KVM for machines that have none: a stock Linux inside QEMU's TCG, and a program inside it.
+//! Real KVM on machines without it: a stock Linux runs in QEMU's TCG, and runs a program.
 //!
-//! L0 is this host, L1 the Linux that runs in QEMU and has a real `/dev/kvm`, L2 a guest of the program
-//! that runs in L1. L1 may have another architecture than this host. [`Provision`] finds or prepares QEMU and a kernel in the
-//! cache, without root; [`Lab::run`] boots L1, runs a program of this host in it with its
-//! libraries, environment and working directory, and returns how the program ended.
+//! L0 is this host, L1 the Linux that runs in QEMU and has a real `/dev/kvm`, and L2 a guest of the program that runs
+//! in L1. L1's architecture may differ from the host's. [`Provision`] finds QEMU and a kernel, or prepares them in the
+//! cache, without root. [`Lab::run`] boots L1, runs one of this host's programs in it with its libraries, environment
+//! and working directory, and returns how the program ended.
 //!
-//! Times taken in L1 say nothing about hardware. What counts there is behaviour, exit counts and,
-//! with [`boot::TimeMode::Deterministic`], instructions.
+//! Times measured in L1 say nothing about hardware. Useful results are behaviour, exit counts and, with
+//! [`boot::TimeMode::Deterministic`], instruction counts.
 
 pub mod apt;
 pub mod arch;

@@ -1,7 +1,7 @@
-//! The files of several Linuxes inside each other. What no run changes is in their initramfs, each of which has that of the next.
-//! What a run gives them is in L1's window, each part within the one before it: the innermost has the program.
+//! Makes the files of several Linuxes inside each other. Each initramfs has what no run changes, and contains the next
+//! initramfs. The files of a run come through L1's window, nested the same way: the innermost part has the program.
 //!
-//! Every Linux has as much memory as the next one, and in addition what it needs for that one's files and for itself.
+//! Each Linux has as much memory as the next one, plus room for the next one's files and for itself.
 
 use std::cell::OnceCell;
 use std::fs::File;
@@ -21,21 +21,21 @@ use super::lab::Lab;
 use super::payload::{self, InnerLinux, LabTask};
 use crate::error::{LabError, failed};
 
-/// What a Linux needs for itself and for the VMM of the next one.
+/// Memory for a Linux itself and for the VMM of the next one.
 const OWN: u64 = 256 << 20;
-/// What a kernel takes of its memory at its start, without its table of pages, which takes [`PAGES`] of it.
+/// Memory that a kernel takes at its start, not counting its page table, which takes 1/[`PAGES`] of the memory.
 const KERNEL: u64 = 44 << 20;
 const PAGES: u64 = 50;
-/// Above this size of memory a kernel also has buffers for devices that reach less.
+/// With more memory than this, a kernel also allocates buffers for devices that cannot reach all of it.
 const REACHED: u64 = 2 << 30;
 const BUFFERS: u64 = 64 << 20;
-/// The most memory of a guest of `vmbell run`.
+/// The most memory that a guest of `vmbell run` can have.
 const MOST: u64 = 3 << 30;
 
-/// The alignment of the memory of a machine with another Linux inside: a saved state serves programs of similar sizes.
+/// The memory of a machine with another Linux inside is a multiple of this, so similar programs share a saved state.
 const UNIT: u64 = 128 << 20;
 
-/// L1's initramfs, written when a machine is to boot.
+/// L1's initramfs, written only if a machine is to boot.
 #[derive(Debug)]
 pub(crate) struct Initramfs<'a> {
     lab: &'a Lab,
@@ -55,7 +55,7 @@ impl<'a> Initramfs<'a> {
         }
     }
 
-    /// The file.
+    /// Returns the file, which is written at the first call.
     pub fn file(&self) -> Result<&File, LabError> {
         if let Some(file) = self.file.get() {
             return Ok(file);
@@ -66,10 +66,10 @@ impl<'a> Initramfs<'a> {
     }
 }
 
-/// What a run gives L1: memory that becomes its window, with an archive in it whose header is to be written.
+/// What a run gives L1: the memory for its window. It contains an archive; the header is written later.
 #[derive(Debug)]
 pub(crate) struct RunWindow {
-    /// Memory without a name, so that no end of this process leaves it behind.
+    /// Memory without a name, so that it disappears with this process.
     pub file: File,
     /// The archive's length in bytes.
     pub length: u64,
@@ -87,8 +87,8 @@ impl RunWindow {
     }
 }
 
-/// Makes the files of all Linuxes inside each other: L1's initramfs and its window. The headers of the others are `header`. The
-/// memory in the settings is the innermost one's, and becomes L1's.
+/// Makes the files of all Linuxes inside each other: L1's initramfs and its window. The inner ones get `header`.
+/// `settings.memory` is the innermost Linux's memory before the call, and L1's after it.
 pub(crate) fn files<'a>(
     lab: &'a Lab,
     task: &LabTask,
@@ -144,13 +144,13 @@ pub(crate) fn files<'a>(
             initramfs,
         });
         run = Some(this_run);
-        // A kernel keeps its initramfs until it has unpacked it.
+        // A kernel keeps its initramfs until it has unpacked the whole of it.
         settings.memory = (memory + 2 * length + OWN).next_multiple_of(UNIT);
     }
     unreachable!("a depth is at least 1")
 }
 
-/// The window of a machine whose innermost Linux is to show that it can run a guest.
+/// Makes the window of a machine whose innermost Linux only has to run a guest.
 pub(crate) fn check(lab: &Lab, settings: &Settings, header: Header) -> Result<RunWindow, LabError> {
     let mut run: Option<Vec<u8>> = None;
     for depth in (1..=settings.depth).rev() {
@@ -170,7 +170,7 @@ pub(crate) fn check(lab: &Lab, settings: &Settings, header: Header) -> Result<Ru
     unreachable!("a depth is at least 1")
 }
 
-/// What a Linux inside another one gets: a header, and the archive that `write` writes.
+/// Returns what a Linux inside another one gets: a header, and the archive that `write` writes.
 fn with_header(
     header: Header,
     write: impl FnOnce(&mut dyn Write) -> Result<(), LabError>,
@@ -182,14 +182,14 @@ fn with_header(
     Ok(run)
 }
 
-/// How many bytes the files of a Linux with this memory may have: its root file system has half of what its kernel leaves, and a
-/// Linux that gets files as its initramfs has them twice at its start.
+/// Returns how many bytes of files fit into a Linux with this memory. Its root file system may take half of what the
+/// kernel leaves, and files that come as an initramfs are in memory twice during the start.
 fn room(memory: u64) -> u64 {
     let buffers = if memory > REACHED { BUFFERS } else { 0 };
     memory.saturating_sub(KERNEL + memory / PAGES + buffers) / 2
 }
 
-/// Refuses files that do not fit.
+/// Returns an error if the files do not fit.
 fn require_room(depth: u32, length: u64, memory: u64) -> Result<(), LabError> {
     if length > WINDOW - ARCHIVE as u64 {
         return Err(failed!(
@@ -214,7 +214,7 @@ fn require_room(depth: u32, length: u64, memory: u64) -> Result<(), LabError> {
     .hint(format!("use --memory {}M or more", enough >> 20)))
 }
 
-/// What a Linux is told when it begins: where time is not counted, to be like no other; otherwise to be as the seed says.
+/// Makes the header for a Linux. Where instructions are counted, the seed decides its content; otherwise it is random.
 pub(crate) fn header(mode: TimeMode) -> Result<Header, LabError> {
     let header = Header {
         length: 0,
@@ -245,7 +245,7 @@ pub(crate) fn header(mode: TimeMode) -> Result<Header, LabError> {
     })
 }
 
-/// Memory of the window's size, with what `write` writes.
+/// Makes a window with the archive that `write` writes.
 fn window_of(
     write: impl FnOnce(&mut dyn Write) -> Result<u64, LabError>,
 ) -> Result<RunWindow, LabError> {
@@ -261,7 +261,7 @@ fn window_of(
     Ok(RunWindow { file, length })
 }
 
-/// A window with nothing in it.
+/// Makes an empty window.
 pub(crate) fn empty_window() -> Result<File, LabError> {
     let file = memfd_create("vmbell-window", MemfdFlags::CLOEXEC)
         .map_err(|error| temporary(error.into()))?;

@@ -1,4 +1,4 @@
-//! Our sources that the lab builds for L1's kernel: modules and tests of KVM. They are embedded in this program.
+//! Our own sources that the lab builds for L1's kernel: modules and tests of KVM. They are embedded in this program.
 
 use std::fs;
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::path::Path;
 use crate::cache::hash_bytes;
 use crate::error::{LabError, cannot};
 
-/// The names of files, and their texts.
+/// Names and texts of source files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnSources(pub(crate) &'static [(&'static str, &'static str)]);
 
-/// The [`OwnSources`] with these names in a folder of this crate.
+/// Makes the [`OwnSources`] of the files with these names in a folder of this crate.
 macro_rules! own_sources {
     ($folder:literal: $($name:literal),+ $(,)?) => {
         $crate::own_sources::OwnSources(&[$((
@@ -22,12 +22,12 @@ macro_rules! own_sources {
 pub(crate) use own_sources;
 
 impl OwnSources {
-    /// Their SHA-256.
+    /// Returns the SHA-256 of the names and texts.
     pub(crate) fn digest(self) -> String {
         hash_bytes(format!("{:?}", self.0).as_bytes())
     }
 
-    /// Writes them to a folder, which is made if it is not there.
+    /// Writes the files to a folder, which is created if necessary.
     pub(crate) fn write(self, folder: &Path) -> Result<(), LabError> {
         fs::create_dir_all(folder).map_err(cannot("make", folder))?;
         for (name, text) in self.0 {

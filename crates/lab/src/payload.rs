@@ -1,5 +1,5 @@
-//! Writes what one run gives a Linux: the archive of a program with all files that it needs, the job, and `vmbell` itself. What
-//! no run changes is in its [`initramfs`].
+//! Writes what a run gives a Linux: an archive with the program and all files that it needs, the job, and `vmbell`
+//! itself. The files that do not depend on the run are in the [`initramfs`].
 
 use std::ffi::OsString;
 use std::fs;
@@ -23,35 +23,35 @@ use loader::window::{
 };
 use serde::Serialize;
 
-/// The shell of a Linux to which the run gives none: the busybox.
+/// The shell of a Linux whose run brings no shell: a link to busybox.
 const SHELL: &str = "/bin/sh";
 
 /// A program of the host to run in L1.
 #[derive(Clone, Debug, Default)]
 pub struct LabTask {
-    /// A path, or a name to be found on PATH.
+    /// A path, or a name to search on PATH.
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
     /// Its environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// Its working directory: empty in L1 unless `with` adds files.
+    /// Its working directory. It is empty in L1 unless `with` adds files.
     pub directory: PathBuf,
     /// Files and folders of the host, each with its path in L1.
     pub with: Vec<(PathBuf, PathBuf)>,
-    /// Scripts that only L1 has: each one's path there and its text.
+    /// Scripts that exist only in L1, each as path and text.
     pub scripts: Vec<(PathBuf, String)>,
-    /// Modules to load in addition to the board's: names of modules of the kernel, or paths of files.
+    /// Modules to load in addition to the board's: names of the kernel's modules, or paths of module files.
     pub modules: Vec<String>,
-    /// Whether the files of `/out` are sent back.
+    /// Whether the files of `/out` are sent to the host.
     pub out: bool,
     /// Whether the program reads this process's standard input.
     pub stdin: bool,
-    /// Whether the program is in a separate cgroup, whose memory the kernel counts.
+    /// Whether the program runs in a separate cgroup, whose memory the kernel counts.
     pub cgroup: bool,
 }
 
-/// The drivers of the channels between a Linux and one inside it: the inner one's and the outer one's.
+/// The drivers of the channels between a Linux and the one inside it: the inner and the outer end.
 const INNER_CHANNEL: &str = "vmw_vsock_virtio_transport";
 const OUTER_CHANNEL: &str = "vhost_vsock";
 
@@ -64,8 +64,8 @@ pub struct InnerLinux {
     pub initramfs: Vec<u8>,
 }
 
-/// Writes the initramfs of a Linux, which no run changes: the kernel's modules, the first program, and a busybox. Where one Linux
-/// is inside another, it also has `vmbell` and the drivers of the channels between the two.
+/// Writes the initramfs of a Linux, with the files that do not depend on the run: the kernel's modules, the first
+/// program and busybox. With one Linux inside another, it also has `vmbell` and the channel drivers.
 pub fn initramfs(
     lab: &Lab,
     depth: u32,
@@ -101,10 +101,10 @@ pub fn initramfs(
     end(archive)
 }
 
-/// What the Linux of this depth has of [`initramfs`] that is not in each: drivers, in the order of loading.
+/// Returns the drivers that only the initramfs of the Linux of this depth needs, in load order.
 pub fn channel_modules(lab: &Lab, depth: u32, levels: u32) -> Result<Vec<KernelModule>, LabError> {
     let mut modules = Vec::new();
-    // They may be built in; if they are not, the kernel in L1 says so.
+    // The drivers may be built in. If they are missing, the kernel in L1 says so.
     if let Some(folder) = &lab.kernel.modules {
         let inner = (depth > 1).then_some(INNER_CHANNEL);
         let outer = (depth < levels).then_some(OUTER_CHANNEL);
@@ -112,7 +112,7 @@ pub fn channel_modules(lab: &Lab, depth: u32, levels: u32) -> Result<Vec<KernelM
         modules = ModuleTree::open(folder, &lab.kernel.title)?.load_order(&names)?;
     }
     if let Some(path) = lab.ioeventfd.as_ref().filter(|_| depth < levels) {
-        // The VMM of the Linux inside is to find it.
+        // The VMM of the Linux inside needs this module.
         modules.push(KernelModule::read(path)?);
     }
     Ok(modules)
@@ -126,7 +126,7 @@ fn end<W: Write>(archive: Archive<W>) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Writes the archive of the Linux in which the program runs, unless it has more than `room` bytes. Returns how many it has.
+/// Writes the archive of the Linux that runs the program, but at most `room` bytes. Returns the full length in bytes.
 pub fn write(
     lab: &Lab,
     task: &LabTask,
@@ -151,7 +151,7 @@ pub fn write(
     };
     let conf = Path::new("/etc/ld.so.cache");
     if conf.exists() && board.is_native() {
-        // Libraries keep their paths, so the loader's cache of the host is right in L1, too.
+        // Libraries keep their paths, so the host's loader cache is also right in L1.
         archive.host_path(conf)?;
     }
     for (path, text) in &task.scripts {
@@ -165,13 +165,13 @@ pub fn write(
         prepare::add_modules(&mut archive, EXTRA_MODULE_FOLDER, &modules)?;
     }
     if lab.shell.is_some() {
-        // A shell of the host's, if there is one, was first.
+        // If there is a shell of the host, it was added earlier and takes precedence.
         archive.link(Path::new(SHELL), Path::new(BUSYBOX_FILE))?;
     }
     finish(archive, &job(lab, task, settings, settings.depth, program)?)
 }
 
-/// Writes the archive of the innermost Linux of a machine that is to run one guest.
+/// Writes the archive of the innermost Linux of a machine that only has to run a guest.
 pub fn write_check(lab: &Lab, depth: u32, output: impl Write) -> Result<u64, LabError> {
     let mut archive = Archive::new(output);
     if depth == 1 {
@@ -185,7 +185,7 @@ pub fn write_check(lab: &Lab, depth: u32, output: impl Write) -> Result<u64, Lab
     finish(archive, &job)
 }
 
-/// Writes the archive of a Linux with another one inside it, which is to get `run`. The innermost runs `task`.
+/// Writes the archive of a Linux with another one inside, to which it passes `run`. The innermost runs `task`.
 pub fn write_outer(
     lab: &Lab,
     task: &LabTask,
@@ -210,7 +210,7 @@ pub fn write_outer(
     finish(archive, &job)
 }
 
-/// Adds the job, and ends the archive. Returns how many bytes its entries have.
+/// Adds the job and ends the archive. Returns the length of its entries in bytes.
 fn finish<W: Write>(mut archive: Archive<W>, job: &InitJob) -> Result<u64, LabError> {
     archive.file(Path::new(JOB_FILE), 0o644, &json(JOB_FILE, job)?)?;
     let length = archive.length();
@@ -222,7 +222,7 @@ fn json(path: &str, document: &impl Serialize) -> Result<Vec<u8>, LabError> {
     serde_json::to_vec(document).map_err(cannot("write", path))
 }
 
-/// The modules of this run, each once, in the order of loading.
+/// Returns the modules of this run in load order, each once.
 fn extra_modules(
     lab: &Lab,
     task: &LabTask,
@@ -237,7 +237,7 @@ fn extra_modules(
             }
         }
     };
-    // A kernel without modules may have VFIO built in; if it has not, L1's init says so.
+    // A kernel without modules may have VFIO built in. If VFIO is missing, L1's init says so.
     if let Some(folder) = &kernel.modules {
         for PluggedDevice { device, .. } in devices {
             let names = [device.modules, board.iommu.modules].concat();
@@ -269,7 +269,7 @@ fn extra_modules(
     Ok(modules)
 }
 
-/// Adds this program as process 1, without the sections that only debuggers read.
+/// Adds `vmbell` as process 1, without the sections that only debuggers read.
 fn add_init<W: Write>(archive: &mut Archive<W>, lab: &Lab) -> Result<(), LabError> {
     let (arch, vmbell) = (lab.board.arch, &lab.init);
     archive.libraries(vmbell, arch.name, &LibrarySearch::host(arch.triplet))?;
@@ -278,14 +278,14 @@ fn add_init<W: Write>(archive: &mut Archive<W>, lab: &Lab) -> Result<(), LabErro
     fs::File::open(vmbell)
         .and_then(|file| file.take(loaded as u64).read_to_end(&mut bytes))
         .map_err(cannot("read", vmbell))?;
-    // The header must not point to the section table, which was cut off: e_shoff, e_shnum, e_shstrndx.
+    // The section table was cut off, so the header must not point to it: e_shoff, e_shnum, e_shstrndx.
     bytes[0x28..0x30].fill(0);
     bytes[0x3c..0x40].fill(0);
     archive.file(Path::new(INIT_FILE), 0o755, &bytes)
 }
 
-/// Adds a file or folder of the host. If it is a program, the task's program may run it, and its libraries come with it; so do
-/// those of shared objects, which it may open.
+/// Adds a file or folder of the host. The libraries of programs and shared objects in it are added as well, because the
+/// task's program may run or open them.
 fn add_with<W: Write>(
     archive: &mut Archive<W>,
     arch: &'static str,
@@ -300,7 +300,7 @@ fn add_with<W: Write>(
     if facts.is_some_and(|facts| facts.arch == arch && facts.interpreter.is_some()) {
         archive.libraries(host, arch, search)?;
     } else {
-        // The user may name a link.
+        // The user may have named a symbolic link.
         let host = fs::canonicalize(host).map_err(cannot("find", host))?;
         archive.libraries_of_all(&host, arch, search)?;
     }
@@ -319,14 +319,14 @@ fn add_program<W: Write>(
     search: &LibrarySearch,
 ) -> Result<(), LabError> {
     if is_same_file(program, init) {
-        // The archive has it already, as process 1.
+        // The archive already has this file, as process 1.
         return archive.link(program, Path::new(INIT_FILE));
     }
     archive.libraries(program, arch, search)?;
     archive.host_path(program)
 }
 
-/// Whether a caller who names this program means a shell.
+/// Returns whether a task that names this program asks for a shell.
 fn is_shell(program: &OsString) -> bool {
     program == "sh" || program == SHELL
 }
@@ -364,7 +364,7 @@ fn job(
     })
 }
 
-/// How a Linux starts the lab's QEMU, whose files it has at the host's paths.
+/// Returns the command with which a Linux starts the lab's QEMU, whose files it has at the host's paths.
 pub fn nested_qemu(lab: &Lab) -> Result<NestedQemu, LabError> {
     let words = lab.qemu.words();
     let words: Result<_, LabError> = words.iter().map(text).collect();
@@ -376,7 +376,7 @@ pub fn nested_qemu(lab: &Lab) -> Result<NestedQemu, LabError> {
     })
 }
 
-/// A word of a command line, which JSON carries to L1.
+/// Converts a word of a command line to UTF-8, which JSON requires.
 fn text(value: &OsString) -> Result<String, LabError> {
     let text = value.to_str().map(str::to_owned);
     text.ok_or_else(|| not_utf8(Path::new(value)))
@@ -397,7 +397,7 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     real(one).is_some_and(|one| Some(one) == real(other))
 }
 
-/// The path of a program as a shell finds it: a name without a slash is searched on PATH.
+/// Finds a program as a shell does: a name without a slash is searched on PATH.
 fn find_program(name: &OsString) -> Result<PathBuf, LabError> {
     let path = Path::new(name);
     if path.components().count() > 1 || path.is_absolute() {

@@ -18,9 +18,9 @@ use loader::window::MODULE_FOLDER;
 const IMAGE: &str = "vmlinux";
 const BASE: &str = "base.cpio";
 const MODULES: &str = "modules";
-/// What modules are built against, for a kernel that the lab has built itself: a folder in the cache's entry.
+/// The folder in a cache entry with the headers to build modules against, for a kernel that the lab has built.
 pub const HEADERS: &str = "headers";
-/// The file of a shell's entry.
+/// The file in the cache entry of a shell.
 pub const SHELL: &str = "busybox";
 
 /// Folders of QEMU's packages that QEMU does not need to run.
@@ -39,18 +39,18 @@ const DISPENSABLE: &[&str] = &[
 pub struct LabKernel {
     /// The image for QEMU.
     pub image: PathBuf,
-    /// The first archive of the file tree, which has the modules that every run needs.
+    /// The first archive of the file tree, with the modules that every run needs.
     pub base: PathBuf,
-    /// More modules, if there are any.
+    /// The folder with further modules, if there are any.
     pub modules: Option<PathBuf>,
-    /// What modules are built against, if the kernel is not a package's.
+    /// The headers to build modules against, unless the kernel comes from a package.
     pub headers: Option<PathBuf>,
     /// The kernel's title for people: `Linux 6.12.117+deb12-cloud-amd64`.
     pub title: String,
 }
 
 impl LabKernel {
-    /// The kernel of a finished entry. `modules` is a folder that the user names; otherwise the entry has them.
+    /// Returns the kernel of a finished entry. `modules` is the user's module folder; `None` for the entry's own.
     pub fn of(entry: &CacheEntry, modules: Option<PathBuf>) -> Self {
         let own = entry.path(MODULES);
         let headers = entry.path(HEADERS);
@@ -63,12 +63,12 @@ impl LabKernel {
         }
     }
 
-    /// The release of the package that the kernel is, or whose source it was built from.
+    /// The release of the kernel's package, or of the package whose source it was built from.
     pub fn package(&self) -> &str {
         self.release().trim_end_matches(SUFFIX)
     }
 
-    /// The first number of its version.
+    /// The first number of the kernel's version.
     pub fn major(&self) -> u32 {
         let number = self.release().split('.').next();
         number.and_then(|number| number.parse().ok()).unwrap_or(0)
@@ -80,7 +80,7 @@ impl LabKernel {
     }
 }
 
-/// Finishes an entry into which QEMU's packages were unpacked; returns its title.
+/// Finishes an entry with the unpacked packages of QEMU; returns its title.
 pub fn qemu(host: Arch, board: &LabBoard, draft: &EntryDraft) -> Result<String, LabError> {
     for folder in DISPENSABLE {
         remove_folder(&draft.path(folder))?;
@@ -89,14 +89,14 @@ pub fn qemu(host: Arch, board: &LabBoard, draft: &EntryDraft) -> Result<String, 
     Ok(format!("QEMU {} for {}", qemu.version(), board.arch.name))
 }
 
-/// Finishes an entry from a shell's package that was unpacked next to it; returns its title.
+/// Finishes an entry from a shell's package that was unpacked into the scratch folder; returns its title.
 pub fn shell(draft: &EntryDraft) -> Result<String, LabError> {
     let (from, to) = (draft.scratch().join("bin/busybox"), draft.path(SHELL));
     fs::rename(&from, &to).map_err(cannot("move", from))?;
     Ok("busybox".to_owned())
 }
 
-/// Finishes an entry from a kernel package that was unpacked next to it; returns its title.
+/// Finishes an entry from a kernel package that was unpacked into the scratch folder; returns its title.
 pub fn linux(board: &LabBoard, draft: &EntryDraft) -> Result<String, LabError> {
     let unpacked = draft.scratch();
     let (image, version) = unpacked_image(&unpacked).ok_or_else(|| {
@@ -121,14 +121,14 @@ pub fn linux(board: &LabBoard, draft: &EntryDraft) -> Result<String, LabError> {
     Ok(format!("Linux {version}"))
 }
 
-/// Moves the folder of a kernel's modules into its entry.
+/// Moves a kernel's module folder into its entry.
 pub fn keep_modules(draft: &EntryDraft, modules: &Path) -> Result<(), LabError> {
     let kept = draft.path(MODULES);
     fs::rename(modules, &kept).map_err(cannot("move modules to", kept))
 }
 
-/// Finishes an entry of a kernel that is another one with these modules instead of its own. The common files are links to
-/// the other's entry.
+/// Finishes an entry for a variant of `kernel` that has the modules in `built` instead of its own. All other files are
+/// links into the other kernel's entry.
 pub fn with_modules(
     board: &LabBoard,
     draft: &EntryDraft,
@@ -158,7 +158,7 @@ pub fn with_modules(
     )
 }
 
-/// Makes `to` a folder with links to the files of `from`.
+/// Creates the folder `to` with links to the files of `from`.
 fn link_modules(from: &Path, to: &Path) -> Result<(), LabError> {
     fs::create_dir_all(to).map_err(cannot("make", to))?;
     for item in fs::read_dir(from).map_err(cannot("list", from))? {
@@ -206,7 +206,7 @@ fn base(
     Ok(())
 }
 
-/// Adds modules to a folder of the archive; sorted by name, they are in the order of loading.
+/// Adds modules to a folder of the archive. Sorted by file name, they are in load order.
 pub fn add_modules<W: std::io::Write>(
     archive: &mut Archive<W>,
     folder: &str,
@@ -223,7 +223,7 @@ pub fn add_modules<W: std::io::Write>(
     Ok(())
 }
 
-/// The image of an unpacked package, and its release. Debian has it next to the modules since 7.2.
+/// Finds the image of an unpacked package and its release. Since 7.2, Debian keeps it next to the modules.
 fn unpacked_image(unpacked: &Path) -> Option<(PathBuf, String)> {
     const IN_BOOT: &str = "vmlinuz-";
     let release = |path: &Path| Some(path.file_name()?.to_string_lossy().into_owned());
@@ -258,7 +258,7 @@ mod tests {
     use super::super::cache::Cache;
     use super::*;
 
-    /// The header of an ELF for x86-64.
+    /// Makes the header of an ELF for x86-64.
     fn elf() -> Vec<u8> {
         let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
         bytes.resize(64, 0);

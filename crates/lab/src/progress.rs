@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::records::{ProgressStep, StepFilter};
 
-/// Prints lines and a bar to standard error; the bar only if that is a terminal.
+/// Prints lines to standard error, and a bar if standard error is a terminal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LabProgress {
     quiet: bool,
@@ -34,13 +34,13 @@ impl LabProgress {
     /// Prints one line.
     pub fn say(&self, line: impl std::fmt::Display) {
         if !self.quiet {
-            // The reader may have gone (`2>&1 | head`).
+            // The reader may have closed the pipe (`2>&1 | head`).
             let _ = writeln!(io::stderr(), "lab: {line}");
         }
     }
 
-    /// Shows a bar of the bytes in `folder` until the result is dropped. `total` is the final size, without the bytes of
-    /// `others`.
+    /// Shows a bar with the number of bytes in `folder` until the result is dropped. `total` is their final number.
+    /// `others` bytes of other files in the folder are not counted.
     pub fn follow(&self, folder: PathBuf, total: u64, others: u64) -> Following {
         let bar = self.bar(
             total,
@@ -63,7 +63,7 @@ impl LabProgress {
         }
     }
 
-    /// A bar that counts steps.
+    /// Makes a bar that counts steps.
     pub fn count(&self, total: u64) -> ProgressBar {
         self.bar(total, "{pos:>4} / {len} {bar:30} {msg}")
     }
@@ -73,7 +73,7 @@ impl LabProgress {
         self.spin("in L1")
     }
 
-    /// Shows a spinner with the time that has passed and `what` happens, until the result is dropped.
+    /// Shows a spinner with the elapsed time and the activity `what`, until the result is dropped.
     pub fn spin(&self, what: &'static str) -> WaitingSpinner {
         let bar = progress_bar(!self.quiet, "lab: {spinner} {elapsed} {msg}");
         bar.set_message(what);
@@ -88,8 +88,8 @@ impl LabProgress {
     }
 }
 
-/// A bar on standard error, if it is `shown` and that is a terminal. The thread that moves it draws it, five times a second at
-/// most, since that thread may be one that measures.
+/// Makes a bar on standard error, if it is `shown` and standard error is a terminal. It is drawn by the thread that
+/// moves it, at most five times per second, because that thread may be measuring.
 pub fn progress_bar(shown: bool, template: &str) -> ProgressBar {
     let target = match shown {
         true => ProgressDrawTarget::stderr_with_hz(5),
@@ -105,8 +105,8 @@ fn style(template: &str) -> ProgressStyle {
         .progress_chars("=> ")
 }
 
-/// A spinner, shown until it is dropped or a stream of [`around`](Self::around) is written to. It becomes a bar when the program
-/// tells its progress.
+/// A spinner, shown until it is dropped or a stream of [`around`](Self::around) is written to. It becomes a bar when
+/// the program reports its progress.
 #[derive(Debug)]
 pub struct WaitingSpinner(ProgressBar);
 
@@ -124,21 +124,21 @@ impl WaitingSpinner {
 }
 
 impl WaitingSpinner {
-    /// Wraps the program's standard error: takes the records of its progress out and shows them.
+    /// Wraps the program's standard error: takes out the progress records and shows them.
     pub fn around_messages<W: Write>(&self, stream: W) -> impl Write + use<W> {
         let bar = self.0.clone();
         StepFilter::new(self.around(stream), move |step| show(&bar, step))
     }
 }
 
-/// Shows a step of the program, unless it has written something.
+/// Shows a step of the program, unless the program has written something.
 fn show(bar: &ProgressBar, step: ProgressStep<'_>) {
     if bar.is_finished() {
         return;
     }
     if bar.length().is_none() {
         bar.set_style(style(STEPS));
-        // The boot says nothing about the steps.
+        // The duration of the boot is no guide to the duration of the steps.
         bar.reset_eta();
     }
     bar.set_length(step.all);

@@ -13,7 +13,7 @@ use crate::error::{LabError, cannot, failed};
 /// The origin of a QEMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The caller named it.
+    /// The caller gave its path.
     Named,
     /// It is on PATH.
     Path,
@@ -25,7 +25,7 @@ pub enum Origin {
 #[derive(Clone, Debug)]
 pub struct Qemu {
     program: PathBuf,
-    /// The loader and library folders to run it with, if it is not installed but unpacked.
+    /// The loader and the library folders to run it with, if it was unpacked rather than installed.
     loader: Option<(PathBuf, OsString)>,
     data: Vec<PathBuf>,
     modules: Option<PathBuf>,
@@ -34,7 +34,7 @@ pub struct Qemu {
 }
 
 impl Qemu {
-    /// The QEMU that the caller names.
+    /// Uses the QEMU that the caller names.
     pub fn named(program: &Path, board: &LabBoard) -> Result<Self, LabError> {
         Self {
             program: program.to_path_buf(),
@@ -43,7 +43,7 @@ impl Qemu {
         .checked(board)
     }
 
-    /// The QEMU on PATH, if there is one and it is new enough.
+    /// Finds the QEMU on PATH, if there is one and it is new enough.
     pub fn on_path(board: &LabBoard) -> Option<Self> {
         Self {
             program: which::which(board.qemu).ok()?,
@@ -53,8 +53,8 @@ impl Qemu {
         .ok()
     }
 
-    /// The QEMU in a cache entry, run by its own loader with its own libraries. Its version is the word after `QEMU` in the
-    /// entry's title, because asking it takes as long as its start.
+    /// Uses the QEMU in a cache entry, run by its own loader with its own libraries. The version is taken from the
+    /// entry's title, because running `--version` takes as long as QEMU's start.
     pub fn packaged(host: Arch, board: &LabBoard, entry: &CacheEntry) -> Result<Self, LabError> {
         let title = &entry.manifest().title;
         let version = title.split(' ').nth(1).unwrap_or_default();
@@ -64,7 +64,7 @@ impl Qemu {
         })
     }
 
-    /// The QEMU in a folder of unpacked packages, run in the same way.
+    /// Uses the QEMU in a folder of unpacked packages, run by its own loader with its own libraries.
     pub fn unpacked(host: Arch, board: &LabBoard, root: &Path) -> Result<Self, LabError> {
         Self::in_folder(host, board, root)?.checked(board)
     }
@@ -124,7 +124,7 @@ impl Qemu {
         &self.program
     }
 
-    /// Those of its data files that exist and have one of these names; an installed QEMU has them in one of these folders.
+    /// Finds QEMU's data files with these names. An installed QEMU keeps them in one of the folders `installed`.
     pub fn data_files(&self, installed: &[&str], names: &[&str]) -> Vec<PathBuf> {
         let installed = installed.iter().map(PathBuf::from);
         let folders: Vec<PathBuf> = self.data.iter().cloned().chain(installed).collect();
@@ -162,13 +162,13 @@ impl Qemu {
             .collect()
     }
 
-    /// The files and folders of the host that it consists of, without the libraries of an installed one: with these
-    /// at the same paths, its [`script`](Self::script) runs it in L1.
+    /// The host's files and folders that QEMU consists of, not including the libraries of an installed QEMU. Where they
+    /// are at the same paths, [`script`](Self::script) runs it in L1.
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
         match &self.loader {
             Some((_, libraries)) => {
-                // The folder and not the program: the libraries of a program are searched among the host's.
+                // The folder instead of the program: a program's libraries would be searched among the host's.
                 files.extend(self.program.parent().map(Path::to_path_buf));
                 files.extend(std::env::split_paths(libraries));
                 files.extend(self.data.iter().cloned());
@@ -182,7 +182,7 @@ impl Qemu {
         files
     }
 
-    /// A shell script that runs it with the script's own arguments.
+    /// Returns a shell script that runs QEMU with the script's arguments.
     pub fn script(&self) -> String {
         let quoted =
             |word: OsString| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"));

@@ -1,4 +1,4 @@
-//! Folders that a test cannot write, also if it runs as root.
+//! Makes folders read-only for a test, even if the test runs as root.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -7,19 +7,18 @@ use std::thread;
 
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
-/// Runs `test` while nothing in `folder` can be written.
+/// Runs `test` while `folder` is not writable.
 pub(crate) fn read_only(folder: &Path, test: impl FnOnce() + Send) {
     set(folder, 0o555);
     thread::scope(|scope| {
         let test = || {
-            // Capabilities are a thread's own. With this one, root can write where other users may
-            // not.
+            // Each thread has its own capabilities. With this one, root may write where other users may not.
             let mut sets = capabilities(None).unwrap();
             sets.effective -= CapabilitySet::DAC_OVERRIDE;
             set_capabilities(None, sets).unwrap();
             test();
         };
-        // A panic goes on after the folder can be removed again.
+        // The folder must be writable again before a panic continues, so that it can be removed.
         let ended = scope.spawn(test).join();
         set(folder, 0o755);
         if let Err(panic) = ended {

@@ -1,21 +1,21 @@
-//! Records of a program's progress on its standard error, which the lab shows as a bar: a line that begins with the byte 0x1e (the
-//! record separator of ASCII), with the number of steps that are done, that of all, and a word for the latest. All other bytes
-//! pass.
+//! Records of a program's progress on its standard error, which the lab shows as a bar. A record is a line that begins
+//! with the byte 0x1e (ASCII's record separator), followed by the number of completed steps, the number of all steps,
+//! and a word for the latest step. All other bytes are passed on.
 
 use std::io::{self, Write};
 
 /// The first byte of a record.
 const SEPARATOR: u8 = 0x1e;
 
-/// The most bytes of a record; a longer line is text.
+/// The most bytes of a record. A longer line is passed on as text.
 const LONGEST: usize = 256;
 
-/// The record that `done` of `all` steps are done, the last of them with `name`.
+/// Formats the record that `done` of `all` steps are completed, the last one called `name`.
 pub fn record(done: u64, all: u64, name: &str) -> String {
     format!("{}{done} {all} {name}\n", char::from(SEPARATOR))
 }
 
-/// What a record says.
+/// The content of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProgressStep<'l> {
     pub done: u64,
@@ -27,13 +27,13 @@ pub(crate) struct ProgressStep<'l> {
 pub(crate) struct StepFilter<T, S> {
     text: T,
     step: S,
-    /// A record as far as it has come.
+    /// The part of a record that has arrived so far.
     begun: Vec<u8>,
     in_line: bool,
 }
 
 impl<T: Write, S: FnMut(ProgressStep<'_>)> StepFilter<T, S> {
-    /// Passes text to `text`, and what records say to `step`.
+    /// Passes text to `text`, and the content of records to `step`.
     pub fn new(text: T, step: S) -> Self {
         Self {
             text,
@@ -121,7 +121,7 @@ fn parse(record: &[u8]) -> Option<ProgressStep<'_>> {
 mod tests {
     use super::*;
 
-    /// The text and the steps of these pieces.
+    /// Filters these pieces; returns the text and the steps.
     fn filtered(pieces: &[&[u8]]) -> (String, Vec<String>) {
         let (mut text, mut steps) = (Vec::new(), Vec::new());
         let step = |step: ProgressStep<'_>| {

@@ -14,10 +14,10 @@ use super::payload::LabTask;
 use super::progress::{LabProgress, WaitingSpinner};
 use crate::error::{LabError, LabFailure, cannot, failed};
 
-/// How often a machine is booted again that crashed before the program began.
+/// How often a machine that crashed before the program began is booted again.
 const BOOTS: u32 = 1;
 
-/// What QEMU says when a state does not fit the machine.
+/// What QEMU prints if a saved state does not fit the machine.
 const RESTORE_FAILED: &str = "load of migration failed";
 
 /// The result of a run.
@@ -25,33 +25,33 @@ const RESTORE_FAILED: &str = "load of migration failed";
 pub struct LabOutcome {
     /// How the program ended.
     pub ending: ProgramEnding,
-    /// When the program started, from the start of QEMU.
+    /// Time from the start of QEMU to the start of the program.
     pub started: Duration,
-    /// What the program left in `/out`; `None` if the task does not ask for it.
+    /// The files that the program left in `/out`; `None` if the task does not ask for them.
     pub files: Option<OutFiles>,
-    /// How often L1 was booted again, at the same moment or at another one.
+    /// How often L1 was started again, with the program starting at the same or at a different moment.
     pub retries: u32,
-    /// Where the machine began.
+    /// How the machine began.
     pub began: Began,
-    /// CPU time of QEMU, all boots together.
+    /// CPU time of QEMU, summed over all boots.
     pub cpu: Duration,
-    /// Time of all boots together.
+    /// Elapsed time of all boots.
     pub wall: Duration,
-    /// Why a part of what the program wrote is lost, if it is.
+    /// Why a part of the program's output was lost, if it was.
     pub unwritten: Option<io::Error>,
     /// Remarks of L1's init.
     pub notes: Vec<String>,
     /// Exits of L1's guests by their codes, if they were counted.
     pub exits: Vec<(u32, u64)>,
-    /// Those between each two marks of the program.
+    /// Exits between each two marks of the program.
     pub between_marks: Vec<NamedExits>,
 }
 
 impl LabOutcome {
-    /// The exit status of the run; an error if the program was still running at its limit.
+    /// Returns the exit status of the run, or an error if the program was still running at its time limit.
     pub fn status(&self, settings: &Settings) -> Result<u8, LabError> {
         match &self.ending {
-            // It was asked to end, or killed in L1, and its output has come back.
+            // The program was asked to end, or killed in L1, and its output was received.
             ProgramEnding::Stopped => {
                 let limit = over_limit(self.started, settings.limits.program);
                 Err(
@@ -65,8 +65,8 @@ impl LabOutcome {
 }
 
 impl Lab {
-    /// Boots L1 and runs `task`; the program's output goes to this process's own streams while it runs. If L1 crashes meanwhile, the
-    /// program begins again up to `retries` times, unless it has standard input.
+    /// Boots L1 and runs `task`. The program's output goes to this process's own streams as it is written. If L1
+    /// crashes, the program starts over, at most `retries` times, and not if it has standard input.
     pub fn run(
         &self,
         task: &LabTask,
@@ -78,7 +78,7 @@ impl Lab {
         })
     }
 
-    /// The same with the program's standard output to `stdout`, and once.
+    /// Like [`run`](Self::run), but without retries, and with the program's standard output going to `stdout`.
     pub fn run_once(
         &self,
         task: &LabTask,
@@ -90,10 +90,10 @@ impl Lab {
         })
     }
 
-    /// Saves the machine with these settings, unless that was done before, so that later runs begin there. Returns why it cannot be
-    /// saved, if so.
+    /// Saves the machine with these settings, unless a saved state exists, so that later runs begin there. Returns the
+    /// reason if the machine cannot be saved.
     pub fn save(&self, settings: &Settings) -> Result<Option<String>, LabError> {
-        // Of a machine with another Linux inside, the memory depends on what a run gives it: here, next to nothing.
+        // The memory of a machine with another Linux inside depends on what a run gives it: here almost nothing.
         let task = LabTask {
             program: (&self.init).into(),
             ..LabTask::default()
@@ -119,7 +119,7 @@ impl Lab {
         let mut retries = 0;
         loop {
             let result = self.run_at_moment(task, &settings, most_retries, &mut retries, &stdout);
-            // At the same moment it would always spin again.
+            // Started at the same moment, the program would always spin again.
             let error = match &result {
                 Err(error) if error.kind() == LabFailure::Spun => error,
                 _ => return result,
@@ -168,7 +168,7 @@ impl Lab {
                 stderr: Box::new(waiting.around_messages(io::stderr())),
                 files: Box::new(sink),
                 stdin: task.stdin.then(|| Box::new(io::stdin()) as _),
-                // That is an interrupt, which would change what a program has counted for its files.
+                // Telling L1 causes an interrupt, which would change the counts that a program writes into its files.
                 tells_unread: !(is_deterministic && task.out),
                 messages: |_| {},
             };
@@ -188,7 +188,7 @@ impl Lab {
             if crash.is_some() || booted.started.is_none() {
                 beginning = beginning.after_a_fault()?;
             }
-            // What the program has done, or has read of its standard input, would be done twice.
+            // The actions of the program, or its reads from standard input, would be repeated.
             let most = match booted.started {
                 _ if task.stdin => 0,
                 Some(_) => most_retries,
@@ -207,7 +207,7 @@ impl Lab {
             let started = booted.started.unwrap_or_default();
             let unwritten = booted.unwritten.take();
             let report = conclude(booted, settings, *retries + 1)?;
-            // The init of the Linux says which one it is.
+            // The init of the Linux names the Linux in its reason.
             let (kind, reason) = match report.ending {
                 ProgramEnding::Failed(reason) => (LabFailure::Boot, reason),
                 ProgramEnding::Unanswered(reason) => (LabFailure::TimeLimit, reason),
@@ -233,13 +233,13 @@ impl Lab {
     }
 }
 
-/// What makes a boot worth another: L1's kernel panicked, L1 hung, QEMU crashed or could not restore it, and there is no report.
+/// Returns why to boot again after a boot without a report: L1 panicked or hung, or QEMU crashed or did not restore it.
 fn crash(booted: &LabBootResult) -> Option<String> {
     if booted.report.is_some() {
         return None;
     }
     if booted.console.loader_failed().is_some() {
-        // It would do so again.
+        // The next boot would fail in the same way.
         return None;
     }
     if booted.console.panicked() {
@@ -256,7 +256,7 @@ fn crash(booted: &LabBootResult) -> Option<String> {
     Some(format!("QEMU crashed ({status})"))
 }
 
-/// The report of a boot, or the error that explains why there is no report.
+/// Returns the report of a boot, or the error that explains why there is none.
 fn conclude(booted: LabBootResult, settings: &Settings, boots: u32) -> Result<RunReport, LabError> {
     let said = booted.said();
     if let Some(report) = booted.report {
@@ -301,7 +301,7 @@ fn conclude(booted: LabBootResult, settings: &Settings, boots: u32) -> Result<Ru
         let error = failed!("QEMU crashed{in_each} ({status}): {said}");
         return Err(error.of(LabFailure::Crash(boots)));
     }
-    // Status 1 is a failure of QEMU itself here: a program that succeeded has a report.
+    // Here status 1 means that QEMU itself failed: a program that succeeded has a report.
     let status = match status.code().map(|code| (code, decode_debug_exit(code))) {
         Some((code, Some(exit))) if code != 1 => {
             format!("exit status {code}, L1's debug-exit code {exit}")
@@ -319,7 +319,7 @@ fn over_limit(started: Duration, limit: Duration) -> String {
     )
 }
 
-/// Seconds with at most one digit after the point.
+/// Converts to seconds with at most one decimal place.
 fn seconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 10.0).round() / 10.0
 }

@@ -1,9 +1,9 @@
-//! Ends a guest that spins forever, where instructions are counted: its time limit would take this host minutes
-//! (docs/emulator-bugs.md).
+//! Ends a guest that spins forever, where instructions are counted. There its time limit would take minutes of the
+//! host's time (docs/emulator-bugs.md).
 //!
-//! A Linux guest whose CPU is busy sets its timer at each tick, which is an exit. A guest that runs for a whole [`PERIOD`]
-//! without such an exit has its interrupts off, and waits for an event that never comes. A thread of the process that
-//! started the VMM checks KVM's counts in debugfs.
+//! A Linux guest whose CPU is busy sets its timer at each tick, and each time exits. A guest that runs for a whole
+//! [`PERIOD`] without such an exit has its interrupts off and waits for an event that never comes. A thread of the
+//! process that started the VMM checks KVM's counts in debugfs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,12 +18,12 @@ use std::time::Duration;
 use procfs::process::{Process, Task};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long a guest may run without an exit, which is many ticks.
+/// How long a guest may run without an exit. This is many ticks.
 pub const PERIOD: Duration = Duration::from_millis(250);
-/// Where KVM has a folder for each guest, named after the thread that made it.
+/// Where KVM has a folder for each guest, named after the thread that created it.
 const KVM: &str = "/sys/kernel/debug/kvm";
 
-/// The thread, until this is dropped.
+/// The thread that watches a guest. It stops when this is dropped.
 #[derive(Debug)]
 pub struct Watch {
     found: Arc<AtomicBool>,
@@ -31,21 +31,21 @@ pub struct Watch {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a guest and its VMM have done.
+/// The work of a guest and its VMM so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct WorkDone {
-    /// Exits, without those for interrupts of the host.
+    /// Exits, not counting those caused by the host's interrupts.
     exits: u64,
-    /// How long vCPUs ran the guest's own code, in hundredths of a second, which is the unit of the kernel's counts.
+    /// How long vCPUs ran the guest's own code, in hundredths of a second, the unit of the kernel's counts.
     ran: u64,
 }
 
 impl Watch {
-    /// Watches the guest of this process, a VMM that is not waited for before the watch is dropped.
+    /// Starts to watch the guest of this VMM. The VMM must not be waited for before the watch is dropped.
     ///
     /// # Errors
     ///
-    /// If the process cannot have a thread more.
+    /// If no thread can be started.
     pub fn start(process: u32) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel::<()>();
         let found = Arc::new(AtomicBool::new(false));
@@ -53,7 +53,7 @@ impl Watch {
         let look = move || {
             let mut before = None;
             while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
-                // A guest that is not there yet, or no more, has no counts.
+                // A guest that does not exist yet, or has ended, has no counts.
                 let now = WorkDone::of(process).ok();
                 if before
                     .zip(now)
@@ -74,7 +74,7 @@ impl Watch {
         })
     }
 
-    /// Whether the guest spun, and was ended.
+    /// Returns whether the guest spun and was ended.
     pub fn found(&self) -> bool {
         self.found.load(Ordering::Acquire)
     }
@@ -84,7 +84,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // It cannot have panicked, and would have nothing to say.
+            // The thread cannot have panicked, and returns nothing.
             let _ = thread.join();
         }
     }
@@ -121,13 +121,13 @@ impl WorkDone {
     }
 }
 
-/// Whether hardly anything but the guest's own code ran between the two, one period apart.
+/// Returns whether almost nothing but the guest's own code ran between these two readings, one period apart.
 fn spun(before: WorkDone, now: WorkDone) -> bool {
     let ran = Duration::from_millis(10 * now.ran.saturating_sub(before.ran));
     now.exits == before.exits && ran > PERIOD * 3 / 4
 }
 
-/// The threads of a process.
+/// Returns the threads of a process.
 ///
 /// # Errors
 ///
@@ -146,7 +146,7 @@ pub fn threads(process: u32) -> io::Result<BTreeSet<u32>> {
 fn end(process: u32) {
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
     if let Some(pid) = pid {
-        // It fails if the VMM has just ended.
+        // This fails if the VMM has just ended.
         let _ = kill_process(pid, Signal::KILL);
     }
 }

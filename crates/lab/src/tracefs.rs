@@ -1,25 +1,25 @@
-//! Files of tracefs (Linux `Documentation/trace/ftrace.rst`): where it is mounted, how it is written, and what a trace buffer has
-//! lost.
+//! Files of tracefs (Linux `Documentation/trace/ftrace.rst`): where tracefs is mounted, how to write to its files, and
+//! how many events a trace buffer has lost.
 //!
-//! The init of L1 uses them in its own Linux, and the command on any host with KVM, each on the thread that records.
+//! Used by L1's init in its own Linux, and by the command on any host with KVM, each from the thread that records.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Where tracefs is mounted, by kernels of today and before.
+/// Where current and older kernels mount tracefs.
 pub const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// Events that were overwritten, and those for which there was no place, as a CPU's statistics name them.
+/// Events that were overwritten or did not fit, under their names in a CPU's statistics.
 const LOSSES: [&str; 3] = ["overrun", "commit overrun", "dropped events"];
 
-/// Writes to a file that the kernel has made. Triggers that are in it stay, which truncating it would remove.
+/// Writes to an existing file of the kernel. Truncating the file would remove the triggers in it.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).open(path)?;
     file.write_all(text.as_bytes())
 }
 
-/// How many events the trace buffer in this folder has lost, on all CPUs.
+/// Returns how many events the trace buffer in this folder has lost on all CPUs.
 pub fn lost(buffer: &Path) -> io::Result<u64> {
     let mut lost = 0;
     for cpu in fs::read_dir(buffer.join("per_cpu"))? {
@@ -28,7 +28,7 @@ pub fn lost(buffer: &Path) -> io::Result<u64> {
     Ok(lost)
 }
 
-/// The lost events in a CPU's statistics, whose lines are such as `overrun: 0`. What cannot be read is not zero.
+/// Sums the lost events of a CPU's statistics, with lines like `overrun: 0`. An unreadable count is an error, not 0.
 fn lost_in(stats: &str) -> io::Result<u64> {
     let counts = stats.lines().filter_map(|line| line.split_once(": "));
     let losses = counts.filter(|(name, _)| LOSSES.contains(name));

@@ -1,7 +1,7 @@
-//! Makes the device tree of a machine with a device that is to be behind the IOMMU, where QEMU does not put it.
+//! Makes the device tree of a machine with a device that QEMU does not put behind the IOMMU by itself.
 //!
-//! QEMU writes the tree that it would give L1, the lab adds what is missing, and QEMU uses the result instead of its own tree.
-//! The tree depends on QEMU and its arguments only, so it is kept in the cache.
+//! QEMU writes the tree that it would give L1, the lab adds what is missing, and QEMU uses the result instead of its
+//! own tree. The tree depends only on QEMU and its arguments, so it is kept in the cache.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -15,12 +15,12 @@ use super::device_tree::DeviceTree;
 use super::qemu::Qemu;
 use crate::error::{LabError, cannot, failed};
 
-/// The file of an entry.
+/// The file in the cache entry.
 pub const TREE: &str = "machine.dtb";
-/// Part of the entries' names; raised when the edit changes.
+/// Part of the entries' names. Increase it when the edit changes.
 const REVISION: u32 = 1;
 
-/// What decides how a tree looks, in one text.
+/// Returns all inputs that a tree depends on, as one text.
 pub fn recipe(qemu: &Qemu, board: &LabBoard, settings: &Settings) -> String {
     let words = machine_arguments(board, settings, "");
     let masters: Vec<&Master> = masters(settings).collect();
@@ -31,7 +31,7 @@ pub fn recipe(qemu: &Qemu, board: &LabBoard, settings: &Settings) -> String {
     )
 }
 
-/// The devices whose nodes are edited.
+/// Returns the devices whose nodes are edited.
 pub fn masters(settings: &Settings) -> impl Iterator<Item = &'static Master> {
     let devices = settings.devices.iter().map(|plugged| plugged.device);
     devices.filter_map(|device| device.master.as_ref())
@@ -63,7 +63,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
     std::fs::write(path, bytes).map_err(cannot("write", path))
 }
 
-/// Lets QEMU write its tree; QEMU ends then.
+/// Runs QEMU to write its tree and exit.
 fn dump(qemu: &Qemu, arguments: &[OsString]) -> Result<(), LabError> {
     let words = qemu.words();
     let output = Command::new(&words[0])

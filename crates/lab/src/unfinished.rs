@@ -1,7 +1,7 @@
-//! What a preparation that is interrupted must not leave behind: its unfinished folders, and the program that it
-//! runs. The thread that prepares registers them here; the thread that handles signals removes and ends them.
+//! What an interrupted preparation must not leave behind: its unfinished folders, and the program that it is running.
+//! The preparing thread registers them here; the thread that handles signals removes the folders and kills the program.
 //!
-//! A process that is killed handles no signal: each program has a shell next to it, which ends it when this process is gone.
+//! A killed process handles no signals. So a shell runs alongside each program, and kills it when this process is gone.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -24,13 +24,13 @@ struct UnfinishedWork {
     abandoned: bool,
 }
 
-/// How often a folder is removed again into which a program still writes.
+/// How often to try again to remove a folder to which a program still writes.
 const ATTEMPTS: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Runs the program that the arguments are, and kills the process group at the end of standard input: nothing is written there,
-/// and the kernel closes it with this process. The program itself could ask for a signal then (`PR_SET_PDEATHSIG`), but
-/// what it has started would not get it.
+/// Runs the program given by the arguments, and kills the process group when standard input ends. Nothing is written
+/// there; the kernel closes it when this process ends. The program itself could ask for a signal then
+/// (`PR_SET_PDEATHSIG`), but the processes that it started would not get it.
 const ATTENDED: &str = r#"exec 3<&0 </dev/null
 { read -r _ <&3; kill -s KILL 0; } >/dev/null 2>&1 &
 attendant=$!
@@ -41,14 +41,14 @@ kill -s KILL "$attendant"
 wait "$attendant"
 exit "$status""#;
 
-/// Registers a folder. One that has been renamed or removed since is no matter.
+/// Registers a folder. It does not matter if the folder is later renamed or removed.
 pub(crate) fn folder(path: PathBuf) {
     lock().folders.push(path);
 }
 
-/// Starts a program, without standard input, and registers it until the second result is dropped, before which the first must
-/// not be waited for. It has its own process group, so that what it has started can be ended too: a build goes on
-/// without its first `make`. A program that is not there ends with the status 127, which is the shell's.
+/// Starts a program without standard input, and registers it until the second result is dropped. The first result must
+/// not be waited for before that. The program has its own process group, so that its children can be killed with it: a
+/// build goes on without its first `make`. If the program does not exist, the shell exits with status 127.
 pub(crate) fn spawn(
     command: &Command,
     stdout: impl Into<Stdio>,
@@ -91,7 +91,7 @@ pub(crate) struct UnfinishedProgram {
 }
 
 impl UnfinishedProgram {
-    /// Kills the program with all that it has started.
+    /// Kills the program and all processes that it started.
     pub(crate) fn kill(&self) {
         kill_group(self.group);
     }
@@ -99,7 +99,7 @@ impl UnfinishedProgram {
 
 fn kill_group(group: Option<Pid>) {
     if let Some(group) = group {
-        // Its leader has not been waited for yet, so the number is still its own.
+        // The group's leader has not been waited for, so its number cannot have been reused.
         let _ = kill_process_group(group, Signal::KILL);
     }
 }
@@ -110,7 +110,7 @@ impl Drop for UnfinishedProgram {
         unfinished.child = None;
         if unfinished.abandoned {
             drop(unfinished);
-            // The process ends now, and what a killed program said is no matter.
+            // The process is about to end, so the output of a killed program does not matter.
             loop {
                 thread::park();
             }
@@ -118,7 +118,7 @@ impl Drop for UnfinishedProgram {
     }
 }
 
-/// Kills the running program with all that it has started, and removes all unfinished folders. The caller ends the process then.
+/// Kills the running program and its children, and removes all unfinished folders. The caller then ends the process.
 pub fn abandon() {
     let mut unfinished = lock();
     unfinished.abandoned = true;

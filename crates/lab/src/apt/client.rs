@@ -16,24 +16,24 @@ use crate::error::{LabError, LabFailure, cannot, failed};
 
 const ATTEMPTS: u32 = 3;
 const NO_INDEXES: &str = "cannot fetch the package indexes";
-/// After this time without a byte of the indexes, a note is printed.
+/// If no byte of the indexes has arrived after this time, a note is printed.
 const SILENCE: Duration = Duration::from_secs(7);
-/// After this time without a byte, the fetch is given up; apt itself would take minutes.
+/// If no byte has arrived after this time, the fetch is aborted. apt itself would wait for minutes.
 const LONGEST_SILENCE: Duration = Duration::from_secs(20);
 
-/// The distribution's package client, run with a configuration and a package database of the lab.
+/// The distribution's package client, run with the lab's own configuration and package database.
 #[derive(Debug)]
 pub struct Apt {
     state: AptState,
     host: &'static str,
     complaint: Option<String>,
-    /// The keys that the sources are signed with, if those are not the system's own.
+    /// The keys that sign the sources, if they are not the system's own.
     pub(super) keyring: Option<&'static str>,
 }
 
 impl Apt {
-    /// Creates the state in this folder, for packages of `host`, this system's architecture, and of `foreign` if that is
-    /// another. `wanted` and `option` are for the error on systems without apt.
+    /// Creates the state in this folder, for packages of `host`, this system's architecture, and of `foreign` if that
+    /// differs. `wanted` and `option` are named in the error on systems without apt.
     pub fn new(
         folder: PathBuf,
         host: &'static str,
@@ -66,8 +66,8 @@ impl Apt {
         })
     }
 
-    /// Fetches the package indexes. An unreachable source must not stop the others: the failure is reported
-    /// only if a package cannot be found afterwards. `silent` is called if for some time nothing arrives at all.
+    /// Fetches the package indexes. An unreachable source must not prevent the use of others: the failure is reported
+    /// only if a package cannot be found later. If nothing at all arrives for some time, `silent` is called.
     pub fn update(&mut self, silent: impl FnOnce()) -> Result<(), LabError> {
         self.state.set_stand_ins(self.host, &[])?;
         let mut silent = Some(silent);
@@ -91,8 +91,8 @@ impl Apt {
         Ok(())
     }
 
-    /// The packages to download for the first package of `alternatives` that the indexes have for `architecture`,
-    /// dependencies included, except those that the placeholder provides.
+    /// Returns the packages to download for the first of `alternatives` that the indexes have for `architecture`: the
+    /// package and its dependencies, except those that the placeholder provides.
     pub fn resolve(
         &self,
         architecture: &str,
@@ -100,7 +100,7 @@ impl Apt {
         stand_ins: &[&str],
     ) -> Result<(String, Vec<Package>), LabError> {
         self.state.set_stand_ins(architecture, stand_ins)?;
-        // apt does not list what an earlier attempt has downloaded, unless it looks elsewhere.
+        // apt does not list files that an earlier attempt downloaded, unless it looks in another folder.
         let nowhere = format!("Dir::Cache::archives={}", self.state.nowhere().display());
         let mut reason = String::new();
         for name in alternatives {
@@ -123,7 +123,7 @@ impl Apt {
         Err(self.not_found(alternatives, reason))
     }
 
-    /// The name of a package for `architecture`.
+    /// Returns the name of a package for `architecture`.
     fn qualified(&self, architecture: &str, name: &str) -> String {
         if architecture == self.host {
             return name.to_owned();
@@ -134,7 +134,7 @@ impl Apt {
         }
     }
 
-    /// None of the packages is in the indexes; or an index is missing, for this reason.
+    /// Makes the error that no package of `alternatives` is in the indexes, or why an index is missing.
     pub(super) fn not_found(&self, alternatives: &[impl AsRef<str>], reason: String) -> LabError {
         self.no_indexes().unwrap_or_else(|| {
             let names: Vec<&str> = alternatives.iter().map(AsRef::as_ref).collect();
@@ -143,7 +143,7 @@ impl Apt {
         })
     }
 
-    /// Why an index is missing, if one is.
+    /// Returns why an index is missing, if one is missing.
     pub fn no_indexes(&self) -> Option<LabError> {
         let reason = self.complaint.clone()?;
         let missing = self.keyring.filter(|path| !Path::new(path).exists());
@@ -154,7 +154,7 @@ impl Apt {
         })
     }
 
-    /// The names of all packages in the indexes that match a regular expression.
+    /// Returns the names of all packages in the indexes that match a regular expression.
     pub fn names(&self, pattern: &str) -> Result<Vec<String>, LabError> {
         let mut command = Command::new("apt-cache");
         command
@@ -167,7 +167,7 @@ impl Apt {
         Ok(text.lines().filter_map(name).collect())
     }
 
-    /// Downloads what `resolve` found for `name`, checks every file and fetches broken ones again.
+    /// Downloads the packages that `resolve` found for `name`, checks every file, and fetches broken files again.
     pub fn download(&self, name: &str, packages: &[Package]) -> Result<(), LabError> {
         self.download_by(packages, || {
             self.apt(&["install", "-qq", "-y", "--download-only", name])?
@@ -184,7 +184,7 @@ impl Apt {
         let archives = self.state.archives();
         let is_broken = |package: &Package| package.fault(&archives).transpose().is_some();
         if !packages.iter().any(is_broken) {
-            // An attempt before this one was interrupted later.
+            // An earlier attempt was interrupted after the download.
             return Ok(());
         }
         let mut last = None;
@@ -193,7 +193,7 @@ impl Apt {
             let mut broken = None;
             for package in packages {
                 if let Some(reason) = package.fault(&archives)? {
-                    // apt does not check a file of the right size again, so a broken one is removed.
+                    // apt does not check a file of the right size again, so a broken file is removed.
                     let _ = std::fs::remove_file(archives.join(&package.file));
                     broken = Some((package.file.clone(), reason));
                 }
@@ -222,7 +222,7 @@ impl Apt {
         run(&command, &name, |_| Ok(()))?.succeeded().map(drop)
     }
 
-    /// Removes packages whose entry is finished: before that, another attempt needs them.
+    /// Removes the packages of a finished entry. Until it is finished, another attempt needs them.
     pub fn forget(&self, packages: &[SourcePackage]) {
         for package in packages {
             // A file that cannot be removed only takes space until everything is prepared.
@@ -235,7 +235,7 @@ impl Apt {
         self.state.archives()
     }
 
-    /// The bytes in that folder that are of other packages.
+    /// Returns the number of bytes of other packages in that folder.
     pub fn others(&self, packages: &[Package]) -> u64 {
         let is_other = |name: OsString| packages.iter().all(|package| *package.file != *name);
         let items = std::fs::read_dir(self.archives());
@@ -268,7 +268,7 @@ impl Apt {
     }
 }
 
-/// Whether a file in the folder or in its `partial` has a byte.
+/// Returns whether a file in the folder or its `partial` folder has a byte.
 fn has_bytes(folder: &Path) -> bool {
     [folder.to_path_buf(), folder.join("partial")]
         .iter()
@@ -280,8 +280,8 @@ fn has_bytes(folder: &Path) -> bool {
 
 /// Packages without their dependencies: `apt-get download`.
 impl Apt {
-    /// The first package of `alternatives` that the indexes have for `architecture`, without dependencies. A name may end in
-    /// `=VERSION`.
+    /// Returns the first package of `alternatives` that the indexes have for `architecture`, without dependencies. A
+    /// name may end in `=VERSION`.
     pub fn resolve_alone(
         &self,
         architecture: &str,
@@ -301,12 +301,12 @@ impl Apt {
         Err(self.not_found(alternatives, reason))
     }
 
-    /// Downloads what [`resolve_alone`](Self::resolve_alone) found for `name`, checks it and fetches a broken one again.
+    /// Downloads what [`resolve_alone`](Self::resolve_alone) found for `name` and checks it, again if it is broken.
     pub fn download_alone(&self, name: &str, packages: &[Package]) -> Result<(), LabError> {
         self.download_by(packages, || self.fetch(&[name])?.succeeded().map(drop))
     }
 
-    /// `apt-get download` writes to the working folder.
+    /// Runs `apt-get download`, which writes to the working folder.
     fn fetch(&self, arguments: &[&str]) -> Result<FinishedProgram, LabError> {
         let mut command = Command::new("apt-get");
         command

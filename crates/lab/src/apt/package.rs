@@ -42,7 +42,7 @@ impl Package {
         Err(bad_answer(line))
     }
 
-    /// Compares the file in `folder` with size and digest; returns what is wrong with it, or `None` if it is right.
+    /// Checks the size and digest of the file in `folder`. Returns what is wrong, or `None` if the file is right.
     pub fn fault(&self, folder: &Path) -> Result<Option<String>, LabError> {
         let path = folder.join(&self.file);
         let size = match std::fs::metadata(&path) {
@@ -60,7 +60,7 @@ impl Package {
     }
 }
 
-/// The error of a line of apt's that is not one of a package.
+/// Makes the error of a line of apt's output that does not describe a package.
 pub(super) fn bad_answer(line: &str) -> LabError {
     failed!(
         "apt-get printed {line:?} where a package's address, file, size and SHA-256 were expected"

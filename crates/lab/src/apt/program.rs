@@ -1,4 +1,4 @@
-//! Runs one program to its end, with someone watching. The thread that prepares runs this.
+//! Runs one program to its end and watches it. The thread that prepares runs this.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -20,12 +20,12 @@ impl FinishedProgram {
         String::from_utf8_lossy(&self.output.stdout)
     }
 
-    /// Why it failed.
+    /// Returns why the program failed.
     pub(super) fn reason(&self) -> String {
         reason(&String::from_utf8_lossy(&self.output.stderr))
     }
 
-    /// An error if it failed.
+    /// Returns an error if the program failed.
     pub(super) fn succeeded(self) -> Result<Self, LabError> {
         let status = self.output.status;
         match status.success() {
@@ -39,8 +39,8 @@ impl FinishedProgram {
     }
 }
 
-/// Runs a program, which errors call `name`. `watch` is called with the time that has passed; its error kills the
-/// program.
+/// Runs a program, called `name` in errors. `watch` is called with the elapsed time; if it returns an error, the
+/// program is killed.
 pub(super) fn run(
     command: &Command,
     name: &str,
@@ -54,7 +54,7 @@ pub(super) fn run(
     })
 }
 
-/// Waits for the end and reads the output.
+/// Waits for the end of the program and reads its output.
 fn finish(
     (mut child, running): (Child, UnfinishedProgram),
     mut watch: impl FnMut(Duration) -> Result<(), LabError>,
@@ -65,7 +65,7 @@ fn finish(
         child.stdout.take().map(|pipe| read(Box::new(pipe))),
         child.stderr.take().map(|pipe| read(Box::new(pipe))),
     ];
-    // Both pipes close when the program ends, and until then it has not been waited for.
+    // Both pipes close when the program ends. The program is waited for only after that.
     while read.iter().flatten().any(|thread| !thread.is_finished()) {
         if let Err(error) = watch(began.elapsed()) {
             running.kill();
@@ -97,7 +97,7 @@ fn read(mut pipe: Box<dyn Read + Send>) -> JoinHandle<Vec<u8>> {
     })
 }
 
-/// The first errors of apt's output, in one line, or its warnings if it has no errors.
+/// Returns the first errors in apt's output, in one line, or its warnings if there are no errors.
 fn reason(text: &str) -> String {
     let lines = |prefix| {
         text.lines()

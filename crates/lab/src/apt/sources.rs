@@ -1,21 +1,21 @@
-//! Sources other than the system's: with one more component, such as Debian's `non-free`, or a list of the lab's own.
+//! Package sources other than the system's: with an added component like Debian's `non-free`, or the lab's own list.
 //!
-//! For a component the lab's apt reads copies of the system's sources, in which each source of `main` has it too: with the
-//! same address, suite and key. A source that does not have it is passed over by apt.
+//! To add a component, the lab's apt reads copies of the system's sources, in which each source with `main` also has
+//! the component: at the same address, with the same suite and key. apt skips a source that lacks the component.
 
 use std::fs;
 
 use super::Apt;
 use crate::error::{LabError, cannot};
 
-/// Where a system has its sources.
+/// Where a system keeps its list of sources.
 const LIST: &str = "/etc/apt/sources.list";
 const PARTS: &str = "/etc/apt/sources.list.d";
-/// The folder of the lab's copies of these.
+/// The folder with the lab's copies of these lists.
 const OWN_PARTS: &str = "sources.list.d";
 
 impl Apt {
-    /// Reads the sources with one more component from now on; [`update`](Self::update) fetches its indexes.
+    /// Adds a component to the sources that are read from now on. [`update`](Self::update) fetches its indexes.
     pub fn add_component(&mut self, component: &str) -> Result<(), LabError> {
         let parts = self.configuration().with_file_name(OWN_PARTS);
         // A system may have its sources in either place.
@@ -32,8 +32,8 @@ impl Apt {
         Ok(())
     }
 
-    /// Reads these sources, in the form of `sources.list`, instead of the system's from now on. `keyring` is what they are signed
-    /// with, if that is not the system's own.
+    /// Replaces the system's sources with these, in the format of `sources.list`. `keyring` has the keys that sign
+    /// them, if those are not the system's own.
     pub fn read_only(
         &mut self,
         sources: &str,
@@ -54,7 +54,7 @@ impl Apt {
     }
 }
 
-/// The text of a file of sources, in either of apt's forms, with the component added after each `main` (sources.list(5)).
+/// Adds the component after each `main` in a file of sources, in either of apt's formats (sources.list(5)).
 fn with_component(text: &str, component: &str) -> String {
     let line = |line: &str| {
         let names = line.starts_with("deb ")
@@ -62,7 +62,7 @@ fn with_component(text: &str, component: &str) -> String {
                 .split_once(':')
                 .is_some_and(|(name, _)| name.eq_ignore_ascii_case("components"));
         let has = |word: &str| line.split_whitespace().any(|other| other == word);
-        // What follows a `#` is a comment, in which a component would be lost.
+        // Text after a `#` is a comment, where a component would be ignored.
         let (line, comment) = line.split_at(line.find('#').unwrap_or(line.len()));
         if names && has("main") && !has(component) {
             format!("{} {component} {comment}\n", line.trim_end())

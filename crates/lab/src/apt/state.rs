@@ -1,4 +1,4 @@
-//! The configuration and package database with which the lab runs apt, apart from the system's.
+//! The lab's own configuration and package database for apt, separate from the system's.
 
 use crate::error::{LabError, cannot};
 use std::fs;
@@ -12,8 +12,8 @@ pub struct AptState {
 }
 
 impl AptState {
-    /// Creates the files and folders in `root`, for packages of `host` and of `foreign`; downloads of an earlier
-    /// attempt stay.
+    /// Creates the files and folders in `root`, for packages of `host` and `foreign`. Downloads of an earlier attempt
+    /// are kept.
     pub fn new(root: PathBuf, host: &str, foreign: &str) -> Result<Self, LabError> {
         for folder in ["lists/partial", "archives/partial", "nowhere/partial"] {
             let path = root.join(folder);
@@ -31,17 +31,17 @@ impl AptState {
         self.root.join("apt.conf")
     }
 
-    /// The folder for the indexes.
+    /// The folder with the indexes.
     pub fn lists(&self) -> PathBuf {
         self.root.join("lists")
     }
 
-    /// The folder for downloaded packages.
+    /// The folder with downloaded packages.
     pub fn archives(&self) -> PathBuf {
         self.root.join("archives")
     }
 
-    /// A folder for packages that has none.
+    /// A folder for packages that is always empty.
     pub fn nowhere(&self) -> PathBuf {
         self.root.join("nowhere")
     }
@@ -76,7 +76,7 @@ fn configuration(root: &Path, network: &str) -> String {
     )
 }
 
-/// The system's own architectures, unless a foreign one is asked for: its indexes are fetched only then.
+/// Returns the setting for a foreign architecture. Its indexes are fetched only if it is asked for.
 fn architectures(host: &str, foreign: &str) -> String {
     if host == foreign {
         return String::new();
@@ -84,7 +84,7 @@ fn architectures(host: &str, foreign: &str) -> String {
     format!("APT::Architecture \"{host}\";\nAPT::Architectures {{ \"{host}\"; \"{foreign}\"; }};\n")
 }
 
-/// The system's settings of proxies, certificates and dates, without its hooks and extra indexes.
+/// Returns the system's settings of proxies, certificates and dates, without hooks and extra indexes.
 fn network_settings() -> String {
     let output = Command::new("apt-config").arg("dump").output();
     let text = output

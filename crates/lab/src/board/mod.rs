@@ -1,7 +1,7 @@
 //! The differences between the machines that the lab can emulate: one [`LabBoard`] for each architecture.
 //!
-//! A board names the packages, QEMU's arguments, the kernel's parameters and the modules that give
-//! L1 a `/dev/kvm`. The rest of the lab is the same for all boards.
+//! A board names the packages, QEMU's arguments, the kernel parameters and the modules that give L1 a `/dev/kvm`. The
+//! rest of the lab is the same for all boards.
 
 mod aarch64;
 mod x86_64;
@@ -21,14 +21,14 @@ pub struct LabBoard {
     pub qemu: &'static str,
     /// The oldest version of QEMU whose emulated CPU runs KVM well enough.
     pub oldest_qemu: (u32, u32),
-    /// Packages of the host that have QEMU, best first. `NAME/RELEASE` is that of a release of Debian, on any system; a name alone is
-    /// that of the system's own sources.
+    /// The host's packages that have QEMU, best first. `NAME/RELEASE` is a package of a Debian release, on any system.
+    /// A name alone is a package in the system's own sources.
     pub qemu_packages: &'static [&'static str],
-    /// Packages that have a kernel, best first.
+    /// Kernel packages, best first.
     pub kernel_packages: &'static [&'static str],
-    /// The kernel of Debian if the user names none; `None` for that of [`kernel_packages`](Self::kernel_packages).
+    /// The default kernel, one of Debian's; `None` for the one in [`kernel_packages`](Self::kernel_packages).
     pub kernel: Option<&'static str>,
-    /// Modules that L1's init and `/dev/kvm` need; their dependencies are added, and what is built in is left out.
+    /// Modules that L1's init and `/dev/kvm` need. Their dependencies are added, and built-in modules are left out.
     pub modules: &'static [&'static str],
     /// QEMU's machine with its options.
     pub machine: &'static str,
@@ -36,37 +36,37 @@ pub struct LabBoard {
     pub gics: &'static [GicVersion],
     /// QEMU's CPU with its features.
     pub cpu: &'static str,
-    /// What is added to the features in functional mode: without string instructions that are fast, because QEMU repeats each of
-    /// them for every byte. Linux then copies and clears memory by words.
+    /// CPU features to add in functional mode. Fast string instructions are turned off, because QEMU repeats such an
+    /// instruction for every byte. Linux then copies and clears memory word by word.
     pub functional_cpu: &'static str,
-    /// What is added to the features in deterministic mode: without instructions that return random numbers, because a saved
-    /// machine does not have QEMU's state of these.
+    /// CPU features to add in deterministic mode. Random number instructions are turned off, because QEMU does not save
+    /// the state of their generator.
     pub deterministic_cpu: &'static str,
     /// QEMU's arguments for the rest of the machine.
     pub arguments: &'static [&'static str],
-    /// Kernel parameters for a quick start.
+    /// Kernel parameters for a fast start.
     pub parameters: &'static str,
-    /// Parameters with which KVM gives its guests virtualization of their own.
+    /// Kernel parameters with which KVM offers virtualization to its guests.
     pub nesting_parameters: &'static str,
-    /// More parameters of a kernel that runs in a guest.
+    /// Additional parameters for a kernel that runs in a guest.
     pub inner_parameters: &'static str,
-    /// Devices that a guest in L1 can be given.
+    /// Devices that L1 can assign to a guest.
     pub devices: &'static [L1Device],
-    /// The IOMMU of these devices. A machine without these devices has no IOMMU.
+    /// The IOMMU of these devices. A machine without such a device has no IOMMU.
     pub iommu: Iommu,
 }
 
-/// A version of arm64's interrupt controller. KVM gives guests the version that its host has, and no other.
+/// A version of arm64's interrupt controller. KVM gives guests only the version that its host has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GicVersion {
-    /// GICv2, with GICv2m for messages.
+    /// GICv2, with GICv2m for MSIs.
     V2,
-    /// GICv3, with the ITS for messages.
+    /// GICv3, with the ITS for MSIs.
     V3,
 }
 
 impl GicVersion {
-    /// Its number.
+    /// The version number.
     pub fn version(self) -> u32 {
         match self {
             Self::V2 => 2,
@@ -79,12 +79,12 @@ impl LabBoard {
     /// All boards.
     pub const ALL: [Self; 2] = [X86_64, AARCH64];
 
-    /// The board of the architecture of this name.
+    /// Returns the board for the architecture of this name.
     pub fn of(arch: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|board| board.arch.name == arch)
     }
 
-    /// The board whose L1 gives its guests virtualization of their own.
+    /// Returns the board for this architecture whose KVM offers virtualization to its guests.
     pub fn nesting(self) -> Self {
         match self.arch {
             Arch::AARCH64 => AARCH64_NESTING,
@@ -92,7 +92,7 @@ impl LabBoard {
         }
     }
 
-    /// Whether programs of this process's architecture run on it.
+    /// Returns whether programs for this process's architecture run on the board.
     pub fn is_native(&self) -> bool {
         self.arch.name == std::env::consts::ARCH
     }

@@ -4,7 +4,7 @@ use super::LabBoard;
 use crate::arch::Arch;
 use crate::device::{Iommu, L1Bus, L1Device};
 
-/// x86-64: AMD's SVM as QEMU emulates it.
+/// x86-64 with AMD's SVM as QEMU emulates it.
 pub const X86_64: LabBoard = LabBoard {
     arch: Arch::X86_64,
     qemu: "qemu-system-x86_64",
@@ -16,21 +16,21 @@ pub const X86_64: LabBoard = LabBoard {
     modules: &["virtio_pci", "virtio_console", "kvm_amd"],
     machine: "q35,smbus=off,sata=off",
     gics: &[],
-    // QEMU before 9.1 reads the frame of an `iretq` in user mode as the supervisor, which SMAP forbids: L1's kernel
-    // then oopses at the return of the usermode backend's stub (commit 0bd385e7e3 of QEMU).
+    // Before 9.1, QEMU reads the frame of an `iretq` in user mode with supervisor rights, which SMAP forbids. L1's
+    // kernel then oopses when the usermode backend's stub returns (fixed by QEMU commit 0bd385e7e3).
     cpu: "max,-smap",
     functional_cpu: ",-erms",
     deterministic_cpu: ",-rdrand,-rdseed",
     arguments: &["-device", "isa-debug-exit,iobase=0x501,iosize=4"],
-    // These parameters turn off what only costs time under emulation. `panic=-1` with `-no-reboot`
-    // makes a panic end QEMU at once, and `oops=panic` an oops.
+    // These parameters turn off features that only cost time under emulation. With `panic=-1` and `-no-reboot`, a panic
+    // ends QEMU at once; with `oops=panic`, so does an oops.
     parameters: "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off cryptomgr.notests tsc=reliable no_timer_check \
                  nowatchdog audit=0 apparmor=0 random.trust_cpu=on \
                  initcall_blacklist=load_system_certificate_list,init_blk_tracer,jent_mod_init",
     nesting_parameters: "",
-    // QEMU 7.2's SVM switches vector state off at exits (docs/emulator-bugs.md).
+    // QEMU 7.2's SVM disables vector state at exits (docs/emulator-bugs.md).
     inner_parameters: "noxsave",
-    // virtio-serial takes the first free slot, which is 1.
+    // virtio-serial takes the first free slot, slot 1.
     devices: &[
         L1Device {
             name: "edu",
@@ -40,12 +40,12 @@ pub const X86_64: LabBoard = LabBoard {
             modules: &["vfio_pci"],
             built_driver: false,
             interface: None,
-            // QEMU says nothing of its registers (hw/misc/edu.c).
+            // QEMU does not save the device's registers (hw/misc/edu.c).
             has_state: false,
             master: None,
         },
-        // A hub connects the card and an interface of L1, so that a program in L1 hears what the card's driver sends.
-        // Neither has an option ROM, which the lab's QEMU lacks.
+        // A hub connects the card to an interface of L1, so that a program in L1 receives the frames that the card's
+        // driver sends. Both have their option ROM disabled: the lab's QEMU comes without these files.
         L1Device {
             name: "e1000e",
             bus: L1Bus::Pci,
@@ -66,10 +66,10 @@ pub const X86_64: LabBoard = LabBoard {
             has_state: true,
             master: None,
         },
-        // A card that Linux drives as a guest, too: its kernel for clouds has no driver of the other one. The feature
-        // bit of `iommu_platform` makes the guest's driver give it addresses of DMA; without it, and on the legacy
-        // registers, QEMU's device reaches L1's memory past the IOMMU. L1's own interface is in the slot before it, so that
-        // it gets its name first.
+        // A card that a Linux guest can also drive: its cloud kernel has no driver for the other card. With the feature
+        // bit of `iommu_platform`, the guest's driver uses DMA addresses. Without it, and with the legacy registers,
+        // QEMU's device bypasses the IOMMU to reach L1's memory. L1's own interface is in the slot before, so that it
+        // is named first.
         L1Device {
             name: "virtio-net",
             bus: L1Bus::Pci,

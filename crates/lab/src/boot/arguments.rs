@@ -19,80 +19,80 @@ pub enum TimeMode {
         /// Virtual CPUs of L1.
         cpus: u32,
     },
-    /// One virtual nanosecond for each instruction, on one CPU: the same run again gives the same counts.
+    /// One virtual nanosecond per instruction, on one CPU: a repeated run gives the same counts.
     Deterministic {
-        /// Perturbs what counts depend on by chance: addresses of programs, and the phase of the timer at their start. `None`
-        /// is the plain layout, without randomized addresses. It takes effect when the machine has booted, so that a saved
-        /// state serves all seeds.
+        /// Varies what counts accidentally depend on: addresses of programs, and the timer's phase when they start.
+        /// `None` uses the plain layout without randomized addresses. The seed takes effect after the boot, so that one
+        /// saved state serves all seeds.
         seed: Option<u32>,
     },
 }
 
-/// How a machine begins.
+/// How QEMU starts a machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Start {
-    /// It boots, and does not stop where it would be saved: QEMU may skip time there.
+    /// It boots, and does not stop at the point where it could be saved: QEMU may skip time there.
     Boot,
-    /// It boots, and stops where it is saved. Its memory is in this file.
+    /// It boots, and stops at the point where it is saved. Its memory is in this file.
     Save {
-        /// A file of the size of the memory.
+        /// A file as large as the memory.
         memory: RawFd,
-        /// The end of QEMU of a socket for its monitor.
+        /// QEMU's end of the monitor's socket pair.
         monitor: RawFd,
     },
-    /// It begins where it was saved.
+    /// It is restored from a saved state.
     Restore {
-        /// The memory, of which QEMU maps a copy.
+        /// The file with the memory. QEMU maps a private copy.
         memory: RawFd,
-        /// As for `Save`.
+        /// QEMU's end of the monitor's socket pair.
         monitor: RawFd,
     },
 }
 
-/// The files that QEMU inherits, and how the machine begins.
+/// The files that QEMU inherits, and how the machine starts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QemuFiles<'a> {
     pub start: Start,
-    /// None if the guest does not read it again.
+    /// `None` if the guest does not read it again.
     pub initramfs: Option<RawFd>,
     pub window: RawFd,
     /// The virtio-serial ports.
     pub ports: &'a [Channel],
 }
 
-/// The size of the window in bytes. It takes no memory for what the host does not write.
+/// The size of the window in bytes. Pages that the host does not write take no memory.
 pub(crate) const WINDOW: u64 = 2 << 30;
 
-/// The period of L1's timer interrupt in nanoseconds: Debian's kernels have 250 Hz.
+/// The period of L1's timer interrupt in nanoseconds: Debian's kernels run at 250 Hz.
 const TICK: u64 = 4_000_000;
 
-/// Parameters with which L1's kernel panics, as the host sees, if a CPU runs without a quiescent state: with its interrupts off, say.
-/// It looks after 15 s, and again each 48 s. The first two times do not count: L1's clock jumps when QEMU was stopped (SIGSTOP).
+/// Makes L1's kernel panic, which the host notices, if a CPU has no quiescent state, such as with interrupts off: RCU
+/// checks after 15 s and every 48 s. It ignores the first two stalls: L1's clock jumps after QEMU was stopped.
 const STALLS: [&str; 3] = [
     "rcupdate.rcu_cpu_stall_timeout=15",
     "sysctl.kernel.max_rcu_stall_to_panic=3",
     "sysctl.kernel.panic_on_rcu_stall=1",
 ];
 
-/// What a caller may choose about L1.
+/// The caller's choices about L1.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// How time passes.
     pub mode: TimeMode,
-    /// In which Linux the program runs: 1 is L1, 2 a Linux inside it.
+    /// The Linux that runs the program: 1 is L1, 2 a Linux inside L1.
     pub depth: u32,
-    /// What starts the Linux inside each other one.
+    /// The VMM that starts each Linux inside another one.
     pub vmm: InnerVmm,
-    /// Whether L1's exits are counted while the program runs in a Linux inside it.
+    /// Whether to count L1's exits while the program runs in a Linux inside L1.
     pub exits: bool,
-    /// The I/O port by which the program marks parts of these exits, if it does.
+    /// The I/O port on which the program marks parts of these exits, if it does.
     pub marks: Option<u16>,
-    /// Memory in bytes of the Linux in which the program runs.
+    /// Memory in bytes of the Linux that runs the program.
     pub memory: u64,
-    /// How often the program began before and met a Linux that spun, where time is counted in instructions. Each time it begins
-    /// in another phase of the timer.
+    /// How often the program was started before but a Linux spun, where instructions are counted. Each start is at a
+    /// different phase of the timer.
     pub moment: u32,
-    /// How long a boot and a program may take.
+    /// Time limits of a boot and a program.
     pub limits: TimeLimits,
     /// The interrupt controller, on a board that has a choice; `None` for the board's default.
     pub gic: Option<GicVersion>,
@@ -106,7 +106,7 @@ pub struct Settings {
     pub show_console: bool,
 }
 
-/// A VMM that starts a Linux inside another one.
+/// A VMM that starts a Linux inside another Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InnerVmm {
     /// `vmbell run`.
@@ -116,10 +116,10 @@ pub enum InnerVmm {
 }
 
 impl InnerVmm {
-    /// All of them.
+    /// All VMMs.
     pub const ALL: [Self; 2] = [Self::Vmbell, Self::Qemu];
 
-    /// The name in commands and reports.
+    /// The VMM's name in commands and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Vmbell => "vmbell",
@@ -129,11 +129,11 @@ impl InnerVmm {
 }
 
 impl Settings {
-    /// How long a deterministic program waits for its start after a whole second, in nanoseconds: a part of the timer's period
-    /// that depends on the seed, and on how often the program began before.
+    /// How long after a whole second a deterministic program starts, in nanoseconds: less than the timer's period,
+    /// depending on the seed and on how often the program was started before.
     pub(crate) fn phase(&self) -> u64 {
         match self.mode {
-            // Multiples of an irrational part of the period are spread evenly over it.
+            // Multiples of an irrational fraction of the period are spread evenly over it.
             TimeMode::Deterministic { seed } => {
                 let seed = u64::from(seed.unwrap_or_default());
                 (seed * 2_472_136 + u64::from(self.moment) * 370_000) % TICK
@@ -182,8 +182,8 @@ impl TimeMode {
         words.iter().map(OsString::from).collect()
     }
 
-    /// The device of the ports. With ioeventfds, QEMU's main thread answers L1's notifications, at a moment that depends
-    /// on the host; without, the CPU's thread answers each of them before it continues.
+    /// The device of the ports. With ioeventfds, QEMU's main thread answers L1's notifications, at a time that depends
+    /// on the host. Without them, the CPU's thread answers each notification before it continues.
     fn serial_device(self) -> &'static str {
         match self {
             Self::Functional { .. } => "virtio-serial-pci",
@@ -200,7 +200,7 @@ impl TimeMode {
     }
 }
 
-/// The part of QEMU's arguments that decides how its device tree looks. `option` is added to the machine's.
+/// Returns the part of QEMU's arguments that determines its device tree. `option` is added to the machine's options.
 pub(crate) fn machine_arguments(
     board: &LabBoard,
     settings: &Settings,
@@ -224,7 +224,7 @@ pub(crate) fn machine_arguments(
     words
 }
 
-/// QEMU's arguments. `tree` is the device tree, if it is not to be QEMU's own.
+/// Returns QEMU's arguments. `tree` is the device tree, if QEMU's own is not to be used.
 pub(super) fn arguments(
     board: &LabBoard,
     settings: &Settings,
@@ -285,10 +285,10 @@ pub(super) fn arguments(
     words
 }
 
-/// The memory, the window, and the device by which the guest stops a machine that is saved.
+/// Returns the arguments for the memory, the window, and the device with which the guest stops a machine to be saved.
 fn start_arguments(inherited: &QemuFiles<'_>, size: u64) -> Vec<OsString> {
-    // A write of the guest to shared memory would be in the file, so that only the memory that is saved is shared. QEMU saves
-    // no shared memory by itself, which is what the window needs.
+    // The guest's writes to shared memory reach the file, so only memory that is being saved is shared. QEMU itself
+    // does not save shared memory, which is right for the window.
     let file = |id, size, fd, share| {
         format!("memory-backend-file,id={id},size={size},mem-path=/proc/self/fd/{fd},share={share}")
     };
@@ -324,7 +324,7 @@ fn start_arguments(inherited: &QemuFiles<'_>, size: u64) -> Vec<OsString> {
     words.into_iter().map(OsString::from).collect()
 }
 
-/// The kernel's command line, with its `own` parameters after the board's.
+/// Returns the kernel's command line: the board's parameters, followed by `own` and the user's.
 pub(crate) fn parameters(board: &LabBoard, settings: &Settings, own: &[&str]) -> String {
     let mut words = vec![board.parameters, board.nesting_parameters];
     words.extend(own);
@@ -335,7 +335,7 @@ pub(crate) fn parameters(board: &LabBoard, settings: &Settings, own: &[&str]) ->
     words.join(" ")
 }
 
-/// The machine with the options that depend on the caller's choices.
+/// Returns the machine with the options that depend on the caller's choices.
 fn machine(board: &LabBoard, settings: &Settings) -> String {
     let mut machine = board.machine.to_owned();
     if let Some(gic) = settings.gic.or(board.gics.first().copied()) {

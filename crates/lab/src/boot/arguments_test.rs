@@ -24,7 +24,7 @@ fn line_from(start: Start, board: &LabBoard, settings: &Settings) -> String {
         .map(|word| word.to_string_lossy().into_owned())
         .collect::<Vec<_>>()
         .join(" ")
-        // The number is another one each time.
+        // The descriptor's number differs each time.
         .replace(&ports[0].chardev(), "socket,id=lab.control,fd=9")
 }
 
@@ -49,7 +49,7 @@ fn a_seed_moves_the_start_within_one_period_of_the_same_machine() {
         ..Settings::default()
     };
     let phase = |seed, moment| settings(seed, moment).phase();
-    // One saved state serves all.
+    // One saved state serves all seeds.
     assert_eq!(line(&settings(None, 0)), line(&settings(Some(7), 3)));
     assert_eq!(phase(None, 0), 0);
     let mut phases: Vec<u64> = (1..=64).map(|seed| phase(Some(seed), 0)).collect();
@@ -60,11 +60,11 @@ fn a_seed_moves_the_start_within_one_period_of_the_same_machine() {
         phases.windows(2).all(|two| two[1] - two[0] < TICK / 16),
         "{phases:?}"
     );
-    // A program that begins again does so at another moment of the period.
+    // A restarted program starts at a different phase of the period.
     assert!(phase(None, 1) != phase(None, 0) && phase(Some(7), 2) != phase(Some(7), 1));
 }
 
-/// What a guest sees is the same, whichever way its machine begins.
+/// A guest sees the same hardware, no matter how its machine starts.
 #[test]
 fn a_machine_has_the_same_devices_in_the_same_slots_however_it_begins() {
     let (memory, monitor) = (5, 6);

@@ -1,4 +1,4 @@
-//! The host's ends of the channels.
+//! The host's ends of the channels to a Linux.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -24,7 +24,7 @@ pub(crate) enum ProgramStream {
     Files,
 }
 
-/// A message of a channel's thread to the thread that waits.
+/// A message from a channel's thread to the thread that waits.
 #[derive(Debug)]
 pub(crate) enum BootEvent {
     /// This number of bytes of a stream was read.
@@ -35,17 +35,17 @@ pub(crate) enum BootEvent {
     Panicked,
     /// The VMM has ended, and used this much CPU time.
     Ended(Duration),
-    /// A stream's sink has failed, and what follows is dropped.
+    /// A stream's sink failed, and the rest of the stream is dropped.
     Unwritten(io::Error),
-    /// The reader of this stream of the program is gone.
+    /// The reader of this stream of the program has gone.
     Unread(ProgramStream),
-    /// The host of this VMM's host has the program asked to end.
+    /// The host of this Linux wants the program to be asked to end.
     End,
-    /// The host of this VMM's host has the program killed.
+    /// The host of this Linux wants the program to be killed.
     Stop,
 }
 
-/// One channel: the lab's end, and the other end until QEMU has inherited it, or until it is connected with a guest.
+/// One channel: the lab's end, and the other end until QEMU inherits it or it is connected to a guest.
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub name: &'static str,
@@ -56,20 +56,20 @@ pub(crate) struct Channel {
 /// The lab's end of a channel.
 #[derive(Debug)]
 enum Ours {
-    /// One of a pair of sockets.
+    /// One of a pair of connected sockets.
     Socket(UnixStream),
-    /// Memory to which QEMU writes. It is never full, so QEMU's writes never wait for the lab, at a moment that the guest would notice.
+    /// Memory to which QEMU writes. It is never full, so QEMU never waits, which the guest would notice.
     File(File),
 }
 
 impl Channel {
-    /// A channel in both directions.
+    /// Makes a channel in both directions.
     pub fn new(name: &'static str) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         Self::with(name, Ours::Socket(ours), theirs.into())
     }
 
-    /// A channel to the lab alone, whose guest does not notice when the lab reads.
+    /// Makes a channel from the guest to the lab. The guest does not notice when the lab reads.
     pub fn unnoticed(name: &'static str) -> io::Result<Self> {
         let file = File::from(memfd_create("vmbell-output", MemfdFlags::CLOEXEC)?);
         let theirs = file.try_clone()?.into();
@@ -77,7 +77,7 @@ impl Channel {
     }
 
     fn with(name: &'static str, ours: Ours, theirs: OwnedFd) -> io::Result<Self> {
-        // QEMU is to inherit it.
+        // QEMU has to inherit this end.
         fcntl_setfd(&theirs, FdFlags::empty())?;
         Ok(Self {
             name,
@@ -86,7 +86,7 @@ impl Channel {
         })
     }
 
-    /// QEMU's word for its end.
+    /// Returns QEMU's description of its end.
     pub fn chardev(&self) -> String {
         let (name, fd) = (
             self.name,
@@ -103,12 +103,12 @@ impl Channel {
         self.theirs = None;
     }
 
-    /// The other end, for this process itself.
+    /// Takes the other end, for use by this process itself.
     pub fn take_theirs(&mut self) -> Option<UnixStream> {
         self.theirs.take().map(UnixStream::from)
     }
 
-    /// The lab's end of a channel in both directions.
+    /// Returns the lab's end of a channel in both directions.
     pub fn socket(&self) -> io::Result<UnixStream> {
         match &self.ours {
             Ours::Socket(socket) => socket.try_clone(),
@@ -116,7 +116,7 @@ impl Channel {
         }
     }
 
-    /// What comes from the guest, up to the end of QEMU, which `ended` tells.
+    /// Returns a reader of what the guest sends, until QEMU ends and `ended` is set.
     pub fn into_reader(self, ended: Arc<AtomicBool>) -> Box<dyn Read + Send> {
         match self.ours {
             Ours::Socket(socket) => Box::new(socket),
@@ -129,10 +129,10 @@ impl Channel {
     }
 }
 
-/// How long a reader waits for more in a file.
+/// How long a reader waits for a file to grow.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Reads a file that grows, and gives back the memory of what was read.
+/// Reads a growing file, and frees the memory of what was read.
 struct Tail {
     file: File,
     read: u64,
@@ -142,7 +142,7 @@ struct Tail {
 impl Read for Tail {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         loop {
-            // Looked at first: what was written before the end is read after it.
+            // Loaded before reading, so that what QEMU wrote before its end is still read.
             let ended = self.ended.load(Ordering::Acquire);
             let length = self.file.read_at(to, self.read)?;
             if length > 0 {
@@ -158,8 +158,8 @@ impl Read for Tail {
     }
 }
 
-/// Starts a thread that copies a stream to its sink and reports the length of every piece. After a failed write, which it reports
-/// too, it only reads the stream, because L1 waits until it has been read; if it `tells_unread`, L1 gets to know of it.
+/// Starts a thread that copies a stream to its sink and reports the length of each piece. After a failed write, which
+/// is also reported, it only reads on, because L1 waits for that. With `tells_unread`, L1 is told about the failure.
 pub(super) fn pump(
     mut from: Box<dyn Read + Send>,
     mut to: Box<dyn Write + Send>,
@@ -188,7 +188,7 @@ pub(super) fn pump(
     })
 }
 
-/// Starts a thread that reads a Linux' messages, each one line, and shows them to `said`.
+/// Starts a thread that reads a Linux' messages, one per line, and passes each to `said`.
 pub(super) fn listen(
     mut from: UnixStream,
     events: Sender<BootEvent>,
@@ -200,7 +200,7 @@ pub(super) fn listen(
         while let Ok(length @ 1..) = from.read(&mut piece) {
             line.extend_from_slice(&piece[..length]);
             while let Some(end) = line.iter().position(|byte| *byte == b'\n') {
-                // A line that is no message counts as nothing.
+                // A line that is not a message is ignored.
                 if let Ok(message) = serde_json::from_slice::<InitMessage>(&line[..end]) {
                     said(&message);
                     let _ = events.send(BootEvent::Said(message));
@@ -211,9 +211,9 @@ pub(super) fn listen(
     })
 }
 
-/// Starts a thread that copies the program's standard input to L1 until either ends. The end is passed on by
-/// shutting down one direction, while another handle keeps the socket open. The thread is never joined: a read
-/// of a terminal or an idle pipe cannot be cancelled.
+/// Starts a thread that copies the program's standard input to L1 until either side ends. The end of the input is
+/// passed on by shutting down one direction, because another handle keeps the socket open. The thread is never joined:
+/// a read from a terminal or an idle pipe cannot be cancelled.
 pub(super) fn feed(mut from: Box<dyn Read + Send>, mut to: UnixStream) {
     thread::spawn(move || {
         let _ = io::copy(&mut from, &mut to);

@@ -2,11 +2,11 @@
 
 use loader::window::LAST_WORDS;
 
-/// Bytes kept at least of a console that may print for hours.
+/// The least number of bytes kept of a console that may print for hours.
 const KEPT: usize = 64 << 10;
-/// Lines that an error message shows.
+/// The most lines that an error message shows.
 const SHOWN_LINES: usize = 25;
-/// Lines that an error message shows at most of an oops, from its first line to the panic that follows it.
+/// The most lines of an oops that an error message shows, from its first line to the panic that follows it.
 const OOPS_LINES: usize = 60;
 const AFTER_PANIC: usize = 12;
 const PANIC: &str = "Kernel panic - not syncing";
@@ -26,12 +26,12 @@ pub struct ConsoleTail {
 }
 
 impl ConsoleTail {
-    /// Appends output of the console; returns whether it shows, for the first time, that the kernel panicked.
+    /// Appends console output. Returns whether this output is the first to show that the kernel panicked.
     pub fn push(&mut self, bytes: &[u8]) -> bool {
         let before = self.panicked;
         let seam = self.text.len().saturating_sub(32);
         self.text.extend_from_slice(bytes);
-        // The search is here and not at the end, because a long trace may push the panic out.
+        // Searched here and not at the end, because a long trace may push the panic out.
         self.panicked |= find(&self.text[seam..], PANIC.as_bytes());
         if self.text.len() > 2 * KEPT {
             self.text.drain(..self.text.len() - KEPT);
@@ -44,14 +44,14 @@ impl ConsoleTail {
         self.panicked
     }
 
-    /// Why the loader has ended the machine, if it has.
+    /// Returns why the loader shut the machine down, if it did.
     pub fn loader_failed(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.text);
         let (_, reason) = text.rsplit_once(LAST_WORDS)?;
         Some(reason.lines().next()?.trim().to_owned())
     }
 
-    /// The last lines, or an oops and the panic that ended it, without carriage returns and control sequences.
+    /// Returns the last lines, or an oops and the panic after it, without carriage returns and control sequences.
     pub fn tail(&self) -> String {
         let text: String = String::from_utf8_lossy(&self.text)
             .chars()
@@ -78,7 +78,7 @@ impl ConsoleTail {
     }
 }
 
-/// The index of the first line of an oops, if there is one among the last lines.
+/// Returns the index of the first line of an oops, if the last lines contain an oops.
 fn first_of_oops(lines: &[&str]) -> Option<usize> {
     let from = lines.len().saturating_sub(OOPS_LINES);
     let is_first = |line: &&str| OOPS.iter().any(|mark| line.contains(mark));

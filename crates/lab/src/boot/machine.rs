@@ -1,5 +1,5 @@
-//! Runs one boot: starts QEMU and the channels' threads, waits for the end, and collects the results. A [`RunningVmm`] is the part
-//! that does not depend on QEMU.
+//! Runs one boot: starts QEMU and the channels' threads, waits for the end, and collects the results. [`RunningVmm`] is
+//! the part that does not depend on QEMU.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -37,17 +37,17 @@ pub struct LabBootPlan<'a> {
     pub vmbell: &'a Path,
     /// The kernel's image.
     pub kernel: &'a Path,
-    /// The device tree, if it is not QEMU's own.
+    /// The device tree, if QEMU's own is not used.
     pub tree: Option<&'a Path>,
-    /// The initramfs, which a machine needs that boots. QEMU inherits the descriptors of files, because they need not have names.
+    /// The initramfs, if the machine boots. QEMU inherits descriptors, because these files need not have names.
     pub initramfs: Option<&'a File>,
-    /// What the run gives L1; empty if the machine is to be saved.
+    /// The files for L1 of this run; empty if the machine is to be saved.
     pub window: &'a File,
     /// The caller's choices.
     pub settings: &'a Settings,
 }
 
-/// The sinks of L1's streams.
+/// Where L1's streams go.
 #[expect(
     missing_debug_implementations,
     reason = "writers need not be printable"
@@ -59,16 +59,15 @@ pub struct Sinks {
     pub stderr: Box<dyn Write + Send>,
     /// Sink of the tar archive of `/out`.
     pub files: Box<dyn Write + Send>,
-    /// What the program reads as its standard input.
+    /// The source of the program's standard input.
     pub stdin: Option<Box<dyn Read + Send>>,
-    /// Whether L1 is told that the reader of a stream is gone, which happens at a non-deterministic
-    /// moment.
+    /// Whether L1 is told that the reader of a stream has gone, which happens at a non-deterministic time.
     pub tells_unread: bool,
-    /// Sees each message.
+    /// Is called with each message.
     pub messages: fn(&InitMessage),
 }
 
-/// The files of a machine that was saved.
+/// The files of a saved machine.
 #[derive(Clone, Copy, Debug)]
 pub struct SavedFiles<'a> {
     /// L1's memory.
@@ -78,7 +77,7 @@ pub struct SavedFiles<'a> {
 }
 
 impl LabBootPlan<'_> {
-    /// Boots L1 or starts it from where it was saved, waits until QEMU has ended or has to be killed, and cleans up.
+    /// Boots L1 or restores it, waits until QEMU has ended or has to be killed, and cleans up.
     pub fn run(
         &self,
         saved: Option<SavedFiles<'_>>,
@@ -99,7 +98,7 @@ impl LabBootPlan<'_> {
             to_the_end: true,
             answering: match self.settings.mode {
                 TimeMode::Functional { .. } => ANSWERING,
-                // A question would be an interrupt at a moment that L1 does not determine.
+                // A question would interrupt L1 at a time that L1 does not determine.
                 TimeMode::Deterministic { .. } => LONGEST,
             },
             looking: LOOKING,
@@ -112,7 +111,7 @@ impl LabBootPlan<'_> {
         Ok(booted)
     }
 
-    /// Starts L1 from where it was saved. The thread ends when QEMU has restored it or has ended.
+    /// Restores a saved L1. The returned thread ends when QEMU has restored L1 or has ended.
     fn restore(
         &self,
         saved: SavedFiles<'_>,
@@ -131,7 +130,7 @@ impl LabBootPlan<'_> {
         let restores = thread::spawn(move || {
             let restored = monitor.restore(state);
             if restored.is_err() {
-                // QEMU would wait for another command. This fails if it has ended.
+                // QEMU would wait for another command. This fails if QEMU has ended.
                 let _ = pidfd_send_signal(&qemu, Signal::KILL);
             }
             restored
@@ -139,9 +138,9 @@ impl LabBootPlan<'_> {
         Ok((child, restores))
     }
 
-    /// Boots L1 up to where it stops itself, and saves it. The file of the memory has the memory's size, and is empty.
+    /// Boots L1 until it stops itself, and saves it. The memory file has the memory's size, and is empty.
     pub fn save(&self, to: SavedFiles<'_>) -> Result<(), LabError> {
-        // A guest notices whether its ports have a host.
+        // A guest notices whether its ports are open on the host.
         let mut channels = self.channels()?;
         let mut monitor = Monitor::new()?;
         let start = Start::Save {
@@ -152,7 +151,7 @@ impl LabBootPlan<'_> {
         monitor.handed_over();
         let qemu = process::handle(&child);
         let qemu = qemu.map_err(cannot("open", "a handle of QEMU"))?;
-        // It would not stop itself. This fails if it has ended.
+        // After a panic L1 would not stop itself. This fails if QEMU has ended.
         let panicked = move || {
             let _ = pidfd_send_signal(&qemu, Signal::KILL);
         };
@@ -175,7 +174,7 @@ impl LabBootPlan<'_> {
         })
     }
 
-    /// The ports of L1. Where instructions are counted, the guest does not notice when its output is read.
+    /// Opens L1's ports. Where instructions are counted, the guest does not notice when its output is read.
     fn channels(&self) -> Result<Vec<Channel>, LabError> {
         let open = |name| match (self.settings.mode, name) {
             (TimeMode::Deterministic { .. }, port::STDOUT | port::STDERR) => {
@@ -187,7 +186,7 @@ impl LabBootPlan<'_> {
         channels.map_err(cannot("make", "a channel"))
     }
 
-    /// What the guest can notice of QEMU's arguments, without its files.
+    /// Returns QEMU's arguments as far as the guest can notice them, without its files.
     pub(crate) fn words(&self) -> Vec<OsString> {
         let inherited = QemuFiles {
             start: Start::Boot,
@@ -195,7 +194,7 @@ impl LabBootPlan<'_> {
             window: 0,
             ports: &[],
         };
-        // It does not notice where its files are.
+        // The guest does not notice where its files are.
         let (kernel, tree) = (Path::new("kernel"), self.tree.map(|_| Path::new("tree")));
         arguments::arguments(self.board, self.settings, kernel, tree, &inherited)
     }
@@ -220,13 +219,13 @@ impl LabBootPlan<'_> {
     }
 }
 
-/// Has QEMU inherit a file that is read from its start, though an earlier machine may have read it.
+/// Makes QEMU inherit a file, read from its start even if an earlier machine has read it.
 fn rewound(mut file: &File) -> Result<RawFd, LabError> {
     file.rewind().map_err(cannot("read", "a saved state"))?;
     inherited(file)
 }
 
-/// Has QEMU inherit a file; returns its descriptor.
+/// Makes QEMU inherit a file; returns the descriptor.
 fn inherited(file: &File) -> Result<RawFd, LabError> {
     fcntl_setfd(file, FdFlags::empty())
         .map_err(io::Error::from)
@@ -234,7 +233,7 @@ fn inherited(file: &File) -> Result<RawFd, LabError> {
     Ok(file.as_raw_fd())
 }
 
-/// What a VMM prints: the console of the kernel, and its own errors. Threads read both to their ends.
+/// The output of a VMM: its kernel's console, and its own errors. Threads read both to the end.
 #[derive(Debug)]
 struct VmmOutput {
     console: Arc<Mutex<ConsoleTail>>,
@@ -243,7 +242,7 @@ struct VmmOutput {
 }
 
 impl VmmOutput {
-    /// Starts the threads. `panicked` is called if the kernel panics.
+    /// Starts the threads. If the kernel panics, `panicked` is called.
     fn of(child: &mut Child, show: bool, panicked: impl Fn() + Send + 'static) -> Self {
         let mut output = Self {
             console: Arc::default(),
@@ -270,7 +269,7 @@ impl VmmOutput {
         output
     }
 
-    /// All of it, when the VMM has ended: the console, and the errors.
+    /// Returns the complete output after the VMM has ended: the console, and the errors.
     fn whole(self) -> (ConsoleTail, String) {
         for reader in self.readers {
             let _ = reader.join();
@@ -282,18 +281,18 @@ impl VmmOutput {
     }
 }
 
-/// The channels of one Linux.
+/// Opens the channels of one Linux.
 pub(crate) fn channels() -> Result<Vec<Channel>, LabError> {
     let open = |name| Channel::new(name).map_err(cannot("make", "a socket pair"));
     port::ALL.into_iter().map(open).collect()
 }
 
-/// A VMM that was started, QEMU or `vmbell run`, and the channels of the Linux in it.
+/// A started VMM, QEMU or `vmbell run`, and the channels of the Linux in it.
 #[derive(Debug)]
 pub(crate) struct RunningVmm {
     child: Child,
     output: VmmOutput,
-    /// The channels, in the order of [`port::ALL`]; the Linux has their other ends.
+    /// The channels, in the order of [`port::ALL`]. Their other ends belong to the Linux.
     channels: Vec<Channel>,
     begun: Instant,
     sender: Sender<BootEvent>,
@@ -301,7 +300,7 @@ pub(crate) struct RunningVmm {
 }
 
 impl RunningVmm {
-    /// A VMM that was just started, whose console is read from now on.
+    /// Wraps a VMM that was just started, and begins to read its console.
     pub fn new(
         mut child: Child,
         channels: Vec<Channel>,
@@ -321,12 +320,12 @@ impl RunningVmm {
         }
     }
 
-    /// Its process.
+    /// The VMM's process.
     pub fn child(&self) -> &Child {
         &self.child
     }
 
-    /// By which the program is stopped.
+    /// Returns a sender of events, for example to stop the program.
     pub fn sender(&self) -> Sender<BootEvent> {
         self.sender.clone()
     }
@@ -380,12 +379,12 @@ impl RunningVmm {
         let killed = course.cpu.is_none();
         let cpu = course.cpu.or_else(|| process::cpu_time(pid));
         if killed {
-            // This fails if the VMM has ended just now.
+            // This fails if the VMM has just ended.
             let _ = self.child.kill();
         }
-        // Closing it earlier would make QEMU drop the input that it has not read yet.
+        // Closed only now: on an earlier close, QEMU would drop input that it has not read yet.
         drop((control, stdin));
-        // The threads end when they see the end of their channels; the child is reaped only after that.
+        // The threads end when their channels end. The child is reaped only after that.
         for reader in readers {
             let _ = reader.join();
         }
@@ -415,7 +414,7 @@ fn drain(
     })
 }
 
-/// Locks a mutex even if a thread panicked while it held the lock: the text is still valid.
+/// Locks a mutex even if a thread panicked while holding the lock: the text is still valid.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex
         .lock()

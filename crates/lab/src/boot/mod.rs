@@ -1,10 +1,9 @@
 //! One boot of L1: QEMU as a child process, from its start to its end, with its channels.
 //!
-//! Standard streams, files and the report travel over virtio-serial ports, each a socket pair. Those of a Linux inside L1 travel
-//! over virtio-vsock, and L1 connects them with such pairs.
-//! The kernel's console is kept apart and shown only when something goes wrong. One thread reads
-//! each channel; the calling thread waits for what they report, for the end of QEMU, a panic of the kernel or a
-//! time limit.
+//! Standard streams, files and the report travel over virtio-serial ports, each a socket pair. For a Linux inside L1
+//! they travel over virtio-vsock, and L1 connects these to socket pairs. The kernel's console is separate and shown
+//! only if something goes wrong. One thread reads each channel. The calling thread waits for their reports, the end of
+//! QEMU, a kernel panic or a time limit.
 
 mod arguments;
 mod channel;

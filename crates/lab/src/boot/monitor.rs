@@ -1,5 +1,5 @@
-//! QEMU's monitor: the few commands of QMP (QEMU `docs/interop/qmp-spec.rst`) with which a machine is saved and restored. It
-//! is a socket pair, like the channels. The thread that saves a machine runs this.
+//! QEMU's monitor: the few QMP commands (QEMU `docs/interop/qmp-spec.rst`) that save and restore a machine. The monitor
+//! is a socket pair, like the channels. The thread that saves or restores a machine runs this.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -14,20 +14,20 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
 
-/// How long an answer may take: only a QEMU that hangs takes so long.
+/// How long an answer may take. Only a QEMU that hangs takes this long.
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// The lab's end of a monitor, and QEMU's until QEMU has inherited it.
+/// The lab's end of a monitor, and QEMU's end until QEMU has inherited it.
 #[derive(Debug)]
 pub(super) struct Monitor {
     ours: BufReader<UnixStream>,
     theirs: Option<UnixStream>,
-    /// Events that came before an answer.
+    /// Events that arrived before the answer to a command.
     events: Vec<Value>,
 }
 
 impl Monitor {
-    /// A monitor that waits for its QEMU.
+    /// Makes a monitor whose QEMU has yet to start.
     pub fn new() -> Result<Self, LabError> {
         let pair = || -> io::Result<_> {
             let (ours, theirs) = UnixStream::pair()?;
@@ -42,7 +42,7 @@ impl Monitor {
         })
     }
 
-    /// The descriptor number of QEMU's end; -1 after the hand-over.
+    /// Returns the descriptor of QEMU's end; -1 after the hand-over.
     pub fn fd(&self) -> RawFd {
         self.theirs.as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
@@ -52,8 +52,8 @@ impl Monitor {
         self.theirs = None;
     }
 
-    /// Has a QEMU that was started with `-incoming defer` begin in the state of this file, which it has inherited. The
-    /// guest's report, or QEMU's end, is the result.
+    /// Restores the state in this file into a QEMU that was started with `-incoming defer` and has inherited the file.
+    /// The guest's report, or QEMU's end, shows the result.
     pub fn restore(&mut self, state: RawFd) -> Result<(), LabError> {
         const ACTION: &str = "restore L1";
         let state = json!({ "uri": format!("fd:{state}") });
@@ -64,14 +64,14 @@ impl Monitor {
         ] {
             self.command(ACTION, command, arguments)?;
         }
-        // QEMU restores that a panic has stopped the machine, too.
+        // QEMU also restores the state of having been stopped by a panic.
         self.migrated(ACTION)?;
-        // Only a panic of its kernel can come now, after which QEMU ends.
+        // From now on only a kernel panic can come, and QEMU is to end after it.
         self.command(ACTION, "set-action", json!({ "panic": "none" }))?;
         self.command(ACTION, "cont", json!({})).map(drop)
     }
 
-    /// Waits until the guest has stopped itself, for this time at most.
+    /// Waits until the guest has stopped itself, at most for this time.
     pub fn wait_for_stop(&mut self, limit: Duration) -> Result<(), LabError> {
         const ACTION: &str = "say that L1 has stopped";
         self.command(ACTION, "qmp_capabilities", json!({}))?;
@@ -79,7 +79,7 @@ impl Monitor {
             .map(drop)
     }
 
-    /// Writes the state of the stopped machine to this file, without memory that is shared, and ends QEMU.
+    /// Writes the state of the stopped machine to this file, without shared memory, and ends QEMU.
     pub fn save(&mut self, state: &File) -> Result<(), LabError> {
         const ACTION: &str = "write the state of L1";
         self.command(ACTION, "migrate-set-capabilities", capabilities())?;
@@ -107,7 +107,7 @@ impl Monitor {
         ))
     }
 
-    /// Waits for an event.
+    /// Waits for an event, at most for this time.
     fn await_event(
         &mut self,
         action: &'static str,
@@ -148,7 +148,7 @@ impl Monitor {
             .write_all(format!("{line}\n").as_bytes())
     }
 
-    /// Sends a descriptor with the command that gives it the name `state`.
+    /// Sends a descriptor, with the command that names it `state`.
     fn pass(&mut self, file: &File) -> io::Result<()> {
         let line = json!({ "execute": "getfd", "arguments": { "fdname": "state" } });
         let line = format!("{line}\n");
@@ -169,7 +169,7 @@ impl Monitor {
         }
     }
 
-    /// The answer to the last command.
+    /// Receives the answer to the last command.
     fn answer(&mut self, action: &'static str) -> Result<Value, LabError> {
         let end = Instant::now() + ANSWER;
         loop {
@@ -184,12 +184,12 @@ impl Monitor {
             if let Some(answer) = message.get_mut("return") {
                 return Ok(answer.take());
             }
-            // It may come before the answer to the command that it follows.
+            // An event may arrive before the answer to the command that caused it.
             self.events.push(message);
         }
     }
 
-    /// The next message: a greeting, an answer or an event.
+    /// Receives the next message: a greeting, an answer or an event.
     fn receive(&mut self, limit: Duration) -> io::Result<Value> {
         let limit = limit.max(Duration::from_millis(1));
         self.ours.get_ref().set_read_timeout(Some(limit))?;
@@ -201,14 +201,14 @@ impl Monitor {
     }
 }
 
-/// Memory that is shared with the host is neither saved nor restored: the file of L1's memory is its saved form. Events say when
-/// all else is.
+/// Memory shared with the host is not part of the saved state: its file is L1's saved memory. Events tell when the rest
+/// was saved or restored.
 fn capabilities() -> Value {
     let on = |name| json!({ "capability": name, "state": true });
     json!({ "capabilities": [on("x-ignore-shared"), on("events")] })
 }
 
-/// The error of a QEMU that did not do what its monitor was told.
+/// Makes the error of a QEMU that did not do what its monitor was told.
 pub(crate) fn does_not(action: &str, said: impl Display) -> LabError {
     failed!("QEMU's monitor does not {action}: {said}").of(LabFailure::Boot)
 }
@@ -219,7 +219,7 @@ mod tests {
 
     use super::*;
 
-    /// A QEMU that answers each command with the next of these lines.
+    /// Makes a QEMU that answers each command with the next of these lines.
     fn answering(lines: &'static [&'static str]) -> Monitor {
         let mut monitor = Monitor::new().unwrap();
         let mut theirs = monitor.theirs.take().unwrap();

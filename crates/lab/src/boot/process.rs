@@ -20,7 +20,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 use crate::error::{LabError, cannot};
 use crate::qemu::Qemu;
 
-/// Starts QEMU by way of `vmbell lab exec`, see [`exec_applet`].
+/// Starts QEMU through `vmbell lab exec`, see [`exec_applet`].
 pub(super) fn start(vmbell: &Path, qemu: &Qemu, arguments: &[OsString]) -> Result<Child, LabError> {
     let mut command = Command::new(vmbell);
     command
@@ -35,11 +35,11 @@ pub(super) fn start(vmbell: &Path, qemu: &Qemu, arguments: &[OsString]) -> Resul
     command.spawn().map_err(cannot("start", vmbell))
 }
 
-/// Replaces this process by QEMU (`exec`); returns only if that fails. The kernel kills QEMU when the parent
-/// dies: a machine that hangs would otherwise run forever.
+/// Replaces this process with QEMU (`exec`); returns only if that fails. The kernel kills QEMU when the parent dies:
+/// otherwise a machine that hangs would run forever.
 ///
-/// All threads of QEMU share one CPU of the host: with one CPU for each, guests of several vCPUs shut down
-/// or stop now and then (docs/emulator-bugs.md). Boots at the same time share none while there are enough.
+/// All threads of QEMU share one CPU of the host. With one CPU per thread, guests with several vCPUs sometimes shut
+/// down or stop (docs/emulator-bugs.md). Boots at the same time use different CPUs while there are enough.
 pub fn exec_applet(words: &[OsString]) -> std::io::Error {
     let Some((program, arguments)) = words.split_first() else {
         return std::io::Error::other("no program to become");
@@ -52,8 +52,8 @@ pub fn exec_applet(words: &[OsString]) -> std::io::Error {
     Command::new(program).args(arguments).exec()
 }
 
-/// Pins this thread, and with it the program that it executes and that program's threads, to a CPU that no other boot has:
-/// its present one if it can. If all are taken, it stays where it is.
+/// Pins this thread, and thus the program that it executes and all threads of that program, to a CPU that no other boot
+/// has claimed, preferably the present one. If all CPUs are claimed, the thread is not pinned.
 fn take_cpu() -> rustix::io::Result<()> {
     let allowed = sched_getaffinity(None)?;
     let here = sched_getcpu();
@@ -64,7 +64,7 @@ fn take_cpu() -> rustix::io::Result<()> {
     sched_setaffinity(None, &cpus)
 }
 
-/// Claims a CPU until the end of this process, and of the program that it becomes: only one socket can have an address.
+/// Claims a CPU until this process, or the program that it becomes, ends: only one socket can have an address.
 fn claim(cpu: usize) -> bool {
     let bind = || {
         let address = SocketAddr::from_abstract_name(format!("vmbell-lab-cpu-{cpu}"))?;
@@ -76,7 +76,7 @@ fn claim(cpu: usize) -> bool {
     bind().is_ok()
 }
 
-/// A handle of a process that this one has not waited for.
+/// Opens a handle of a child process that has not been waited for.
 pub(super) fn handle(child: &Child) -> std::io::Result<OwnedFd> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or(std::io::ErrorKind::InvalidInput)?;
@@ -95,7 +95,7 @@ pub(super) fn wait_for_end(pid: u32) -> Duration {
     cpu_time(pid).unwrap_or_default()
 }
 
-/// User and system time of all threads, finished ones too.
+/// Returns the user and system time of all threads, including finished threads.
 pub(super) fn cpu_time(pid: u32) -> Option<Duration> {
     let process = procfs::process::Process::new(pid.try_into().ok()?).ok()?;
     let stat = process.stat().ok()?;
@@ -105,8 +105,8 @@ pub(super) fn cpu_time(pid: u32) -> Option<Duration> {
     ))
 }
 
-/// How long all threads of a process that could have run waited for a CPU at the same time. They share one CPU, so a thread
-/// also waits for the others; that is not counted.
+/// Returns how long all runnable threads of a process waited for a CPU at the same time. They share one CPU, so each
+/// thread also waits for the others. That time is not counted.
 pub(super) fn waited(pid: u32) -> Duration {
     let tasks = fs::read_dir(format!("/proc/{pid}/task"));
     let threads = tasks.into_iter().flatten().flatten().filter_map(|task| {
@@ -117,7 +117,7 @@ pub(super) fn waited(pid: u32) -> Duration {
     Duration::from_nanos(waited_by_all(&threads.collect::<Vec<_>>()))
 }
 
-/// The same from what each thread ran and waited, in nanoseconds.
+/// Calculates this wait from how long each thread ran and waited, in nanoseconds.
 fn waited_by_all(threads: &[(u64, u64)]) -> u64 {
     let ran: u64 = threads.iter().map(|(ran, _)| ran).sum();
     let busy = threads.iter().map(|(ran, waited)| ran + waited).max();
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_cpu_is_claimed_once() {
-        // No machine has it, so no boot claims it.
+        // No machine has this CPU, so no boot claims it.
         const CPU: usize = usize::MAX;
         assert!(claim(CPU));
         assert!(!claim(CPU));

@@ -11,21 +11,21 @@ use crate::job::RunReport;
 /// The result of one boot.
 #[derive(Debug)]
 pub struct LabBootResult {
-    /// When the program started, from the start of the VMM; `None` if it did not.
+    /// Time from the start of the VMM to the start of the program; `None` if the program did not start.
     pub started: Option<Duration>,
-    /// Bytes that came: standard output, standard error, files.
+    /// Bytes received: standard output, standard error, files.
     pub received: [u64; 3],
-    /// Whether it was asked if it runs, and did not answer.
+    /// Whether the Linux was asked if it still runs, and did not answer.
     pub silent: bool,
-    /// Why a sink failed, if one did: what followed is lost.
+    /// The error of the first sink that failed, if one did: the rest of that stream is lost.
     pub unwritten: Option<io::Error>,
-    /// The report, if it came and all bytes that it counts were read.
+    /// The report, if it arrived and all bytes that it counts were read.
     pub report: Option<RunReport>,
     /// How the VMM ended; `None` when it had to be killed.
     pub status: Option<ExitStatus>,
     /// The kernel's console.
     pub console: ConsoleTail,
-    /// Why QEMU does not restore a saved state.
+    /// The error of a QEMU that could not restore a saved state.
     pub refused: Option<String>,
     /// What the VMM printed to its standard error.
     pub vmm_errors: String,
@@ -36,7 +36,7 @@ pub struct LabBootResult {
 }
 
 impl LabBootResult {
-    /// What is known after this course without the VMM.
+    /// Makes the result from what was received, before the VMM's own results are added.
     pub(super) fn after(course: Course, begun: Instant) -> Self {
         Self {
             started: course.started,
@@ -53,12 +53,12 @@ impl LabBootResult {
         }
     }
 
-    /// What QEMU printed, otherwise the console's end.
+    /// Returns what QEMU printed, or otherwise the end of the console.
     pub(crate) fn said(&self) -> String {
         if let Some(refused) = &self.refused {
             refused.clone()
         } else if self.vmm_errors.is_empty() || self.console.panicked() || self.status.is_none() {
-            // What a VMM prints that goes on are warnings.
+            // If the VMM kept running, its messages are only warnings.
             format!("its console ends with:\n{}", self.console.tail())
         } else {
             self.vmm_errors.clone()

@@ -1,5 +1,5 @@
-//! Waits for the first of the report, the end of the VMM, a panic and a time limit. The thread that boots
-//! a Linux runs this.
+//! Waits for a report, the end of the VMM, a panic or a time limit, whichever is first. The thread that boots a Linux
+//! runs this.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use super::channel::{BootEvent, ProgramStream};
 use crate::job::{InitMessage, ProgramEnding, RunReport, answer};
 
-/// How long a boot and a program may take, without the time in which QEMU waited for a CPU of the host, and without that in which
-/// this process was stopped or the host slept.
+/// Time limits of a boot and a program. Time does not count while QEMU waits for a CPU of the host, this process is
+/// stopped, or the host sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeLimits {
     /// From the start of QEMU to the start of the program.
@@ -20,35 +20,35 @@ pub struct TimeLimits {
     pub program: Duration,
 }
 
-/// How long a Linux may take to react, without the time in which its VMM waited for a CPU.
+/// How long a Linux may take to react. Time in which its VMM waits for a CPU does not count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// For the program to end by itself, after it was asked to.
+    /// For the program to end by itself after it was asked to.
     pub ending: Duration,
-    /// To kill the program and to send what it has, and then, for its VMM, to end.
+    /// To kill the program and send its output, and then, for its VMM, to end.
     pub leaving: Duration,
-    /// Whether the VMM's end is waited for when everything has come. One that runs in L1 ends with L1.
+    /// Whether to wait for the VMM to end after everything was received. A VMM in L1 ends with L1.
     pub to_the_end: bool,
-    /// To say that it still runs, while the program does. It is asked again as long after each answer.
+    /// To answer that it is still running. The next question follows this long after each answer.
     pub answering: Duration,
-    /// How long the thread that waits sleeps at most. By that it notices that this process was stopped meanwhile.
+    /// The longest sleep of the waiting thread. A longer sleep shows that this process was stopped meanwhile.
     pub looking: Duration,
 }
 
-/// [`Patience::ending`], and for each Linux inside as long again: a program may have a report to write.
+/// [`Patience::ending`] per level of Linux: a program may have a report to write.
 pub(crate) const ENDING: Duration = Duration::from_secs(10);
-/// [`Patience::leaving`], and for each Linux inside as long again.
+/// [`Patience::leaving`] per level of Linux.
 pub(crate) const LEAVING: Duration = Duration::from_secs(10);
-/// [`Patience::answering`]: only a kernel that hangs takes so long.
+/// [`Patience::answering`]: only a kernel that hangs takes this long.
 pub(crate) const ANSWERING: Duration = Duration::from_secs(60);
 /// [`Patience::looking`].
 pub(crate) const LOOKING: Duration = Duration::from_secs(1);
-/// How long QEMU may take to end after a panic, with the rest of the trace.
+/// How long QEMU may take to end after a panic, while it prints the rest of the trace.
 const PANICKING: Duration = Duration::from_secs(3);
-/// A limit that no run reaches, and that can be added to the present time.
+/// A limit that no run reaches, but that can be added to the present time.
 pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The end of a limit, which moves on by the time that does not count.
+/// The end of a time limit, which is moved by the time that does not count.
 struct RunDeadline<W> {
     at: Instant,
     /// What `of` returned when `at` was set.
@@ -72,7 +72,7 @@ impl<W: Fn() -> Duration> RunDeadline<W> {
         self.waited = (self.of)();
     }
 
-    /// The time that is left. What does not count is asked for only at the end, so a host that is idle asks once.
+    /// Returns the remaining time. The time that does not count is determined only at the end, so usually once.
     fn left(&mut self) -> Duration {
         let left = self.at.saturating_duration_since(Instant::now());
         if !left.is_zero() {
@@ -85,7 +85,7 @@ impl<W: Fn() -> Duration> RunDeadline<W> {
     }
 }
 
-/// Asks a Linux again and again whether it still runs, while its program does.
+/// Asks a Linux repeatedly whether it is still running, as long as its program runs.
 struct Pulse<W> {
     deadline: RunDeadline<W>,
     limit: Duration,
@@ -101,7 +101,7 @@ impl<W: Fn() -> Duration> Pulse<W> {
         }
     }
 
-    /// The Linux runs.
+    /// Notes a sign of life.
     fn beat(&mut self) {
         self.asked = false;
         self.deadline.restart(self.limit);
@@ -111,7 +111,7 @@ impl<W: Fn() -> Duration> Pulse<W> {
         self.deadline.restart(LONGEST);
     }
 
-    /// The time until something is to be done, after a question if it is time for one; `None` if there was no answer.
+    /// Returns the time until the next action, after asking if that is due; `None` if no answer came in time.
     fn left(&mut self, control: &mut UnixStream) -> Option<Duration> {
         let left = self.deadline.left();
         if !left.is_zero() {
@@ -128,7 +128,7 @@ impl<W: Fn() -> Duration> Pulse<W> {
     }
 }
 
-/// What was received until the end.
+/// Everything that was received until the end.
 #[derive(Debug, Default)]
 pub(super) struct Course {
     pub report: Option<RunReport>,
@@ -137,23 +137,23 @@ pub(super) struct Course {
     pub cpu: Option<Duration>,
     /// When the program started, from the start of QEMU.
     pub started: Option<Duration>,
-    /// Whether a Linux starts another one inside it, and so can be asked to stop before the program has started.
+    /// Whether a Linux starts another one inside it, and can therefore be asked to stop before the program has started.
     nesting: bool,
     acknowledged: bool,
     /// Whether the program was asked to end.
     asked: bool,
     stopped: bool,
     panicked: bool,
-    /// Why the first sink that failed did.
+    /// The error of the first sink that failed.
     pub unwritten: Option<io::Error>,
     /// Whether the Linux was asked and did not answer in time.
     pub silent: bool,
 }
 
 impl Course {
-    /// Returns when the VMM has ended, or when it has to be killed: then `cpu` is `None`. A program that is still
-    /// running at its limit is asked to end, and then killed, in its Linux, so that what it wrote comes back.
-    /// `waited` tells how long the VMM has waited for a CPU so far.
+    /// Returns when the VMM has ended or has to be killed; in the latter case `cpu` is `None`. A program that is still
+    /// running at its time limit is asked to end, and then killed, inside its Linux, so that its output is received.
+    /// `waited` returns how long the VMM has waited for a CPU so far.
     pub fn follow(
         events: &Receiver<BootEvent>,
         control: &mut UnixStream,
@@ -163,7 +163,7 @@ impl Course {
     ) -> Self {
         let mut course = Self::default();
         let begin = Instant::now();
-        // The clock goes on in a process that is stopped, with its VMM, and does not where the machine sleeps.
+        // The clock continues while this process and its VMM are stopped, but not while the host sleeps.
         let (mut looked, stopped) = (begin, Cell::new(Duration::ZERO));
         let lost = || waited() + stopped.get();
         let mut deadline = RunDeadline::new(&lost, limits.boot);
@@ -174,7 +174,7 @@ impl Course {
                 return course;
             };
             let left = deadline.left().min(until_pulse);
-            // A receiver that finds a message does not look at its time limit, and a program may never stop writing.
+            // `recv_timeout` ignores the limit while there are messages, and a program may never stop writing.
             let sleep = left.min(patience.looking);
             let event = (!left.is_zero()).then(|| events.recv_timeout(sleep));
             let late = looked.elapsed().saturating_sub(sleep);
@@ -194,7 +194,7 @@ impl Course {
                     continue;
                 }
                 Some(Ok(BootEvent::End)) => continue,
-                // The end is on its way.
+                // The end is already under way.
                 Some(Ok(BootEvent::Stop)) if course.stopped || course.report.is_some() => continue,
                 Some(Ok(BootEvent::Stop)) | None | Some(Err(_)) => {
                     let answers = course.started.is_some() || course.nesting;
@@ -249,17 +249,17 @@ impl Course {
         }
     }
 
-    /// Whether the program may still be asked to end.
+    /// Returns whether the program may still be asked to end.
     const fn may_ask(&self) -> bool {
         !self.asked && !self.stopped && !self.panicked
     }
 
-    /// Takes the messages that the threads sent up to the end of QEMU, so long after its start.
+    /// Takes the messages that the threads sent until QEMU's end, which came this long after its start.
     pub fn drain(&mut self, events: &Receiver<BootEvent>, after: Duration) {
         events.try_iter().for_each(|event| self.take(event, after));
     }
 
-    /// Whether L1's report came and all bytes that it counts were read.
+    /// Returns whether L1's report arrived and all bytes that it counts were read.
     pub fn complete(&self) -> bool {
         let all = |report: &RunReport| {
             report
@@ -275,7 +275,7 @@ impl Course {
         match event {
             BootEvent::Bytes(stream, length) => self.received[stream as usize] += length,
             BootEvent::Said(InitMessage::Report(mut report)) => {
-                // Whatever a program does that is asked to end: it had not ended before its limit.
+                // However a program ends after it was asked to, it had not ended before its limit.
                 if self.asked
                     && matches!(
                         report.ending,

@@ -4,7 +4,7 @@ use std::sync::mpsc::channel;
 use super::*;
 use crate::job::ProgramEnding;
 
-/// What takes this long has hung.
+/// Whatever takes this long has hung.
 const HANG: Duration = Duration::from_secs(120);
 const LIMITS: TimeLimits = TimeLimits {
     boot: HANG,
@@ -21,7 +21,7 @@ const PATIENCE: Patience = Patience {
 
 const SHORT: Duration = Duration::from_millis(30);
 
-/// A host on which QEMU never waits for a CPU.
+/// The `waited` of a host on which QEMU never waits for a CPU.
 const fn never() -> Duration {
     Duration::ZERO
 }
@@ -93,7 +93,7 @@ fn time_without_a_cpu_is_added_to_a_limit() {
     let (_sender, events) = channel();
     let (mut control, _l1) = UnixStream::pair().unwrap();
     let asked = std::cell::Cell::new(0);
-    // QEMU waits during the limit itself, and not during the time that is added.
+    // QEMU waits during the limit itself, but not during the added time.
     let waited = || {
         asked.set(asked.get() + 1);
         if asked.get() == 1 {
@@ -129,7 +129,7 @@ fn a_program_at_its_limit_is_asked_to_end_and_then_killed_and_what_it_wrote_is_w
         )
     });
     l1.set_read_timeout(Some(HANG)).unwrap();
-    // What a program writes forever does not hold its end up.
+    // A program that never stops writing does not delay its end.
     let writer = sender.clone();
     let flood = std::thread::spawn(move || {
         while writer
@@ -243,7 +243,7 @@ fn a_stop_goes_to_a_linux_that_can_answer_and_ends_one_that_cannot() {
     let (mut control, mut inner) = UnixStream::pair().unwrap();
     sender.send(BootEvent::Said(InitMessage::Nesting)).unwrap();
     sender.send(BootEvent::Stop).unwrap();
-    // A second one changes nothing.
+    // A second request changes nothing.
     sender.send(BootEvent::Stop).unwrap();
     let follower =
         std::thread::spawn(move || Course::follow(&events, &mut control, LIMITS, PATIENCE, never));

@@ -1,5 +1,5 @@
-//! The channels of a guest of `vmbell run`: connections that the guest makes over virtio-vsock. Each is connected with the
-//! other end of a [`Channel`], as QEMU connects its ports.
+//! The channels of a guest of `vmbell run`: virtio-vsock connections that the guest makes. Each is joined to the other
+//! end of a [`Channel`], as QEMU does for its ports.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -15,14 +15,14 @@ use super::channel::Channel;
 use super::process;
 use crate::job::port;
 
-/// The ports on which a guest's connections are awaited, each with its channel's other end.
+/// The ports that wait for a guest's connections, each with the other end of its channel.
 #[derive(Debug)]
 pub(crate) struct Listeners {
     waiting: Vec<(VsockListener, UnixStream)>,
 }
 
 impl Listeners {
-    /// Awaits a connection for each channel.
+    /// Listens for one connection per channel.
     pub fn bind(channels: &mut [Channel]) -> io::Result<Self> {
         let mut waiting = Vec::new();
         for channel in channels {
@@ -36,7 +36,7 @@ impl Listeners {
         Ok(Self { waiting })
     }
 
-    /// Starts a thread that accepts the connections, until all are there or the guest's VMM has ended.
+    /// Starts a thread that accepts the connections until all were made or the guest's VMM has ended.
     pub fn serve(mut self, vmm: &Child) -> io::Result<()> {
         let end = process::handle(vmm)?;
         thread::spawn(move || -> io::Result<()> {
@@ -59,7 +59,7 @@ impl Listeners {
     }
 }
 
-/// Waits for a connection of the guest of this VMM; `None` if the VMM has ended.
+/// Waits for a connection from this VMM's guest; `None` if the VMM has ended.
 pub(crate) fn accept(listener: &VsockListener, vmm: &Child) -> io::Result<Option<VsockStream>> {
     let end = process::handle(vmm)?;
     let mut both = [
@@ -73,7 +73,7 @@ pub(crate) fn accept(listener: &VsockListener, vmm: &Child) -> io::Result<Option
     Ok(Some(listener.accept()?.0))
 }
 
-/// Starts threads that copy between the two, in both directions. When the VMM ends, the kernel ends its connections.
+/// Starts threads that copy in both directions. When the VMM ends, the kernel closes its connections.
 fn connect(stream: VsockStream, socket: UnixStream) -> io::Result<()> {
     let (mut from_guest, mut to_host) = (stream.try_clone()?, socket.try_clone()?);
     thread::spawn(move || {
@@ -88,8 +88,8 @@ fn connect(stream: VsockStream, socket: UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies until either ends.
+/// Copies until either side ends.
 fn copy(from: &mut impl Read, to: &mut impl Write) {
-    // An error is an end like others: what was lost is missed in the report.
+    // An error is treated as the end: the report shows if bytes were lost.
     let _ = io::copy(from, to);
 }

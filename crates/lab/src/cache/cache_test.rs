@@ -6,7 +6,7 @@ use super::*;
 use crate::error::{LabError, LabFailure};
 use crate::read_only::read_only;
 
-/// What takes this long has hung.
+/// Whatever takes this long has hung.
 const HANG: Duration = Duration::from_secs(120);
 
 fn cache() -> (tempfile::TempDir, Cache) {
@@ -148,7 +148,7 @@ fn a_cache_that_cannot_be_written_is_used_as_it_is() {
     let (_folder, cache) = cache();
     make(&cache, "whole");
     fs::create_dir(cache.root().join("draft-killed")).unwrap();
-    // The lock file is not there until a run has taken it.
+    // The lock file does not exist until a run has taken the lock.
     for _ in 0..2 {
         read_only(cache.root(), || {
             let used = cache.lock_use().unwrap();
@@ -160,7 +160,7 @@ fn a_cache_that_cannot_be_written_is_used_as_it_is() {
         });
         drop(cache.lock_use().unwrap());
     }
-    // Somebody who may write does not remove what is in use.
+    // A process that may write does not remove entries in use.
     read_only(cache.root(), || {
         let _used = cache.lock_use().unwrap();
         let other = File::open(cache.root().join("use.lock")).unwrap();

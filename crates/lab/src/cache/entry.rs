@@ -1,4 +1,4 @@
-//! An entry of the cache: made in its own folder, renamed into place, checked at each use.
+//! A cache entry: made in its own folder, renamed into place, checked at each use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ pub struct CacheEntry {
 }
 
 impl CacheEntry {
-    /// Opens the entry in `folder` and compares every file's size and time with the manifest;
-    /// `None` when there is no such entry.
+    /// Opens the entry in `folder` and compares every file's size and time with the manifest; `None` if there is no
+    /// such entry.
     pub fn open(folder: PathBuf) -> Result<Option<Self>, LabError> {
         if !folder.exists() {
             return Ok(None);
@@ -56,7 +56,7 @@ impl CacheEntry {
             .try_for_each(|file| file.check_content(&root))
     }
 
-    /// The path of a file of the entry.
+    /// Returns the path of a file in the entry.
     pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         self.folder.join(FILES).join(relative)
     }
@@ -95,17 +95,17 @@ impl EntryDraft {
         Ok(draft)
     }
 
-    /// The path of a file of the unfinished entry.
+    /// Returns the path of a file in the unfinished entry.
     pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         self.scratch.path().join(FILES).join(relative)
     }
 
-    /// A folder next to the entry's files, removed when the entry is committed.
+    /// Returns a folder next to the entry's files. It is removed when the entry is committed.
     pub fn scratch(&self) -> PathBuf {
         self.scratch.path().join("scratch")
     }
 
-    /// Writes the manifest and renames the folder into place; an entry that is there already is removed.
+    /// Writes the manifest and renames the folder into place. If an entry is already there, it is removed.
     pub fn commit(
         self,
         title: String,
@@ -120,7 +120,7 @@ impl EntryDraft {
         if self.folder.exists() {
             fs::remove_dir_all(&self.folder).map_err(cannot("remove", &self.folder))?;
         }
-        // From here on the temporary folder is not removed automatically.
+        // From here on the scratch folder is no longer removed automatically.
         let scratch = self.scratch.keep();
         fs::rename(&scratch, &self.folder).map_err(cannot("rename into place", &self.folder))?;
         Ok(CacheEntry {

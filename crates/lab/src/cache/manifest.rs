@@ -1,4 +1,4 @@
-//! The list of an entry's files with their digests, which are SHA-256.
+//! The list of an entry's files with their SHA-256 digests.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -23,11 +23,11 @@ pub struct EntryManifest {
 /// One downloaded package.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourcePackage {
-    /// The package's file name, which has the version.
+    /// The package's file name, which includes the version.
     pub file: String,
-    /// Bytes downloaded.
+    /// The file's size in bytes.
     pub size: u64,
-    /// Digest of the file, equal to that in the signed index.
+    /// Digest of the file, the same as in the signed index.
     pub sha256: Digest,
 }
 
@@ -38,7 +38,7 @@ pub struct ManifestFile {
     pub path: String,
     /// Size in bytes.
     pub size: u64,
-    /// Modification time in nanoseconds since the epoch: shows a change without reading the file.
+    /// Modification time in nanoseconds since the epoch, to notice a change without reading the file.
     pub modified: i128,
     /// Digest of the content.
     pub sha256: Digest,
@@ -61,14 +61,14 @@ impl EntryManifest {
         })
     }
 
-    /// The sum of the files' sizes, in bytes.
+    /// Returns the sum of the files' sizes in bytes.
     pub fn size(&self) -> u64 {
         self.files.iter().map(|file| file.size).sum()
     }
 }
 
 impl ManifestFile {
-    /// Compares size and modification time, and reads the content only if the time differs.
+    /// Compares size and modification time, and also the content if the time differs.
     pub fn check(&self, entry: &Path) -> Result<(), LabError> {
         let damaged = |how| damaged(entry, &self.path, how);
         let metadata =
@@ -77,7 +77,7 @@ impl ManifestFile {
             return Err(damaged("has another size"));
         }
         if modified(&metadata) != self.modified {
-            // The file was touched, but its content may be the same.
+            // The file was touched, but its content may still be the same.
             return self.check_content(entry);
         }
         Ok(())
@@ -125,17 +125,17 @@ fn modified(metadata: &fs::Metadata) -> i128 {
 /// A SHA-256 in lower-case hexadecimal, as package indexes and manifests write it.
 pub type Digest = String;
 
-/// The digest of bytes at hand.
+/// Hashes bytes in memory.
 pub fn hash_bytes(bytes: &[u8]) -> Digest {
     hex(&Sha256::digest(bytes))
 }
 
-/// The digest of a file, read in pieces.
+/// Hashes a file, read in pieces.
 pub fn hash_file(path: &Path) -> io::Result<Digest> {
     hash_open(&File::open(path)?)
 }
 
-/// The digest of an open file, from where it is read next.
+/// Hashes an open file, starting at its current position.
 pub(crate) fn hash_open(mut file: &File) -> io::Result<Digest> {
     let mut hasher = Sha256::new();
     let mut piece = vec![0; 1 << 20];
@@ -152,13 +152,13 @@ fn hex(bytes: &[u8]) -> Digest {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The error of a file that is not as the manifest of its entry describes it.
+/// Makes the error of a file that does not match the manifest of its entry.
 pub(crate) fn damaged(entry: &Path, file: &str, how: &str) -> LabError {
     let entry = entry.display();
     failed!("cache entry {entry} is damaged: {file} {how}").of(LabFailure::Damaged)
 }
 
-/// The error of a manifest that cannot be read.
+/// Makes the error of an unreadable manifest.
 pub(crate) fn bad_manifest(entry: &Path) -> impl FnOnce(serde_json::Error) -> LabError {
     move |error| {
         failed!("cache entry {} has an unreadable manifest", entry.display())

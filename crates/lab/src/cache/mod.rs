@@ -1,11 +1,10 @@
 //! What the lab keeps between runs: unpacked packages, kernels, module archives.
 //!
-//! The root is `$XDG_CACHE_HOME/vmbell/lab` (or `~/.cache/vmbell/lab`). Each thing that can be
-//! made again is an *entry*, a folder named by its kind and the SHA-256 of the recipe that makes
-//! it. An entry is built in its own folder next to the finished ones and renamed into place
-//! as the last step, so what has an entry's name is complete. A manifest inside it holds the
-//! digest of every file. Two locks keep processes apart: one for those that make entries, and one
-//! that every run shares and `clean` takes alone.
+//! The root is `$XDG_CACHE_HOME/vmbell/lab` (or `~/.cache/vmbell/lab`). Everything that can be made again is an
+//! *entry*: a folder named after its kind and the SHA-256 of the recipe that makes it. An entry is built in its own
+//! folder next to the finished ones and renamed into place as the last step, so a folder with an entry's name is
+//! complete. Its manifest has the digest of every file. There are two locks: a process holds one while it makes
+//! entries, and every run shares the other, which `clean` takes exclusively.
 
 mod entry;
 mod manifest;

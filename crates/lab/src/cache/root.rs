@@ -10,9 +10,9 @@ use crate::error::{LabError, cannot, failed};
 
 /// The name of the folder for downloads.
 const DOWNLOADS: &str = "downloads";
-/// The name of the file that is locked while entries are made.
+/// The file that is locked while entries are made.
 const PREPARE: &str = "prepare.lock";
-/// The name of the file that is locked while entries are used.
+/// The file that is locked while entries are used.
 const USE: &str = "use.lock";
 
 /// The folder that holds all entries.
@@ -21,19 +21,19 @@ pub struct Cache {
     root: PathBuf,
 }
 
-/// The name of an entry's folder, with the entry or the damage that was found.
+/// The name of an entry's folder, with the entry or the damage found in it.
 pub type ListedEntry = (String, Result<CacheEntry, LabError>);
 
-/// The lock for making entries, which one process at a time holds.
+/// The lock for making entries. Only one process at a time holds it.
 #[derive(Debug)]
 pub struct Prepare {
     _lock: File,
 }
 
-/// The lock for using entries, which many processes can hold; `clean` cannot run meanwhile.
+/// The lock for using entries. Many processes can hold it, and `clean` cannot run meanwhile.
 #[derive(Debug)]
 pub struct Use {
-    /// `None` in a cache that this process cannot write, and in which there is no lock file.
+    /// `None` if the cache is not writable for this process and has no lock file.
     _lock: Option<File>,
 }
 
@@ -43,7 +43,7 @@ impl Cache {
         Ok(Self::at(user_folder("lab")?))
     }
 
-    /// A cache in a folder of the caller's choice.
+    /// Uses a cache in a folder of the caller's choice.
     pub fn at(root: PathBuf) -> Self {
         Self { root }
     }
@@ -53,17 +53,17 @@ impl Cache {
         &self.root
     }
 
-    /// The folder of the entry with this name, whether it exists or not.
+    /// Returns the folder of the entry with this name, whether or not it exists.
     pub fn folder(&self, entry: &str) -> PathBuf {
         self.root.join(entry)
     }
 
-    /// Starts an entry. The caller holds the lock for making entries.
+    /// Starts an entry. The caller must hold the lock for making entries.
     pub fn draft(&self, _lock: &Prepare, entry: &str) -> Result<EntryDraft, LabError> {
         EntryDraft::new(&self.root, self.folder(entry))
     }
 
-    /// The folder for downloads. It stays when a preparation fails, so that the next one does not start again.
+    /// Returns the folder for downloads. It is kept if a preparation fails, so that the next one does not start over.
     pub fn downloads(&self, _lock: &Prepare) -> Result<PathBuf, LabError> {
         let path = self.root.join(DOWNLOADS);
         fs::create_dir_all(&path).map_err(cannot("make", &path))?;
@@ -81,7 +81,7 @@ impl Cache {
         }
     }
 
-    /// Removes unfinished entries and downloads, unless a preparation is under way or the cache cannot be written.
+    /// Removes unfinished entries and downloads, unless a preparation is running or the cache is not writable.
     pub fn tidy(&self) -> Result<(), LabError> {
         let is_left = |name: &String| name.starts_with(DRAFT) || name == DOWNLOADS;
         if !self.names()?.iter().any(is_left) {
@@ -115,15 +115,15 @@ impl Cache {
         Ok(Prepare { _lock: lock })
     }
 
-    /// Takes the lock for using entries: `clean` refuses to run as long as the result lives.
+    /// Takes the lock for using entries: `clean` refuses to run while the result exists.
     pub fn lock_use(&self) -> Result<Use, LabError> {
         let (lock, path) = match self.lock_file(USE) {
-            // Somebody who may write here may still remove entries.
+            // A process with write permission may still remove entries.
             Err(error) if error.is_read_only() => {
                 let path = self.root.join(USE);
                 match File::open(&path) {
                     Ok(lock) => (lock, path),
-                    // No process has locked it yet, so none waits for this one.
+                    // No process has ever taken the lock, so none waits for this one.
                     Err(_) => return Ok(Use { _lock: None }),
                 }
             }
@@ -133,7 +133,7 @@ impl Cache {
         Ok(Use { _lock: Some(lock) })
     }
 
-    /// All entries, sorted by name.
+    /// Returns all entries, sorted by name.
     pub fn entries(&self) -> Result<Vec<ListedEntry>, LabError> {
         let mut entries = Vec::new();
         for name in self.names()? {
@@ -146,7 +146,7 @@ impl Cache {
         Ok(entries)
     }
 
-    /// Removes everything and returns the bytes freed; fails if another process makes or uses entries.
+    /// Removes everything and returns the bytes freed. Fails if another process makes or uses entries.
     pub fn clean(&self) -> Result<DiskSize, LabError> {
         if !self.root.exists() {
             return Ok(DiskSize(0));
@@ -162,7 +162,7 @@ impl Cache {
         let mut freed = 0;
         for name in self.names()? {
             let path = self.root.join(&name);
-            // The lock files stay: if one were removed, another process could create and lock it again.
+            // The lock files are kept: if one were removed, another process could create and lock it again.
             if !name.ends_with(".lock") {
                 freed += disk_size(&path);
                 let removed = if path.is_dir() {
@@ -202,7 +202,7 @@ impl Cache {
     }
 }
 
-/// The folder `name` among the user's caches: `$XDG_CACHE_HOME/vmbell/NAME`, or `~/.cache/vmbell/NAME`.
+/// Returns the folder `name` among the user's caches: `$XDG_CACHE_HOME/vmbell/NAME`, or `~/.cache/vmbell/NAME`.
 pub(crate) fn user_folder(name: &str) -> Result<PathBuf, LabError> {
     let base = caches(|name| std::env::var_os(name)).ok_or_else(|| {
         failed!(
@@ -212,8 +212,8 @@ pub(crate) fn user_folder(name: &str) -> Result<PathBuf, LabError> {
     Ok(base.join("vmbell").join(name))
 }
 
-/// The folder of the user's caches. The XDG specification ignores a relative path, whose folder would be another one for each
-/// working folder.
+/// Returns the folder of the user's caches. As the XDG specification demands, a relative path is ignored: it would be a
+/// different folder for each working directory.
 pub(super) fn caches(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let folder = |name| {
         variable(name)
@@ -223,7 +223,7 @@ pub(super) fn caches(variable: impl Fn(&str) -> Option<OsString>) -> Option<Path
     folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))
 }
 
-/// The names in a folder, sorted; none if it does not exist.
+/// Returns the sorted names in a folder; none if it does not exist.
 pub(crate) fn names(folder: &Path) -> Result<Vec<String>, LabError> {
     let list = match fs::read_dir(folder) {
         Ok(list) => list,

@@ -1,4 +1,4 @@
-//! Sizes in bytes, and what a file system must have for the cache: free space, and leave to run programs.
+//! Sizes in bytes, and what the cache needs of its file system: free space, and permission to run programs.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::error::{LabError, cannot, failed};
 use rustix::fs::StatVfsMountFlags;
 
-/// Bytes, in decimal units as package tools print them.
+/// A number of bytes, printed in decimal units like package tools do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DiskSize(pub u64);
 
@@ -29,7 +29,7 @@ impl fmt::Display for DiskSize {
     }
 }
 
-/// Fails unless the file system of `folder` has `needed` bytes for an ordinary user.
+/// Returns an error unless the file system of `folder` has `needed` bytes for an ordinary user.
 pub fn require_space(folder: &Path, needed: DiskSize) -> Result<(), LabError> {
     let stat = rustix::fs::statvfs(folder)
         .map_err(|errno| cannot("ask for free space in", folder)(io::Error::from(errno)))?;
@@ -42,7 +42,7 @@ pub fn require_space(folder: &Path, needed: DiskSize) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Fails if programs in `folder` cannot be run, because its file system is mounted with `noexec`.
+/// Returns an error if programs in `folder` cannot run because its file system is mounted with `noexec`.
 pub fn require_programs(folder: &Path) -> Result<(), LabError> {
     let stat = rustix::fs::statvfs(folder)
         .map_err(|errno| cannot("ask for the mount of", folder)(io::Error::from(errno)))?;
@@ -66,7 +66,7 @@ mod tests {
         for line in mounts.lines() {
             let fields: Vec<&str> = line.split(' ').collect();
             let path = Path::new(fields[1]);
-            // Another mount may hide this one.
+            // A later mount may hide this one.
             let hides = |other: &str| other.split(' ').nth(1) == Some(fields[1]);
             if mounts.lines().filter(|other| hides(other)).count() > 1 || !path.is_dir() {
                 continue;

@@ -1,8 +1,8 @@
-//! A kernel that checks itself: lockdep, RCU's checks, KASAN and kmemleak, which Debian's kernels lack.
+//! A kernel that checks itself with lockdep, RCU's checks, KASAN and kmemleak, which Debian's kernels lack.
 //!
 //! It is built from the source of one of Debian's kernels, with the compiler of [`Tools`] and our small configuration.
-//! Only what an emulated machine of the lab needs is in it, so the build takes minutes. What later builds of modules need
-//! is kept as a folder of headers.
+//! It has only what the lab's emulated machine needs, so the build takes minutes. What later module builds need is kept
+//! as a folder of headers.
 
 mod source;
 
@@ -15,17 +15,17 @@ use crate::kvm::{Tools, run_in_place};
 use crate::out_of_tree::{Make, Packages, Release};
 use crate::progress::LabProgress;
 
-/// What is different from `allnoconfig`.
+/// The differences from `allnoconfig`.
 pub(crate) const CONFIG: &str = include_str!("config");
-/// How the release of such a kernel ends, after that of the package.
+/// The suffix of such a kernel's release, after the package's release.
 pub(crate) const SUFFIX: &str = "+debug";
 
-/// Programs of the build that no other build needs, with their libraries.
+/// Programs that only this build needs, with their libraries.
 const PROGRAMS: [&str; 3] = ["bison", "flex", "bc"];
 /// The compiler's machine.
 const MACHINE: &str = "x86_64-linux-gnu";
 
-/// A build of such a kernel, in a folder that is removed afterwards.
+/// A build of such a kernel, in a folder that is removed after the build.
 #[derive(Debug)]
 pub(crate) struct DebugKernel<'a> {
     pub(crate) release: &'a Release,
@@ -35,7 +35,7 @@ pub(crate) struct DebugKernel<'a> {
 }
 
 impl DebugKernel<'_> {
-    /// Downloads the source's package and what builds it.
+    /// Downloads the source package and the programs that build it.
     pub(crate) fn unpack(&self, packages: &mut dyn Packages, source: &str) -> Result<(), LabError> {
         let programs = self.programs();
         for name in PROGRAMS {
@@ -48,7 +48,7 @@ impl DebugKernel<'_> {
         let version = source.split('=').next().unwrap_or_default();
         let archive = self.scratch.join(format!("usr/src/{version}.tar.xz"));
         source::unpack(&archive, &self.tree())?;
-        // A static one cannot be built: Debian's libelf.a is not complete.
+        // A static objtool cannot be built: Debian's libelf.a is incomplete.
         let release = self.release;
         let objtool = self.tools.objtool().ok_or_else(|| {
             failed!("cannot build Linux {release}: its package linux-kbuild has no objtool")
@@ -57,7 +57,7 @@ impl DebugKernel<'_> {
         fs::remove_file(&archive).map_err(cannot("remove", archive))
     }
 
-    /// Builds the image and the modules, and returns the image and the folder of the modules.
+    /// Builds the image and the modules. Returns the image and the folder of the modules.
     pub(crate) fn build(&self, progress: LabProgress) -> Result<(PathBuf, PathBuf), LabError> {
         let file = self.scratch.join("config");
         fs::write(&file, CONFIG).map_err(cannot("write", &file))?;
@@ -77,7 +77,7 @@ impl DebugKernel<'_> {
         Ok((self.tree().join("vmlinux"), modules))
     }
 
-    /// Copies what builds of modules need.
+    /// Copies the files that module builds need.
     pub(crate) fn headers(&self, target: &Path) -> Result<(), LabError> {
         source::take_headers(&self.tree(), target)
     }
@@ -107,7 +107,7 @@ impl DebugKernel<'_> {
             format!("LEX={}", own("usr/bin/flex")),
             format!("YACC={}", own("usr/bin/bison")),
             format!("BC={}", own("usr/bin/bc")),
-            // The same source gives the same kernel.
+            // The same source must give the same kernel.
             "KBUILD_BUILD_TIMESTAMP=1970-01-01".to_owned(),
             "KBUILD_BUILD_USER=vmbell".to_owned(),
             "KBUILD_BUILD_HOST=lab".to_owned(),
@@ -128,7 +128,7 @@ impl DebugKernel<'_> {
     }
 }
 
-/// The arguments for `make` that name the compiler and the programs next to it.
+/// Returns the arguments for `make` that name the compiler and its companion programs.
 pub(crate) fn arguments(tools: &Tools) -> Vec<String> {
     vec![
         "ARCH=x86_64".to_owned(),
@@ -137,8 +137,8 @@ pub(crate) fn arguments(tools: &Tools) -> Vec<String> {
     ]
 }
 
-/// The first line of our configuration that the finished one does not have: the kernel has no such option, or it
-/// depends on another one.
+/// Returns the first line of our configuration that is not in the finished one: the kernel has no such option, or the
+/// option depends on another one.
 fn missing(made: &str) -> Option<&'static str> {
     let wanted = CONFIG.lines().filter(|line| line.starts_with("CONFIG_"));
     let mut missing = wanted.filter(|wanted| !made.lines().any(|line| line == *wanted));

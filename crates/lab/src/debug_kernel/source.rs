@@ -1,4 +1,4 @@
-//! The source of a kernel that is built, and what of the built tree is kept.
+//! The source of a kernel to build, and what is kept of the built tree.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{LabError, cannot};
 use crate::out_of_tree::take;
 
-/// Folders of the source that the build does not read, apart from the files that describe the build.
+/// Folders that the build does not read, except for the files that describe the build.
 const LEFT_OUT: [&str; 5] = [
     "Documentation",
     "drivers/gpu/drm",
@@ -33,7 +33,7 @@ fn is_read(path: &Path) -> bool {
     describes || !(other || LEFT_OUT.iter().any(|folder| path.starts_with(folder)))
 }
 
-/// Makes the tree use this objtool and build none.
+/// Makes the tree use this objtool instead of building one.
 pub(super) fn put_objtool(tree: &Path, objtool: &Path) -> Result<(), LabError> {
     let makefile = tree.join("tools/objtool/Makefile");
     fs::write(&makefile, "all: ;\n").map_err(cannot("write", makefile))?;
@@ -44,15 +44,15 @@ pub(super) fn put_objtool(tree: &Path, objtool: &Path) -> Result<(), LabError> {
     fs::set_permissions(&path, mode).map_err(cannot("change", path))
 }
 
-/// Copies the modules of the built tree, and the list of what is built in.
+/// Copies the modules of the built tree, and the list of built-in modules.
 pub(super) fn take_modules(tree: &Path, target: &Path) -> Result<(), LabError> {
     copy(tree, target, &|path| {
         path.extension().is_some_and(|end| end == "ko") || path == Path::new("modules.builtin")
     })
 }
 
-/// Copies what builds of modules need: headers, the configuration, the symbols and the programs of the build, and the source
-/// that is linked to each module since Linux 6.12.
+/// Copies what module builds need: headers, the configuration, the symbols, the build's programs, and the source that
+/// is linked to each module since Linux 6.12.
 pub(super) fn take_headers(tree: &Path, target: &Path) -> Result<(), LabError> {
     const FILES: [&str; 6] = [
         ".config",
@@ -74,7 +74,7 @@ pub(super) fn take_headers(tree: &Path, target: &Path) -> Result<(), LabError> {
     })
 }
 
-/// Copies the files of a folder, with their permissions, for whose paths in it `wanted` says so.
+/// Copies the files of a folder for whose relative paths `wanted` returns true, with their permissions.
 fn copy(from: &Path, to: &Path, wanted: &dyn Fn(&Path) -> bool) -> Result<(), LabError> {
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {

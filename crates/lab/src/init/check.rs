@@ -1,5 +1,5 @@
-//! One guest with exits: what a machine that was just saved must be able to do before it is used. Process 1 runs this when
-//! the host has not yet given a saved state its name.
+//! Runs one guest that exits: a machine that was just saved has to be able to do this. Process 1 runs this before the
+//! host gives the saved state its name.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -8,7 +8,7 @@ use kvm_bindings::kvm_userspace_memory_region;
 use kvm_ioctls::{Kvm, VcpuExit, VcpuFd, VmFd};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
-/// How many exits there are to be.
+/// How many exits the guest has to make.
 const EXITS: usize = 100;
 const MEMORY: usize = 64 << 10;
 
@@ -21,7 +21,7 @@ const GUEST: [u8; 12] = [
     0x01, 0x00, 0xa2, 0xd2, 0x3f, 0x00, 0x00, 0xb9, 0xff, 0xff, 0xff, 0x17,
 ];
 
-/// Runs the guest; an error says what failed.
+/// Runs the guest; the error says what failed.
 pub fn run() -> io::Result<()> {
     let kvm = Kvm::new()?;
     let vm = kvm.create_vm()?;
@@ -67,6 +67,6 @@ fn start_at_zero(_: &VmFd, vcpu: &mut VcpuFd) -> Result<(), kvm_ioctls::Error> {
 fn start_at_zero(vm: &VmFd, vcpu: &mut VcpuFd) -> Result<(), kvm_ioctls::Error> {
     let mut target = kvm_bindings::kvm_vcpu_init::default();
     vm.get_preferred_target(&mut target)?;
-    // It starts at address 0 then.
+    // The vCPU then starts at address 0.
     vcpu.vcpu_init(&target)
 }

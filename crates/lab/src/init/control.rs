@@ -1,6 +1,6 @@
-//! This Linux' ends of the channels: messages to the host over the control port, its answers, and the end of L1
-//! through the debug-exit device. L1's channels are virtio-serial ports, and those of a Linux inside it are virtio-vsock
-//! connections to its own host. Process 1 runs this.
+//! This Linux' ends of the channels: sends messages to the host, receives the host's answers, and ends L1 through the
+//! debug-exit device. L1's channels are virtio-serial ports; a Linux inside it has virtio-vsock connections to its own
+//! host. Process 1 runs this.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File};
@@ -17,34 +17,34 @@ use vsock::{VMADDR_CID_HOST, VsockStream};
 use crate::boot::ProgramStream;
 use crate::job::{InitMessage, answer, port};
 
-/// How often a port that is not there yet is looked for, and the pause before each further time: a driver that has just
-/// been loaded makes its ports a little later.
+/// How often to look for a port that does not exist yet, and the pause between attempts: a driver that was just loaded
+/// creates its ports a little later.
 const ATTEMPTS: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The control port, shared by all its users because it can be opened only once.
+/// The control port. All users share it, because it can be opened only once.
 static CONTROL: OnceLock<(File, Mutex<mpsc::Receiver<()>>)> = OnceLock::new();
 
-/// Held while a message is written.
+/// Locked while a message is written.
 static WHOLE_LINES: Mutex<()> = Mutex::new(());
 
 /// Whether this Linux is inside L1.
 static NESTED: AtomicBool = AtomicBool::new(false);
 
-/// What the host asks of the program.
+/// A request of the host about the program.
 #[derive(Clone, Copy, Debug)]
 pub enum HostRequest {
-    /// It is to be killed.
+    /// Kill the program.
     Stop,
-    /// It is to end by itself.
+    /// Ask the program to end by itself.
     End,
     /// The reader of this stream has gone.
     Unread(ProgramStream),
 }
 
-/// Opens the port and starts a thread that passes on the host's leave to end this Linux, calls `obey` if the host asks for
-/// something, answers if the host asks whether this Linux runs, and ends this Linux if the host closes the port. `depth` is this
-/// Linux' number.
+/// Opens the control port and starts a thread that reads it. The thread passes on the permission to end this Linux,
+/// calls `obey` for requests, answers whether this Linux is running, and ends this Linux if the host closes the port.
+/// `depth` is the depth of this Linux.
 pub fn open(depth: u32, obey: impl Fn(HostRequest) + Send + 'static) -> io::Result<()> {
     NESTED.store(depth > 1, Ordering::Relaxed);
     let control = open_port(port::CONTROL)?;
@@ -74,13 +74,13 @@ pub fn send(message: &InitMessage) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     let mut port = &parts()?.0;
-    // An answer may come from another thread.
+    // Another thread may send an answer at the same time.
     let _whole = WHOLE_LINES.lock().unwrap_or_else(PoisonError::into_inner);
     port.write_all(&line)
 }
 
-/// Waits until the host has read every stream to its end: ending L1 ends QEMU at once, and the bytes that QEMU
-/// had not passed on would be lost.
+/// Waits until the host has read every stream to the end: ending L1 ends QEMU at once, and bytes that QEMU has not
+/// passed on yet would be lost.
 pub fn wait_for_leave() -> io::Result<()> {
     let receiver = parts()?
         .1
@@ -102,7 +102,7 @@ pub fn open_port(name: &str) -> io::Result<File> {
         true => connect(name),
         false => find_port(name),
     };
-    // The host of a Linux inside L1 listens from the start, so it is the device that is not ready.
+    // The host of a Linux inside L1 listens from the start, so any error means that the device is not ready.
     let may_come = |error: &io::Error| is_nested || error.kind() == io::ErrorKind::NotFound;
     for _ in 1..ATTEMPTS {
         match open() {
@@ -133,7 +133,7 @@ fn find_port(name: &str) -> io::Result<File> {
     ))
 }
 
-/// Ends the machine: L1 with this code by its debug-exit device, and one without it by switching it off.
+/// Ends the machine: L1 through its debug-exit device with this code, a Linux inside it by power-off.
 pub fn end_machine(code: u8) -> ! {
     if !NESTED.load(Ordering::Relaxed) {
         debug_exit(code);
@@ -150,14 +150,13 @@ fn debug_exit(code: u8) {
     const PORT: u16 = 0x501;
     // SAFETY: only changes which port accesses this process may make.
     if unsafe { libc::iopl(3) } == 0 {
-        // SAFETY: the access is allowed, and the port belongs to QEMU's debug-exit device, which
-        // ends the QEMU process.
+        // SAFETY: the access is allowed, and the port belongs to QEMU's debug-exit device, which ends the QEMU process.
         unsafe {
             std::arch::asm!("out dx, eax", in("dx") PORT, in("eax") u32::from(code), options(nostack));
         }
     }
 }
 
-/// Other boards have no such device: the host learns the result from the report alone.
+/// Other boards have no such device: there the report is the only result.
 #[cfg(not(target_arch = "x86_64"))]
 fn debug_exit(_code: u8) {}

@@ -1,6 +1,7 @@
-//! Gives devices the drivers that they are to have when the program starts, and sets up the other network interfaces.
+//! Binds devices to the drivers that they need when the program starts, and brings up the other network interfaces.
 //!
-//! The files are those of Linux `Documentation/ABI/testing/sysfs-bus-pci`, which other buses have, too. Process 1 of L1 runs this before the program.
+//! The files are those of Linux `Documentation/ABI/testing/sysfs-bus-pci`; other buses have the same files. Process 1
+//! of L1 runs this before the program.
 
 use std::fs;
 use std::io;
@@ -11,7 +12,7 @@ use crate::job::JobDevice;
 const BUSES: &str = "/sys/bus";
 const NETWORK: &str = "/sys/class/net";
 
-/// Prepares every device; an error of one is an error of the run, because its program could not use the device.
+/// Prepares every device. An error fails the run, because the program could not use the device.
 pub fn prepare(devices: &[JobDevice]) -> io::Result<()> {
     for device in devices {
         bind(&Path::new(BUSES).join(&device.bus), device)?;
@@ -22,7 +23,7 @@ pub fn prepare(devices: &[JobDevice]) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the device from a driver that is built into the kernel, and gives it the wanted one.
+/// Unbinds the device from a built-in driver, and binds the wanted driver.
 fn bind(bus: &Path, device: &JobDevice) -> io::Result<()> {
     let JobDevice { name, address, .. } = device;
     let folder = bus.join("devices").join(address);
@@ -43,7 +44,7 @@ fn bind(bus: &Path, device: &JobDevice) -> io::Result<()> {
     };
     write(&folder.join("driver_override"), driver)?;
     write(&bus.join("drivers_probe"), address)?;
-    // The kernel does not report to the writer that a driver refused the device.
+    // If a driver refuses the device, the kernel does not report that to the writer.
     let bound = fs::read_link(folder.join("driver")).ok();
     if bound.is_some_and(|path| path.ends_with(driver)) {
         return Ok(());
@@ -57,12 +58,12 @@ fn bind(bus: &Path, device: &JobDevice) -> io::Result<()> {
     }))
 }
 
-/// Starts the network interface of the PCI device at this address, without an IP address.
+/// Brings up the network interface of the PCI device at this address, without an IP address.
 fn start_interface(address: &str) -> io::Result<()> {
     let folder = interface(Path::new(NETWORK), address)?;
     let name = folder.file_name().unwrap_or_default();
-    // IPv6 would announce itself on the wire, where the program expects only its own frames. A kernel without IPv6
-    // has no such file.
+    // IPv6 would send announcements on a wire where the program expects only its own frames. A kernel without IPv6 has
+    // no such file.
     let _ = fs::write(
         Path::new("/proc/sys/net/ipv6/conf")
             .join(name)
@@ -74,7 +75,7 @@ fn start_interface(address: &str) -> io::Result<()> {
     })
 }
 
-/// The folder of the interface, whose name depends on which other interfaces there are.
+/// Finds the folder of the interface. Its name depends on which other interfaces exist.
 fn interface(network: &Path, address: &str) -> io::Result<PathBuf> {
     for item in fs::read_dir(network)?.flatten() {
         let device = fs::canonicalize(item.path()).unwrap_or_default();

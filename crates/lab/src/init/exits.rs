@@ -1,8 +1,8 @@
-//! Counts the exits of this Linux' guests by their codes, in the kernel: a histogram of the tracepoint `kvm:kvm_exit`. A code is SVM's
-//! on x86-64, and the class of the exception on arm64 (Arm DDI 0487, ESR_EL2.EC), where that of an interrupt is 0.
+//! Counts the exits of this Linux' guests by exit code, with a histogram of the tracepoint `kvm:kvm_exit`. The code is
+//! SVM's on x86-64. On arm64 it is the exception class (Arm DDI 0487, ESR_EL2.EC), and 0 for interrupts.
 //!
-//! The exits of a guest's guests are among them, because every exit of theirs first comes here. From the program's first mark on
-//! each exit is also recorded, and the recording is read when the program has ended.
+//! This includes the exits of nested guests, because each of those arrives here first. After the program's first mark
+//! each exit is also recorded, and the recording is read after the program has ended.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
@@ -12,19 +12,19 @@ use crate::job::NamedExits;
 use crate::tracefs;
 
 const EVENT: &str = "events/kvm/kvm_exit";
-/// The field that has the code.
+/// The trace field that contains the code.
 const CODE: &str = if cfg!(target_arch = "aarch64") {
     "esr_ec"
 } else {
     "exit_reason"
 };
-/// The recording's size for each CPU: about a million exits.
+/// The size of the recording per CPU: about a million exits.
 const KILOBYTES: u32 = 64 << 10;
-/// What SVM calls an access to an I/O port, whose number is in bits 16 to 31 of the first word of information (APM volume 2,
-/// 15.10.2).
+/// SVM's exit code for an access to an I/O port. The port's number is in bits 16 to 31 of the first information word
+/// (APM volume 2, 15.10.2).
 const IO: (u32, &str) = (0x7b, "io");
 
-/// Begins to count, and to record when the program has marked an exit by a write to this port.
+/// Starts to count, and to record after the program has made a mark by a write to this port.
 pub fn begin(marks: Option<u16>) -> io::Result<()> {
     let keys = format!("hist:keys={CODE}");
     let Some(port) = marks else {
@@ -41,22 +41,22 @@ pub fn begin(marks: Option<u16>) -> io::Result<()> {
     ))
 }
 
-/// Adds a trigger.
+/// Adds a trigger to the event.
 fn trigger(text: &str) -> io::Result<()> {
     tracefs::write(&event("trigger"), text)
 }
 
-/// A file of tracefs, which the loader has mounted.
+/// Returns the path of a file of tracefs, which the loader has mounted.
 fn file(name: &str) -> PathBuf {
     Path::new(tracefs::PLACES[0]).join(name)
 }
 
-/// A file of the event.
+/// Returns the path of a file of the event.
 fn event(name: &str) -> PathBuf {
     file(EVENT).join(name)
 }
 
-/// The counts so far, the most frequent code first.
+/// Returns the counts so far, most frequent code first.
 pub fn read() -> io::Result<Vec<(u32, u64)>> {
     let text = fs::read_to_string(event("hist"))?;
     let lines = text.lines();
@@ -65,7 +65,7 @@ pub fn read() -> io::Result<Vec<(u32, u64)>> {
     Ok(counts)
 }
 
-/// The code and the count of a line such as `{ exit_reason:        123 } hitcount:       2000`, whose field is `exit_reason`.
+/// Returns the code and the count in a line like `{ exit_reason:        123 } hitcount:       2000` for its `field`.
 fn count(line: &str, field: &str) -> Option<(u32, u64)> {
     let line = line.strip_prefix("{ ")?.strip_prefix(field)?;
     let line = line.strip_prefix(':')?;
@@ -74,7 +74,7 @@ fn count(line: &str, field: &str) -> Option<(u32, u64)> {
     Some((code.trim().parse().ok()?, count.trim().parse().ok()?))
 }
 
-/// The exits between each two marks that were recorded.
+/// Returns the recorded exits between each two marks.
 pub fn between_marks(port: u16) -> io::Result<Vec<NamedExits>> {
     tracefs::write(&file("tracing_on"), "0")?;
     if tracefs::lost(Path::new(tracefs::PLACES[0]))? > 0 {
@@ -85,7 +85,7 @@ pub fn between_marks(port: u16) -> io::Result<Vec<NamedExits>> {
     parts(BufReader::new(File::open(file("trace"))?), port)
 }
 
-/// The parts of a trace between two marks.
+/// Splits a trace at the marks, and counts the exits between them.
 fn parts(trace: impl BufRead, port: u16) -> io::Result<Vec<NamedExits>> {
     let (mut parts, mut part) = (Vec::new(), None);
     for line in trace.lines() {
@@ -102,7 +102,7 @@ fn parts(trace: impl BufRead, port: u16) -> io::Result<Vec<NamedExits>> {
     Ok(parts)
 }
 
-/// The reason and the first word of information of a line such as
+/// Returns the reason and the first information word of a line like
 /// `... kvm_exit: vcpu 0 reason io rip 0x1000 info1 0x0000000000600241 ...`.
 fn exit(line: &str) -> Option<(&str, u64)> {
     let (_, line) = line.split_once(" kvm_exit: ")?;

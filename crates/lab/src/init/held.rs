@@ -1,16 +1,16 @@
-//! Idle guests that exist for as long as L1 runs, so that KVM does not patch its code under running tests.
+//! Idle guests that exist as long as L1 runs, so that KVM does not patch its code while tests are running.
 //!
-//! Linux patches code (static keys) when the first guest is created and when the last one is destroyed: only while
-//! there are guests does its scheduler tell KVM that a vCPU comes to a CPU or leaves it (`preempt_notifier_key`). On
-//! x86-64 KVM does the same for the first and last vCPU without an in-kernel local APIC, with a local APIC that is off,
-//! and with one that its guest has not enabled. Under QEMU 7.2 with several CPUs, another CPU can go on with the old
-//! code, or execute half of the new: L1 panics, or a vCPU runs on a CPU that has not loaded its state (docs/emulator-bugs.md).
-//! With one CPU that cannot happen, so no guest is held, and exact counts stay as they are.
+//! Linux patches code (static keys) when the first guest is created and when the last guest is destroyed: its scheduler
+//! notifies KVM when a vCPU enters or leaves a CPU only while there are guests (`preempt_notifier_key`). On x86-64 KVM
+//! does the same for the first and last vCPU that has no in-kernel local APIC, has its local APIC off, or has not
+//! enabled it. Under QEMU 7.2 with several CPUs, another CPU may continue with the old code or execute half of the new
+//! code: L1 panics, or a vCPU runs on a CPU that has not loaded its state (docs/emulator-bugs.md). This cannot happen
+//! with one CPU, so no guests are kept, and exact counts do not change.
 
 use kvm_ioctls::{Kvm, VcpuFd};
 
-/// Makes one guest of each kind, if there are several CPUs and KVM. A guest exists as long as its vCPU, which is returned. Its own
-/// descriptor is closed, because `vmbell top` and others take a process with one for a VMM.
+/// Makes one guest of each kind, if there is KVM and more than one CPU. A guest exists as long as its vCPU, which is
+/// returned. The guest's descriptor is closed: to `vmbell top` and others, a process that has one is a VMM.
 pub fn guests() -> Vec<VcpuFd> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     if cpus < 2 {

@@ -1,11 +1,11 @@
 //! The part of `vmbell` that is process 1 in L1, and in each Linux inside it.
 //!
-//! The loader has mounted the kernel's file systems and loaded modules. Called by the name that the lab gives it, `vmbell` gives
-//! devices their drivers, runs the job's program with pipes whose ends are copied to virtio-serial ports, and sends the
-//! files that the program left. It reports how the program ended and what a kernel that checks itself has found, waits until
-//! the host has read everything, and ends L1 through the debug-exit port. It
-//! kills the program if the host says so, and ends L1 at once if the host closes the control port. If there is to be a Linux
-//! inside this one, `nested` starts that before the job is there, and it runs the program.
+//! The loader has already mounted the kernel's file systems and loaded modules. Process 1 binds devices to their
+//! drivers, runs the job's program with pipes that are copied to virtio-serial ports, and sends the files that the
+//! program left. It reports how the program ended and what a kernel that checks itself has found, waits until the host
+//! has read everything, and ends L1 through the debug-exit port. It kills the program if the host asks for that, and
+//! ends L1 if the host closes the control port. For a Linux inside this one, `nested` starts that Linux before the job
+//! arrives, and the program runs there.
 
 mod check;
 mod control;
@@ -27,7 +27,7 @@ use nested::StartedLinux;
 
 /// The name of this machine.
 const NAME: &str = "vmbell-lab";
-/// Files in which programs look up names, unless the caller has brought them.
+/// Files that programs read to look up names. The caller's files take precedence.
 const NAMES: [(&str, &str); 4] = [
     ("/etc/hostname", "vmbell-lab\n"),
     (
@@ -38,7 +38,7 @@ const NAMES: [(&str, &str); 4] = [
     ("/etc/group", "root:x:0:\n"),
 ];
 
-/// Whether this process is process 1.
+/// Returns whether this process is process 1.
 pub fn is_called() -> bool {
     std::process::id() == 1
         && std::env::args_os()
@@ -46,7 +46,7 @@ pub fn is_called() -> bool {
             .is_some_and(|name| name == INIT_FILE)
 }
 
-/// Does what the host asks of the program, or passes it on if the program runs in the Linux inside.
+/// Does what the host asks of the program, or passes the request to the Linux inside if the program runs there.
 fn obey(request: HostRequest) {
     if nested::pass(request) {
         return;
@@ -66,7 +66,7 @@ pub fn main() -> ! {
         && let Err(error) = nested::receive()
     {
         eprintln!("lab: cannot receive the files of the run: {error}");
-        // The kernel panics, as if this were the loader.
+        // The kernel panics, as it does if the loader fails.
         std::process::exit(1);
     }
     let notes = read_notes();
@@ -96,14 +96,14 @@ fn read_job() -> io::Result<InitJob> {
     Ok(serde_json::from_slice(&fs::read(JOB_FILE).map_err(read)?)?)
 }
 
-/// What the loader could not mount or load.
+/// Reads the notes about what the loader could not mount or load.
 fn read_notes() -> Vec<String> {
-    // No note, no file.
+    // Without notes there is no file.
     let text = fs::read_to_string(NOTES_FILE).unwrap_or_default();
     text.lines().filter_map(note).collect()
 }
 
-/// A note for people: of `load 002-kvm_amd.ko 95`, say.
+/// Makes a note for people from a line like `load 002-kvm_amd.ko 95`.
 fn note(line: &str) -> Option<String> {
     let (rest, number) = line.rsplit_once(' ')?;
     let (verb, what) = rest.split_once(' ')?;
@@ -111,7 +111,7 @@ fn note(line: &str) -> Option<String> {
     Some(format!("cannot {verb} {what}: {error}"))
 }
 
-/// Runs the job, in the Linux inside if there is one; `notes` are about the modules.
+/// Runs the job, in the Linux inside if there is one. `notes` are about modules.
 fn run_job(
     job: &InitJob,
     inside: Option<io::Result<StartedLinux>>,
@@ -150,14 +150,14 @@ fn run_job(
     Ok(report)
 }
 
-/// Runs one guest. The host takes its start for that of a program.
+/// Runs one guest. To the host, it looks like the start of a program.
 fn run_check() -> io::Result<RunReport> {
     control::send(&InitMessage::Started)?;
     check::run()?;
     Ok(ProgramEnding::Exited(0).into())
 }
 
-/// Runs the program, and sends the files that it leaves.
+/// Runs the program, and sends the files that it left.
 fn run_program(job: &InitJob) -> io::Result<RunReport> {
     devices::prepare(&job.devices)?;
     let (ending, [stdout, stderr]) = program::run(job)?;

@@ -1,9 +1,9 @@
 //! The next Linux inside this one, which runs the program: `vmbell run` or QEMU starts it.
 //!
-//! It is started before the job of this one is there, and waits for what the run gives it: the machine stops then, and a saved
-//! one begins there. It is served as the host serves L1: what it sends is passed on, and the host's request to stop the program
-//! is passed in. If it does not answer, the report says which Linux that is. The host alone has time limits, because this Linux'
-//! clock may not be real.
+//! It starts before this Linux gets its job, and waits for the files of the run. At this point the machine stops and
+//! can be saved. This Linux serves it as the host serves L1: passes its output on, and passes the host's request to
+//! stop the program in. If it does not answer, the report says which Linux that is. Only the host has time limits,
+//! because this Linux' clock may not be real.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -31,18 +31,18 @@ use crate::job::{
 use crate::spin::{PERIOD, Watch};
 use loader::window::{Header, INIT_FILE, LOADER_FILE, NESTED_FILE, PORT};
 
-/// Whether KVM gives its guests virtualization.
+/// The module parameter with which KVM offers virtualization to its guests.
 const OFFERED: &str = "/sys/module/kvm_amd/parameters/nested";
-/// What [`LEAVING`] is where time is instructions, of which an emulated CPU has far fewer than 10^9 in a second.
+/// Replaces [`LEAVING`] where time is instructions. An emulated CPU executes far fewer than 10^9 of them in a second.
 const LEAVING_INSTRUCTIONS: Duration = Duration::from_secs(1);
 
-/// Asks for the program's end.
+/// Sends requests to end the program.
 static STOP: OnceLock<Sender<BootEvent>> = OnceLock::new();
 
-/// Whether exits are counted from the start of the program, and the port by which it marks them.
+/// Whether exits are counted after the program starts, and the port of the program's marks.
 static COUNTS: OnceLock<Option<u16>> = OnceLock::new();
 
-/// Passes a request of the host about the program to the Linux inside; returns `false` if none runs.
+/// Passes the host's request about the program to the Linux inside. Returns `false` if there is none.
 pub fn pass(request: HostRequest) -> bool {
     STOP.get().is_some_and(|sender| {
         let event = match request {
@@ -50,7 +50,7 @@ pub fn pass(request: HostRequest) -> bool {
             HostRequest::End => BootEvent::End,
             HostRequest::Unread(stream) => BootEvent::Unread(stream),
         };
-        // A failure means that it has ended already.
+        // A failure means that the Linux has already ended.
         let _ = sender.send(event);
         true
     })
@@ -61,26 +61,26 @@ pub fn pass(request: HostRequest) -> bool {
 pub struct StartedLinux {
     nested: Nested,
     machine: RunningVmm,
-    /// Ends its VMM if it spins, where the host's time limit would take it minutes.
+    /// Ends the VMM if its guest spins, where the host's time limit would take minutes.
     watch: Option<Watch>,
-    /// Its loader, which is ready; `None` if its VMM has ended.
+    /// The connection to its loader, which is ready; `None` if its VMM has ended.
     loader: Option<VsockStream>,
 }
 
-/// Starts the Linux that is to be inside this one, if there is to be one, and waits until it is ready. `notes` are about this
-/// one's modules.
+/// Starts the Linux inside, if there is to be one, and waits until it is ready. `notes` are about the modules of this
+/// Linux.
 pub fn start(notes: &[String]) -> Option<io::Result<StartedLinux>> {
     let machine = fs::read(NESTED_FILE).ok()?;
     let start = || StartedLinux::start(serde_json::from_slice(&machine)?, notes);
     Some(start())
 }
 
-/// Receives what the run gives this Linux, as its loader does where there is none inside. A machine is saved while this waits.
+/// Receives the files of the run, as the loader does without a Linux inside. A machine is saved while this waits.
 pub fn receive() -> io::Result<()> {
     let status = Command::new(LOADER_FILE).stdin(Stdio::null()).status()?;
     match status.success() {
         true => Ok(()),
-        // It has said why, on the console.
+        // The loader has printed the reason on the console.
         false => Err(io::Error::other(format!("the loader ended ({status})"))),
     }
 }
@@ -105,7 +105,7 @@ impl StartedLinux {
         })
     }
 
-    /// Gives the Linux what the run has for it, and waits for its end.
+    /// Gives the Linux the files of the run, and waits for its end.
     pub fn run(self, job: &InitJob) -> io::Result<RunReport> {
         let Self {
             nested,
@@ -137,7 +137,7 @@ impl StartedLinux {
         if let Some(loader) = loader {
             thread::spawn(move || {
                 if let Err(error) = give(loader) {
-                    // If its VMM has ended, the report says so.
+                    // If the VMM has ended, the report says so.
                     eprintln!("lab: cannot send {NESTED_RUN_FILE}: {error}");
                 }
             });
@@ -151,12 +151,12 @@ impl StartedLinux {
             false => LEAVING,
         };
         let patience = Patience {
-            // The host says when.
+            // The host says when to end.
             ending: LONGEST,
             leaving: leaving * nested.levels,
-            // On arm64 KVM takes 15 s to give back the memory of a guest at EL2.
+            // On arm64, KVM takes 15 s to free the memory of a guest at EL2.
             to_the_end: false,
-            // The host asks L1 alone.
+            // The host asks only L1.
             answering: LONGEST,
             looking: LONGEST,
         };
@@ -180,7 +180,7 @@ impl StartedLinux {
     }
 }
 
-/// Sends the header and the archive. A clock that is to be set is set to this Linux' time.
+/// Sends the header and the archive. If the header sets the clock, it is set to this Linux' time.
 fn give(mut loader: VsockStream) -> io::Result<()> {
     let mut run = File::open(NESTED_RUN_FILE)?;
     let mut bytes = [0; Header::SIZE];
@@ -194,7 +194,7 @@ fn give(mut loader: VsockStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Refuses a CPU or a KVM with which the Linux would have no KVM.
+/// Returns an error if the CPU or KVM could not give the Linux a KVM.
 fn check(notes: &[String]) -> io::Result<()> {
     if !Path::new("/dev/kvm").exists() {
         let note = notes.iter().find(|note| note.contains("kvm"));
@@ -203,7 +203,7 @@ fn check(notes: &[String]) -> io::Result<()> {
             "there is no /dev/kvm, which a Linux inside needs{note}"
         )));
     }
-    // On arm64 `vmbell run` says so.
+    // On arm64, `vmbell run` reports this.
     let offered = || fs::read_to_string(OFFERED).unwrap_or_default();
     if cfg!(target_arch = "x86_64") && !matches!(offered().trim(), "1" | "Y") {
         return Err(io::Error::other(
@@ -213,21 +213,21 @@ fn check(notes: &[String]) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells the host when its limit for the program begins, and begins to count.
+/// Tells the host that the program's time limit begins, and starts to count exits.
 fn pass_on(message: &InitMessage) {
     if *message == InitMessage::Started {
         if let Some(marks) = COUNTS.get()
             && let Err(error) = exits::begin(*marks)
         {
-            // The counts will be missing, which the host reports.
+            // The counts will be missing, and the host reports that.
             eprintln!("lab: cannot count exits: {error}");
         }
-        // A failure means that the host has gone, with which this Linux ends.
+        // A failure means that the host has gone, and this Linux will end.
         let _ = control::send(message);
     }
 }
 
-/// Starts the VMM.
+/// Starts the VMM of the Linux inside.
 fn start_vmm(nested: &Nested) -> io::Result<Child> {
     let mut command = match &nested.qemu {
         Some(qemu) => by_qemu(nested, qemu),
@@ -240,7 +240,7 @@ fn start_vmm(nested: &Nested) -> io::Result<Child> {
     command.spawn()
 }
 
-/// The context ID of the Linux inside that of this depth: KVM's host refuses the one that it has itself as a guest.
+/// Returns the context ID of the next Linux. The vhost of this one refuses the ID that it has as a guest itself.
 const fn context(depth: u32) -> u32 {
     depth + 2
 }
@@ -259,7 +259,8 @@ fn by_vmbell(nested: &Nested) -> Command {
         .arg("--virtualization")
         .env_clear();
     if cfg!(target_arch = "x86_64") {
-        // An exit at the begin of each handler, after which QEMU does not deliver the interrupt again: docs/emulator-bugs.md.
+        // Without PV EOI each handler exits at its start, and QEMU then does not repeat the interrupt:
+        // docs/emulator-bugs.md.
         command.arg("--pv-eoi=off");
     }
     command
@@ -271,9 +272,9 @@ fn by_qemu(nested: &Nested, qemu: &NestedQemu) -> Command {
     command
         .args(words)
         .args(["-machine", "pc,accel=kvm"])
-        // As for `vmbell run`.
+        // PV EOI is off for the same reason as with `vmbell run`.
         .args(["-cpu", "host,-kvm-pv-eoi"])
-        // It reads and writes back the vCPU's registers, after which a program may access no port: docs/emulator-bugs.md.
+        // For the VAPIC QEMU writes back segments, after which a program may access no port: docs/emulator-bugs.md.
         .args(["-global", "kvm-apic.vapic=off"])
         .args(["-nodefaults", "-no-user-config", "-no-reboot"])
         .args(["-display", "none", "-serial", "stdio"])
@@ -296,7 +297,7 @@ fn by_qemu(nested: &Nested, qemu: &NestedQemu) -> Command {
     command
 }
 
-/// Why the Linux inside that of this depth has not reported how the program ended.
+/// Returns why the Linux inside did not report how the program ended.
 fn failure(booted: &LabBootResult, has_spun: bool, nested: &Nested) -> ProgramEnding {
     let depth = nested.depth;
     let inner = depth + 1;
@@ -341,7 +342,7 @@ fn failure(booted: &LabBootResult, has_spun: bool, nested: &Nested) -> ProgramEn
     })
 }
 
-/// What this kernel has said of a process that it killed for its memory.
+/// Returns the kernel's message about a process that it killed because memory ran out.
 fn out_of_memory() -> Option<String> {
     let log = complaints::read_log().ok()?;
     let mut lines = log.lines().map(str::trim);

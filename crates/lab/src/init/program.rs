@@ -17,26 +17,26 @@ use super::control;
 use crate::boot::ProgramStream;
 use crate::job::{InitJob, InitMessage, ProgramEnding, port};
 
-/// The earliest start of a deterministic program, from the kernel's boot: the kernel calibrates clocks until then.
+/// A deterministic program starts no earlier than this after the boot: until then the kernel calibrates clocks.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// Whether the host has asked for the program's end.
+/// Whether the host has asked to kill the program.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the reader of the program's standard output has gone, and that of its standard error.
+/// Whether the readers of the program's standard output and of its standard error have gone.
 static UNREAD: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
 
 /// The program, while it runs.
 static RUNNING: Mutex<Option<Pid>> = Mutex::new(None);
 
-/// Asks the program to end, as `timeout(1)` does. Its children are not asked: it may need them.
+/// Asks the program to end, as `timeout(1)` does. Its children are not asked: the program may need them.
 pub fn end() {
     if let Some(program) = *running() {
         let _ = kill_process(program, Signal::TERM);
     }
 }
 
-/// Closes the program's standard output or standard error after what it writes next, so that a further write fails.
+/// Closes the program's standard output or standard error after the next write, so that a later write fails.
 pub fn unread(stream: ProgramStream) {
     if let Some(unread) = UNREAD.get(stream as usize) {
         unread.store(true, Ordering::Relaxed);
@@ -47,13 +47,13 @@ fn running() -> MutexGuard<'static, Option<Pid>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Kills the program, so that `run` returns with what it wrote.
+/// Kills the program, so that `run` returns with its output so far.
 pub fn stop() {
     STOPPED.store(true, Ordering::SeqCst);
     kill_others();
 }
 
-/// Runs the program to its end; returns how it ended and how many bytes it wrote to standard output and error.
+/// Runs the program to its end. Returns how it ended and how many bytes it wrote to standard output and error.
 pub fn run(job: &InitJob) -> io::Result<(ProgramEnding, [u64; 2])> {
     fs::create_dir_all(&job.directory)?;
     let mut command = Command::new(&job.program);
@@ -117,12 +117,12 @@ pub fn run(job: &InitJob) -> io::Result<(ProgramEnding, [u64; 2])> {
     });
     *running() = Some(Pid::from_child(&child));
     if STOPPED.load(Ordering::SeqCst) {
-        // The host asked before there was a program.
+        // The host asked before the program had started.
         kill_others();
     }
     let status = child.wait()?;
     *running() = None;
-    // Processes that it left running would keep the pipes open.
+    // Processes that the program left running would keep the pipes open.
     kill_others();
     let mut sent = [0; 2];
     for (count, copy) in sent.iter_mut().zip(copies) {
@@ -137,9 +137,9 @@ fn boxed(pipe: impl Read + Send + 'static) -> Box<dyn Read + Send> {
     Box::new(pipe)
 }
 
-/// Sleeps until `phase` after the next whole second. Opening the ports has waited for the host, for a time that differs from
-/// run to run; starting on a whole second puts the timer's ticks at the same place in each run. In deterministic
-/// mode the sleep takes no time of the host.
+/// Sleeps until `phase` after the next whole second. Opening the ports has taken a time that depends on the host. A
+/// start at a fixed phase puts the timer's ticks at the same place in every run. In deterministic mode the sleep takes
+/// no host time.
 pub(super) fn wait_for_whole_second(phase: Duration) {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let now = Duration::new(
@@ -150,7 +150,7 @@ pub(super) fn wait_for_whole_second(phase: Duration) {
     thread::sleep(start + phase - now);
 }
 
-/// The root cgroup, and the program's below it (Linux Documentation/admin-guide/cgroup-v2.rst).
+/// The root cgroup, and the program's cgroup in it (Linux Documentation/admin-guide/cgroup-v2.rst).
 const ROOT: &str = "/sys/fs/cgroup";
 const PROGRAM: &str = "/sys/fs/cgroup/program";
 
@@ -177,7 +177,7 @@ fn enter(cgroup: &str) -> io::Result<()> {
     fs::write(Path::new(cgroup).join("cgroup.procs"), "0")
 }
 
-/// Copies until the pipe ends or the port has no reader, and returns the number of bytes.
+/// Copies until the pipe ends or the port has no reader. Returns the number of bytes.
 fn copy(
     mut pipe: Box<dyn Read + Send>,
     mut port: fs::File,
@@ -207,7 +207,7 @@ fn ending(status: ExitStatus) -> ProgramEnding {
     }
 }
 
-/// Kills every process but this one, several times because processes may fork meanwhile.
+/// Kills all other processes, several times because processes may fork meanwhile.
 fn kill_others() {
     for _ in 0..3 {
         let list = fs::read_dir("/proc")

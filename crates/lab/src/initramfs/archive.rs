@@ -17,7 +17,7 @@ const REGULAR: u32 = 0o100_000;
 const LINK: u32 = 0o120_777;
 const CHARACTER: u32 = 0o020_600;
 
-/// The most symbolic links that the kernel follows in one path.
+/// The most symbolic links that the kernel follows in a path.
 const MAX_LINKS: u32 = 40;
 
 /// The length of an entry's header.
@@ -28,9 +28,9 @@ const HEADER: u64 = 110;
 pub struct Archive<W> {
     output: W,
     seen: BTreeSet<PathBuf>,
-    /// The bytes of all entries.
+    /// The length of all entries in bytes.
     length: u64,
-    /// The most bytes that are written. Entries beyond are only counted, and files of the host not read.
+    /// The most bytes to write. Entries beyond that are only counted, and the host's files not read.
     room: u64,
 }
 
@@ -40,7 +40,7 @@ impl<W: Write> Archive<W> {
         Self::within(output, u64::MAX)
     }
 
-    /// Starts an archive that is of no use if it has more than `room` bytes, see [`length`](Self::length).
+    /// Starts an archive that is useless if its [`length`](Self::length) exceeds `room` bytes.
     pub fn within(output: W, room: u64) -> Self {
         Self {
             output,
@@ -50,12 +50,12 @@ impl<W: Write> Archive<W> {
         }
     }
 
-    /// How many bytes all entries have, with those that were not written.
+    /// Returns the length of all entries in bytes, including entries that were not written.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Adds a folder and all folders above it.
+    /// Adds a folder and all its parents.
     pub fn folder(&mut self, path: &Path) -> Result<(), LabError> {
         let mut so_far = PathBuf::new();
         for part in path
@@ -90,19 +90,19 @@ impl<W: Write> Archive<W> {
         self.leaf(path, CHARACTER, (major, minor), &[])
     }
 
-    /// Adds a file or folder of the host at the same path, with every symbolic link on the way to it.
+    /// Adds a file or folder of the host at the same path, with every symbolic link in its path.
     pub fn host_path(&mut self, path: &Path) -> Result<(), LabError> {
         let target = self.host_links(path)?;
         self.host_tree(&target, &target)
     }
 
-    /// Adds a file or folder of the host at another path.
+    /// Adds a file or folder of the host at a different path.
     pub fn host_path_at(&mut self, host: &Path, path: &Path) -> Result<(), LabError> {
         let host = fs::canonicalize(host).map_err(cannot("find", host))?;
         self.host_tree(&host, path)
     }
 
-    /// Adds what a program of the host, of this architecture, loads, at the host's paths.
+    /// Adds the libraries of a host program for this architecture, at the host's paths.
     pub fn libraries(
         &mut self,
         program: &Path,
@@ -114,8 +114,8 @@ impl<W: Write> Archive<W> {
         files.try_for_each(|file| self.host_path(&file))
     }
 
-    /// Adds what the shared objects of this architecture in a file or folder of the host load, as far as it is here: what a
-    /// program opens of them is up to the program.
+    /// Adds the libraries of all shared objects for this architecture in a file or folder of the host. Missing
+    /// libraries are ignored: the program may never open the object.
     pub fn libraries_of_all(
         &mut self,
         path: &Path,
@@ -138,7 +138,7 @@ impl<W: Write> Archive<W> {
         files.try_for_each(|file| self.host_path(&file))
     }
 
-    /// Ends the archive on a multiple of 512 bytes, after which another may follow.
+    /// Ends the archive, padded to a multiple of 512 bytes so that another may follow.
     pub fn finish(self) -> Result<W, LabError> {
         let mut counting = CountingWriter {
             inner: self.output,
@@ -152,7 +152,7 @@ impl<W: Write> Archive<W> {
         Ok(counting.inner)
     }
 
-    /// Adds the symbolic links on the way to `path` and returns the path that they lead to.
+    /// Adds the symbolic links in `path` and returns the path that it leads to.
     fn host_links(&mut self, path: &Path) -> Result<PathBuf, LabError> {
         let mut rest: Vec<_> = path
             .components()
@@ -222,7 +222,7 @@ impl<W: Write> Archive<W> {
             let content = fs::read(host).map_err(cannot("read", host))?;
             self.file(path, metadata.permissions().mode(), &content)?;
         }
-        // Sockets, pipes and devices mean nothing on another machine.
+        // Sockets, pipes and devices have no meaning on another machine.
         Ok(())
     }
 
@@ -264,7 +264,7 @@ impl<W: Write> Archive<W> {
             self.seen.insert(path.to_path_buf());
             return Ok(());
         }
-        // Each file needs its own number: the kernel takes files with the same inode for one file.
+        // Each file needs a unique inode number: the kernel treats files with the same number as hard links.
         let inode = u32::try_from(self.seen.len() + 1).unwrap_or(u32::MAX);
         let entry = Builder::new(name)
             .ino(inode)
@@ -281,7 +281,7 @@ impl<W: Write> Archive<W> {
     }
 }
 
-/// The bytes of an entry: the header and the name, which ends with a zero, and the content, each to a multiple of four.
+/// Returns the length of an entry: header and zero-terminated name, then the content, each padded to four bytes.
 fn entry_length(path: &Path, size: u64) -> u64 {
     let name = relative(path).as_os_str().len() as u64 + 1;
     (HEADER + name).next_multiple_of(4) + size.next_multiple_of(4)
@@ -291,8 +291,8 @@ fn relative(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
 }
 
-/// Counts the bytes of the trailer. The entries before it need no count: each ends on a multiple of four bytes,
-/// and the kernel requires no more.
+/// Counts the bytes of the trailer. The entries before it need not be counted: each ends on a multiple of four bytes,
+/// and the kernel requires no other alignment.
 struct CountingWriter<W> {
     inner: W,
     written: usize,
@@ -310,7 +310,7 @@ impl<W: Write> Write for CountingWriter<W> {
     }
 }
 
-/// The error of a path that cannot go into an archive or into the job, which is JSON.
+/// Makes the error of a path that is not UTF-8, which archives and the job (JSON) require.
 pub(crate) fn not_utf8(path: &Path) -> LabError {
     failed!("{path:?} is not UTF-8, so it cannot go into the lab's file tree")
 }

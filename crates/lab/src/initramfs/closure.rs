@@ -1,7 +1,7 @@
-//! Finds all files that a dynamically linked program needs, as its loader finds them.
+//! Finds all files that a dynamically linked program needs, in the same way as its loader.
 //!
-//! Unlike `ldd`, which runs the program's loader, this only reads files. Files that a program opens by name
-//! while it runs (plugins, name services) are not found.
+//! `ldd` runs the program's loader; this only reads files. Files that a program opens by name at run time (plugins,
+//! name services) are not found.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use crate::error::{LabError, failed};
 /// The files that a program or a library needs to be loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closure {
-    /// The loader and the libraries, by the paths at which they are looked for.
+    /// The loader and the libraries, under the paths at which they are looked up.
     pub files: BTreeSet<PathBuf>,
-    /// Libraries that are not here, each after the object that needs it.
+    /// Libraries that were not found, each with the object that needs it.
     pub missing: Vec<(PathBuf, String)>,
 }
 
 impl Closure {
-    /// The closure of `program`; empty for a static one. A library is loaded by the loader of the program that opens it.
+    /// Finds the closure of `program`; empty if it is static. A library is loaded by the loader of its program.
     pub fn of(
         program: &Path,
         arch: &'static str,
@@ -56,7 +56,7 @@ impl Closure {
         let mut queue = vec![(program.to_path_buf(), facts)];
         while let Some((object, facts)) = queue.pop() {
             for name in &facts.needed {
-                // The loader loads one object for each name, even if several objects need it.
+                // The loader loads only one object per name, even if several objects need it.
                 if !names.insert(name.clone()) {
                     continue;
                 }
@@ -72,7 +72,7 @@ impl Closure {
         Ok(closure)
     }
 
-    /// This closure, if it has all libraries; `arch` is L1's architecture.
+    /// Returns this closure if no library is missing. `arch` is L1's architecture.
     pub fn whole(mut self, arch: &'static str) -> Result<Self, LabError> {
         match self.missing.pop() {
             None => Ok(self),
@@ -96,7 +96,7 @@ fn find(
     search: &LibrarySearch,
 ) -> Option<(PathBuf, ElfFacts)> {
     let usable = |path: PathBuf| {
-        // A library of another architecture under the same name is passed over, as the loader does.
+        // Like the loader, skip a library of a different architecture with the same name.
         let facts = ElfFacts::read(&path, arch).ok()?;
         (facts.arch == arch).then_some((path, facts))
     };
@@ -109,7 +109,7 @@ fn find(
             .map(|folder| expand(folder, object))
             .collect::<Vec<_>>()
     };
-    // An RPATH counts only where there is no RUNPATH.
+    // RPATH is ignored if there is a RUNPATH.
     let rpath = if facts.runpath.is_empty() {
         own(&facts.rpath)
     } else {
@@ -125,7 +125,7 @@ fn find(
     paths.into_iter().find_map(usable)
 }
 
-/// `$ORIGIN` is the folder of the object that names it.
+/// Replaces `$ORIGIN` with the folder of the object that contains it.
 fn expand(folder: &str, object: &Path) -> PathBuf {
     let real = std::fs::canonicalize(object).unwrap_or_else(|_| object.to_path_buf());
     let origin = real.parent().unwrap_or(Path::new("/")).to_string_lossy();

@@ -1,4 +1,4 @@
-//! Reads from an ELF file its architecture, its loader and the libraries that it needs.
+//! Reads an ELF file's architecture, loader and needed libraries.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -13,29 +13,29 @@ use object::read::{ReadCache, ReadRef};
 use super::Interpreter;
 use crate::error::{LabError, cannot, failed};
 
-/// How much of a file is read that is not an ELF: the first line of a script.
+/// How much to read of a file that is not an ELF, for the first line of a script.
 const BEGIN: u64 = 4096;
 
-/// The facts of an ELF file that decide where it runs and what it needs.
+/// The facts of an ELF file that determine where it runs and what it needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ElfFacts {
     /// `x86_64`, `aarch64` or a number.
     pub arch: String,
     /// The dynamic loader (PT_INTERP); `None` for a static program and for most libraries.
     pub interpreter: Option<PathBuf>,
-    /// Names of the libraries that it needs (DT_NEEDED).
+    /// Names of the needed libraries (DT_NEEDED).
     pub needed: Vec<String>,
     /// Folders that the loader searches before `LD_LIBRARY_PATH` (DT_RPATH).
     pub rpath: Vec<String>,
     /// Folders that the loader searches after `LD_LIBRARY_PATH` (DT_RUNPATH).
     pub runpath: Vec<String>,
-    /// Bytes from the start of the file to the end of its last loaded segment: all that a program needs to run.
+    /// Bytes from the start of the file to the end of its last loaded segment: all of it that is needed to run.
     pub loaded: usize,
 }
 
 impl ElfFacts {
-    /// Reads a 64-bit ELF file, and of it only what has the facts: a program with debug information has a hundred megabytes.
-    /// `arch` is L1's architecture, for the error if the file is no such ELF.
+    /// Reads the facts from a 64-bit ELF file, without reading the rest: with debug information, a program may have a
+    /// hundred megabytes. `arch` is L1's architecture, named in the error if the file is not such an ELF.
     pub fn read(path: &Path, arch: &'static str) -> Result<Self, LabError> {
         let file = File::open(path).map_err(cannot("read", path))?;
         let cache = ReadCache::new(file);
@@ -57,7 +57,7 @@ impl ElfFacts {
         })
     }
 
-    /// Parses a 64-bit ELF; `None` if the bytes are no well-formed one.
+    /// Parses a 64-bit ELF; `None` if the bytes are not a well-formed ELF.
     pub fn parse<'data>(bytes: impl ReadRef<'data>) -> Option<Self> {
         let file = ElfFile64::<object::Endianness, _>::parse(bytes).ok()?;
         let endian = file.endian();

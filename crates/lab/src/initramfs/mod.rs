@@ -1,9 +1,8 @@
-//! The file tree that L1 starts with: newc archives, uncompressed because unpacking is slow there.
+//! The file tree with which L1 starts: newc archives, uncompressed because decompression in L1 is slow.
 //!
-//! A tree has two archives, one after the other in one file. The first holds the kernel's
-//! modules and stays in the cache; the second holds the program, its libraries and everything else that one
-//! run needs. Files of the host keep their paths, links on the way included, so that what is
-//! compiled or configured into a program finds them.
+//! A tree consists of two archives in one file. The first has the kernel's modules and stays in the cache. The second
+//! has the program, its libraries and everything else that one run needs. The host's files keep their paths, including
+//! symbolic links, so that paths compiled or configured into a program stay valid.
 
 mod archive;
 mod closure;

@@ -1,4 +1,4 @@
-//! What a script needs to run: the interpreter that its first line names, and the folders of that one's modules.
+//! What a script needs to run: the interpreter in its first line, and the folders with the interpreter's modules.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{LabError, failed};
 
-/// How much of a script is read for its first line.
+/// How much of a script to read to get its first line.
 const LINE: u64 = 4096;
-/// Interpreters that start or do much only with modules of their own, by the beginnings of their names.
+/// How the names begin of interpreters that need their own modules to start or to be useful.
 const WITH_MODULES: [&str; 3] = ["python", "perl", "ruby"];
-/// Folders of modules, next to the folder of the program.
+/// Folders with modules, next to the folder of the interpreter.
 const FOLDERS: [&str; 3] = ["lib", "lib64", "share"];
 
 /// The interpreter of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interpreter {
-    /// The words with which it is called: itself and its argument, without an `env` before it.
+    /// The words of the command: interpreter and argument, without a preceding `env`.
     pub words: Vec<String>,
-    /// Its program, if this host has it.
+    /// The interpreter's program, if this host has it.
     pub program: Option<PathBuf>,
-    /// The `env` before it, which finds it.
+    /// The preceding `env`, which finds the interpreter.
     pub env: Option<PathBuf>,
 }
 
 impl Interpreter {
-    /// The interpreter of the script in this file, if it is one.
+    /// Returns the interpreter of the script in this file; `None` if the file is not a script.
     pub fn of(script: &Path) -> Option<Self> {
         let mut begin = Vec::new();
         let file = File::open(script).ok()?;
@@ -33,7 +33,7 @@ impl Interpreter {
         Self::of_line(&begin)
     }
 
-    /// The interpreter that the first line of these bytes names.
+    /// Returns the interpreter that the first line of these bytes names.
     pub fn of_line(begin: &[u8]) -> Option<Self> {
         let rest = begin.strip_prefix(b"#!")?;
         let line = rest.split(|byte| *byte == b'\n').next()?;
@@ -46,7 +46,7 @@ impl Interpreter {
             let before = words.drain(..=options.count()).next();
             env = before.map(PathBuf::from);
         }
-        // A script of that name is a shim, which only finds another program.
+        // A script of that name is a shim, which only starts another program.
         let all = which::which_all(words.first()?).ok();
         let program = all.and_then(|mut all| all.find(|path| !is_script(path)));
         Some(Self {
@@ -56,7 +56,7 @@ impl Interpreter {
         })
     }
 
-    /// The error for a separate script that is to run as a program in an L1 of this architecture: how to run it.
+    /// Makes the error for a script that should run as a program in an L1 of this architecture: how to run it.
     pub(super) fn refuse(self, script: &Path, arch: &str) -> LabError {
         let what = format!("{} is a script", script.display());
         if self.program.is_none() {
@@ -76,14 +76,14 @@ impl Interpreter {
         ))
     }
 
-    /// The folders of its modules on this host.
+    /// Returns the folders with the interpreter's modules on this host.
     pub fn modules(&self, triplet: &str) -> Vec<PathBuf> {
         let program = self.program.as_deref();
         program.map_or(Vec::new(), |program| modules(program, triplet))
     }
 }
 
-/// The options that copy these files.
+/// Returns the options that copy these files.
 pub fn with(paths: impl IntoIterator<Item: AsRef<Path>>) -> String {
     let options: Vec<String> = paths
         .into_iter()
@@ -98,8 +98,8 @@ fn is_script(path: &Path) -> bool {
     read.is_ok() && begin == *b"#!"
 }
 
-/// The folders of the modules of this program, if it is an interpreter that needs some: those that are named as it is. Their
-/// names may go on with a version or a part: `python3.11`, `perl5`, `perl-base`.
+/// Returns the folders with the modules of this program, if it is an interpreter that needs modules: folders with the
+/// interpreter's name, which may be followed by a version or a part: `python3.11`, `perl5`, `perl-base`.
 pub fn modules(program: &Path, triplet: &str) -> Vec<PathBuf> {
     let program = fs::canonicalize(program).unwrap_or_else(|_| program.to_path_buf());
     let name = program.file_name().unwrap_or_default().to_string_lossy();
@@ -110,7 +110,7 @@ pub fn modules(program: &Path, triplet: &str) -> Vec<PathBuf> {
         return Vec::new();
     };
     let is_own = |other: &str| match *kind {
-        // Each version has its own.
+        // Each Python version has its own modules.
         "python" => *other == *name,
         kind => other
             .strip_prefix(kind)

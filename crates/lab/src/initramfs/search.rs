@@ -1,23 +1,23 @@
-//! The folders in which the dynamic loader looks for libraries (ld.so(8)).
+//! The folders that the dynamic loader searches for libraries (ld.so(8)).
 
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The loader's folders, in its order, except those that an ELF names itself (RPATH, RUNPATH).
+/// The loader's folders in search order, except those that an ELF itself names (RPATH, RUNPATH).
 #[derive(Clone, Debug, Default)]
 pub struct LibrarySearch {
-    /// The working directory, to which a folder without a slash at its front belongs.
+    /// The working directory, to which relative folders are relative.
     pub directory: PathBuf,
-    /// `LD_LIBRARY_PATH`; an empty folder is the working directory.
+    /// `LD_LIBRARY_PATH`; an empty entry is the working directory.
     pub environment: Vec<PathBuf>,
     /// The folders of `/etc/ld.so.conf`, then the loader's default folders.
     pub system: Vec<PathBuf>,
 }
 
 impl LibrarySearch {
-    /// The folders of this host, with this process's `LD_LIBRARY_PATH`.
+    /// Returns the folders of this host, with this process's `LD_LIBRARY_PATH`.
     pub fn host(triplet: &str) -> Self {
         let environment = std::env::var_os("LD_LIBRARY_PATH").map(|list| {
             let folders = list.as_bytes().split(|byte| b":;".contains(byte));
@@ -31,7 +31,7 @@ impl LibrarySearch {
         }
         system.extend(["/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(PathBuf::from));
         Self {
-            // Where there is none, nothing belongs to it.
+            // Without a working directory, relative folders are not searched.
             directory: std::env::current_dir().unwrap_or_default(),
             environment: environment.unwrap_or_default(),
             system,
@@ -39,9 +39,9 @@ impl LibrarySearch {
     }
 }
 
-/// Reads a configuration file of `ldconfig`: each line is a folder or `include PATTERN`.
+/// Reads a configuration file of `ldconfig`. Each line is a folder or `include PATTERN`.
 fn configured(file: &Path, folders: &mut Vec<PathBuf>, depth: u32) {
-    // The file is optional, and may include itself.
+    // The file is optional, and might include itself.
     let Ok(text) = fs::read_to_string(file) else {
         return;
     };
@@ -62,7 +62,7 @@ fn configured(file: &Path, folders: &mut Vec<PathBuf>, depth: u32) {
     }
 }
 
-/// Expands one `*` in the file name, as in `folder/*.conf`: distributions use no other form of pattern.
+/// Expands one `*` in the file name, as in `folder/*.conf`. Distributions use no other patterns.
 fn expand(pattern: &Path) -> Vec<PathBuf> {
     let (Some(folder), Some(name)) = (
         pattern.parent(),

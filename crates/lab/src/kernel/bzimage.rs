@@ -1,4 +1,4 @@
-//! Takes the ELF kernel out of a bzImage of x86-64 (Linux `Documentation/arch/x86/boot.rst`).
+//! Extracts the ELF kernel from a bzImage of x86-64 (Linux `Documentation/arch/x86/boot.rst`).
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use crate::error::{LabError, cannot, failed};
 
 pub(super) const ELF: &[u8] = b"\x7fELF";
 
-// Offsets in the setup header.
+// Offsets of fields in the setup header.
 const SETUP_SECTORS: usize = 0x1f1;
 const MAGIC: usize = 0x202;
 const VERSION: usize = 0x206;
@@ -33,7 +33,7 @@ impl BzImage {
         Ok(Self { path, bytes })
     }
 
-    /// The version string's first word, which is the release.
+    /// Returns the first word of the version string, the release.
     pub fn version(&self) -> Option<String> {
         let offset = usize::from(u16::from_le_bytes(
             self.bytes[KERNEL_VERSION..][..2].try_into().ok()?,
@@ -52,7 +52,7 @@ impl BzImage {
         self.bytes
     }
 
-    /// The ELF in the bzImage; `None` if its compression is not known.
+    /// Returns the ELF in the bzImage; `None` if the compression is unknown.
     pub fn extract(&self) -> Result<Option<Vec<u8>>, LabError> {
         let sectors = match self.bytes[SETUP_SECTORS] {
             0 => 4,
@@ -85,12 +85,12 @@ impl BzImage {
     }
 }
 
-/// The error of a file or folder that is in none of the forms that are `wanted`.
+/// Makes the error of a file or folder that has none of the `wanted` forms.
 pub(crate) fn not_a_kernel(path: &Path, wanted: &str) -> LabError {
     failed!("{} is not a kernel: neither {wanted}", path.display())
 }
 
-/// The error of a header of a compressed kernel that points outside the file, whose form is `kind`.
+/// Makes the error of a compressed kernel in format `kind` whose header points outside the file.
 pub(super) fn truncated(
     path: &Path,
     kind: &str,

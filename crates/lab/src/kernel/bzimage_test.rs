@@ -3,7 +3,7 @@ use std::fs;
 use super::*;
 use crate::kernel::KernelImage;
 
-/// A bzImage with one setup sector and this payload.
+/// Makes a bzImage with one setup sector and this payload.
 fn bzimage(payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; 1024];
     bytes[SETUP_SECTORS] = 1;

@@ -1,8 +1,8 @@
-//! Reads a kernel's file into the form that QEMU boots fastest. The thread that prepares a kernel runs this.
+//! Converts a kernel's file into the form that QEMU boots fastest. The thread that prepares a kernel runs this.
 //!
-//! The header says which architecture a kernel is for: that of an ELF, or that of arm64's Image (Linux
-//! `Documentation/arch/arm64/booting.rst`). For arm64, distributions have the Image itself, one compressed with gzip, or
-//! one in an EFI program that decompresses itself (Linux `drivers/firmware/efi/libstub/zboot-header.S`).
+//! The architecture of a kernel is in its header: an ELF header or the header of arm64's Image (Linux
+//! `Documentation/arch/arm64/booting.rst`). Distributions have arm64's Image uncompressed, compressed with gzip, or
+//! inside an EFI program that decompresses itself (Linux `drivers/firmware/efi/libstub/zboot-header.S`).
 
 use std::fs;
 use std::path::Path;
@@ -11,26 +11,26 @@ use super::bzimage::{BzImage, ELF, not_a_kernel, truncated};
 use super::unpack;
 use crate::error::{LabError, cannot, failed};
 
-/// The magic number of an Image of arm64 and its offset (Linux `Documentation/arch/arm64/booting.rst`).
+/// The offset and the magic number of arm64's Image (Linux `Documentation/arch/arm64/booting.rst`).
 const MAGIC: (usize, &[u8]) = (56, b"ARM\x64");
-/// The magic number of the self-decompressing EFI program and its offset, after DOS's magic number.
+/// The offset and the magic number of the self-decompressing EFI program, in addition to DOS's magic number.
 const ZBOOT: (usize, &[u8]) = (4, b"zimg");
-// Offsets in its header: where the compressed Image is, and its length.
+// Offsets in the EFI program's header: the position of the compressed Image, and its length.
 const PAYLOAD_OFFSET: usize = 8;
 const PAYLOAD_LENGTH: usize = 12;
 
 /// A kernel that QEMU can boot.
 #[derive(Debug)]
 pub struct KernelImage {
-    /// An ELF or an Image; a bzImage itself if its compression is not known, which boots, but more slowly.
+    /// An ELF or an Image. If a bzImage's compression is unknown, the bzImage itself, which boots more slowly.
     pub bytes: Vec<u8>,
-    /// The release (`uname -r`); `None` if the file does not have it.
+    /// The release (`uname -r`); `None` if the file does not contain it.
     pub version: Option<String>,
 }
 
 impl KernelImage {
-    /// Reads a kernel for `arch`, which is named as Rust and QEMU do: for x86-64 a bzImage or an ELF, for arm64 an
-    /// Image, which may be compressed.
+    /// Reads a kernel for `arch`, a name as used by Rust and QEMU. For x86-64 the file is a bzImage or an ELF, for
+    /// arm64 an Image, which may be compressed.
     pub fn read(path: &Path, arch: &'static str) -> Result<Self, LabError> {
         let bytes = fs::read(path).map_err(cannot("read", path))?;
         if let Some(found) = architecture(&bytes).filter(|found| found != arch) {
@@ -59,7 +59,7 @@ impl KernelImage {
     }
 }
 
-/// The architecture that the header of an ELF or of arm64's Image names.
+/// Returns the architecture in the header of an ELF or of arm64's Image.
 fn architecture(bytes: &[u8]) -> Option<String> {
     if is_image(bytes) {
         return Some("aarch64".to_owned());
@@ -73,12 +73,12 @@ fn architecture(bytes: &[u8]) -> Option<String> {
     })
 }
 
-/// Whether the bytes are an Image of arm64.
+/// Returns whether the bytes are an arm64 Image.
 fn is_image(bytes: &[u8]) -> bool {
     has(bytes, MAGIC)
 }
 
-/// The Image of arm64 in the bytes of the file at `path`.
+/// Returns the arm64 Image in the bytes of the file at `path`.
 fn arm64_image(path: &Path, bytes: Vec<u8>) -> Result<Vec<u8>, LabError> {
     if is_image(&bytes) {
         return Ok(bytes);
@@ -106,7 +106,7 @@ fn has(bytes: &[u8], (offset, magic): (usize, &[u8])) -> bool {
         .is_some_and(|rest| rest.starts_with(magic))
 }
 
-/// A little-endian word; 0 after the end.
+/// Reads a little-endian word; 0 beyond the end.
 fn word(bytes: &[u8], offset: usize) -> usize {
     let bytes = bytes.get(offset..offset + 4).unwrap_or_default();
     bytes

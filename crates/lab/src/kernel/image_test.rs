@@ -16,7 +16,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// An EFI zboot image with this payload.
+/// Makes an EFI zboot image with this payload.
 fn zboot(payload: &[u8]) -> Vec<u8> {
     let mut bytes = b"MZ\0\0zimg".to_vec();
     bytes.extend(64_u32.to_le_bytes());

@@ -1,9 +1,9 @@
-//! Kernel images and modules, prepared for a quick boot.
+//! Kernel images and modules, prepared for a fast boot.
 //!
-//! A distribution's `bzImage` unpacks itself, which is slow under emulation, so the ELF `vmlinux`
-//! is taken out of it once (boot protocol: Documentation/arch/x86/boot.rst, `payload_offset`) and
-//! booted by its PVH entry. arm64's Image does not unpack itself. Modules are unpacked for the same reason, and put in
-//! an order in which they can be loaded one after another.
+//! A distribution's `bzImage` decompresses itself, which is slow under emulation. So the ELF `vmlinux` is extracted
+//! once (boot protocol: Documentation/arch/x86/boot.rst, `payload_offset`) and booted through its PVH entry. arm64's
+//! Image does not decompress itself. Modules are decompressed for the same reason, and sorted so that they can be
+//! loaded one after another.
 
 mod bzimage;
 mod image;

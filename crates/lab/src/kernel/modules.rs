@@ -10,7 +10,7 @@ use object::{Object, ObjectSection};
 use super::unpack;
 use crate::error::{LabError, cannot, failed};
 
-/// An unpacked module.
+/// A decompressed module.
 #[derive(Clone, Debug)]
 pub struct KernelModule {
     /// The module's name, with underscores.
@@ -20,7 +20,7 @@ pub struct KernelModule {
 }
 
 impl KernelModule {
-    /// A module in its own file.
+    /// Reads a module from a file outside the module folder.
     pub fn read(path: &Path) -> Result<Self, LabError> {
         Ok(Self {
             name: module_name(path).unwrap_or_default(),
@@ -38,7 +38,7 @@ pub struct ModuleTree {
 }
 
 impl ModuleTree {
-    /// Lists the modules below `folder`. `version` is the kernel's, for the error if there are no modules.
+    /// Lists the modules below `folder`. `version` is the kernel's version, named in the error if there are no modules.
     pub fn open(folder: &Path, version: &str) -> Result<Self, LabError> {
         let mut files = BTreeMap::new();
         if folder.is_dir() {
@@ -62,12 +62,12 @@ impl ModuleTree {
         })
     }
 
-    /// The file of a module.
+    /// Returns the file of a module.
     pub fn file(&self, name: &str) -> Option<&Path> {
         self.files.get(&canonical(name)).map(PathBuf::as_path)
     }
 
-    /// A text that changes when a module is built again: each one's size and time, and what is built in.
+    /// Returns a text that changes if a module is rebuilt: each module's size and time, and the built-in modules.
     pub fn state(&self) -> String {
         let file = |(name, path): (&String, &PathBuf)| {
             let state = fs::metadata(path).ok();
@@ -78,7 +78,7 @@ impl ModuleTree {
         files + &self.builtin.join("\n")
     }
 
-    /// The named modules and all their dependencies, each module after those that it depends on.
+    /// Returns the named modules and all their dependencies, each module after the modules that it depends on.
     pub fn load_order(&self, names: &[&str]) -> Result<Vec<KernelModule>, LabError> {
         let mut order = Vec::new();
         for name in names {
@@ -93,7 +93,7 @@ impl ModuleTree {
         above: &mut Vec<String>,
         order: &mut Vec<KernelModule>,
     ) -> Result<(), LabError> {
-        // A dependency cycle cannot be loaded in any order; L1's kernel reports it.
+        // Modules with a dependency cycle cannot be loaded in any order; L1's kernel reports that.
         if above.iter().any(|other| other == name) || order.iter().any(|module| module.name == name)
         {
             return Ok(());
@@ -123,12 +123,12 @@ impl ModuleTree {
     }
 }
 
-/// The error of a module that is neither in the folder nor built in.
+/// Makes the error of a module that is neither in the folder nor built in.
 pub(crate) fn no_module(name: &str, folder: &Path) -> LabError {
     failed!("module {name} is not in {}", folder.display())
 }
 
-/// The modules that the `depends=` entries of the `.modinfo` section name; soft dependencies are not among them.
+/// Returns the modules in the `depends=` entries of the `.modinfo` section. Soft dependencies are not included.
 fn dependencies(bytes: &[u8], path: &Path) -> Result<Vec<String>, LabError> {
     let bad = |error: object::Error| {
         failed!("module {} is not an ELF object", path.display()).because(error)
@@ -148,8 +148,8 @@ fn dependencies(bytes: &[u8], path: &Path) -> Result<Vec<String>, LabError> {
         .collect())
 }
 
-/// Cuts off the signature: L1 has no key to check it with, and the attempt takes a tenth of the whole boot.
-/// The layout is `struct module_signature` of Linux `include/linux/module_signature.h`.
+/// Removes the signature: L1 has no key to check it, and trying takes a tenth of the whole boot. The layout is `struct
+/// module_signature` of Linux `include/linux/module_signature.h`.
 fn without_signature(mut bytes: Vec<u8>) -> Vec<u8> {
     const MARK: &[u8] = b"~Module signature appended~\n";
     const DESCRIPTION: usize = 12;
@@ -169,7 +169,7 @@ fn list(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<(), LabE
     for item in fs::read_dir(folder).map_err(cannot("list", folder))? {
         let item = item.map_err(cannot("list", folder))?;
         let path = item.path();
-        // The links `build` and `source` are not followed.
+        // The symbolic links `build` and `source` are not followed.
         if item.file_type().is_ok_and(|kind| kind.is_dir()) {
             list(&path, files)?;
         } else if let Some(name) = module_name(&path) {
@@ -179,7 +179,7 @@ fn list(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<(), LabE
     Ok(())
 }
 
-/// The module's name from its file's: `kvm-amd.ko.xz` gives `kvm_amd`.
+/// Returns the module's name for a file name: `kvm-amd.ko.xz` gives `kvm_amd`.
 fn module_name(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     let (stem, extension) = name.split_once(".ko")?;

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A relocatable ELF with nothing but `.modinfo`.
+/// Makes a relocatable ELF with nothing but `.modinfo`.
 fn module(depends: &str) -> Vec<u8> {
     let info = format!("license=GPL\0depends={depends}\0name=x\0").into_bytes();
     let names = b"\0.modinfo\0.shstrtab\0";
@@ -131,7 +131,7 @@ fn a_signature_is_cut_off_and_nothing_else() {
     signed.extend(b"~Module signature appended~\n");
     assert_eq!(without_signature(signed.clone()), plain);
     assert_eq!(without_signature(plain.clone()), plain);
-    // A length beyond the file's start is not believed.
+    // A length that reaches beyond the start of the file is ignored.
     let mut broken = signed;
     let at = broken.len() - 28 - 4;
     broken[at..at + 4].copy_from_slice(&[0xff; 4]);

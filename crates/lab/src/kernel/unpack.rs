@@ -1,10 +1,9 @@
-//! Decompression by magic number.
+//! Decompresses data whose format is recognized by its magic number.
 
 use std::io::{self, Read};
 
-/// Decompresses gzip, xz, lz4 (legacy frames, as the kernel's build makes them) or zstd data;
-/// returns `None` for data in another format. Bytes after the end are ignored: the kernel's build
-/// appends the size.
+/// Decompresses gzip, xz, lz4 (legacy frames, as from the kernel's build) or zstd; returns `None` for other formats.
+/// Bytes after the end of the data are ignored: the kernel's build appends the size.
 pub fn unpack(data: &[u8]) -> Option<io::Result<Vec<u8>>> {
     Some(match data {
         [0x1f, 0x8b, ..] => read(flate2::read::GzDecoder::new(data)),
@@ -34,10 +33,10 @@ mod tests {
 
     const PLAIN: &[u8] = b"all of these say the same, all of these say the same\n";
 
-    /// `printf 'all of ...' | lz4 -l -c`, as the kernel's build calls it, and the size it appends.
+    /// Returns the output of `printf 'all of ...' | lz4 -l -c`, as in the kernel's build, and the appended size.
     fn lz4_legacy() -> Vec<u8> {
         let mut data = vec![0x02, 0x21, 0x4c, 0x18];
-        // One block, literals only: a token with length 15, the rest of the length, the bytes.
+        // One block of literals: a token with length 15, the rest of the length, the bytes.
         let block_size = u32::try_from(PLAIN.len() + 2).unwrap();
         data.extend(block_size.to_le_bytes());
         data.extend([0xf0, u8::try_from(PLAIN.len() - 15).unwrap()]);

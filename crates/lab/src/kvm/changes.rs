@@ -1,4 +1,4 @@
-//! The user's changes of KVM's source: a source tree, and patches that are applied to it.
+//! The user's changes to KVM's source: a source tree, and patches to apply to it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,52 +7,52 @@ use std::path::{Component, Path, PathBuf};
 use crate::cache::hash_bytes;
 use crate::error::{LabError, cannot, failed};
 
-/// The folders of the modules' own source.
+/// The folders with the modules' own source.
 pub(super) const OWN: [&str; 2] = ["arch/x86/kvm", "virt/kvm"];
 /// The source of `kvm-intel` alone.
 const VMX: &str = "arch/x86/kvm/vmx";
-/// The folders of headers, which a package has.
+/// The folders with headers, which also come in a package.
 const HEADERS: [&str; 2] = ["arch/x86/include", "include"];
-/// Headers of KVM that do not have it in their names.
+/// KVM's headers without `kvm` in their names.
 const NAMED_OTHERWISE: [&str; 2] = ["svm.h", "vmx.h"];
 
-/// What the user changes in KVM: nothing by default.
+/// The user's changes to KVM: none by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KvmChanges {
-    /// A kernel's source, whose KVM is taken.
+    /// A kernel's source, whose KVM is used.
     pub source: Option<PathBuf>,
     /// Patches, applied in this order.
     pub patches: Vec<PathBuf>,
 }
 
 impl KvmChanges {
-    /// Whether nothing is to be built.
+    /// Returns whether nothing has to be built.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// The changes as they are read.
+/// The changes, read from their files.
 #[derive(Debug)]
 pub(crate) struct ReadChanges {
-    /// The files of the user's source; `None` if it is the package's.
+    /// The files of the user's source; `None` for the package's source.
     pub(super) source: Option<BTreeMap<PathBuf, Vec<u8>>>,
     pub(super) patches: Vec<Patch>,
 }
 
-/// A patch without what it changes in documents, in tools, for other architectures and for VMX.
+/// A patch without its changes to documents, tools, other architectures and VMX.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Patch {
     pub(super) path: PathBuf,
     pub(super) text: Vec<u8>,
-    /// The files that it changes.
+    /// The files that the patch changes.
     pub(super) files: Vec<PathBuf>,
-    /// The file that it changes and that no module of the lab is built from; one of several.
+    /// A file that the patch changes but that is not part of a module of the lab. If there are several, one of them.
     left_out: Option<PathBuf>,
 }
 
 impl ReadChanges {
-    /// Reads the files. `release` is the kernel's.
+    /// Reads the files. `release` is the kernel's release.
     pub(crate) fn read(wanted: &KvmChanges, release: &str) -> Result<Self, LabError> {
         let source = wanted.source.as_deref();
         Ok(Self {
@@ -70,7 +70,7 @@ impl ReadChanges {
         })
     }
 
-    /// Fails if the user gave patches, and none changes what is built.
+    /// Returns an error if the user gave patches, but no patch changes what is built.
     pub(crate) fn require_some(&self) -> Result<(), LabError> {
         let left_out = self.patches.iter().find(|patch| patch.left_out.is_some());
         let is_some =
@@ -89,7 +89,7 @@ impl ReadChanges {
         }
     }
 
-    /// The SHA-256 of all that decides what is built.
+    /// Returns the SHA-256 of everything that determines what is built.
     pub(crate) fn digest(&self) -> String {
         let mut text = String::new();
         for (path, bytes) in self.source.iter().flatten() {
@@ -126,7 +126,7 @@ impl Patch {
         })
     }
 
-    /// Adds the files of a header, and returns whether what follows it is kept.
+    /// Adds the files of a header, and returns whether the lines after the header are kept.
     fn add(&mut self, names: &[String]) -> Result<bool, LabError> {
         let mut is_kept = false;
         let patch = self.path.display();
@@ -159,7 +159,7 @@ impl Patch {
     }
 }
 
-/// The files that a header names which begins here: git's, or that of a file's hunks.
+/// Returns the files in the header that begins here: git's, or the header of a file's hunks.
 fn names_in(lines: &[&[u8]]) -> Vec<String> {
     let line = |at: usize| lines.get(at).map(|line| String::from_utf8_lossy(line));
     let Some(first) = line(0) else {
@@ -190,12 +190,12 @@ fn names_in(lines: &[&[u8]]) -> Vec<String> {
     names.filter(|name| name.contains('/')).collect()
 }
 
-/// The name without its first folder, such as `a` or `b`.
+/// Removes the first folder of a name, such as `a` or `b`.
 fn stripped(name: &str) -> PathBuf {
     name.split_once('/').map_or(name, |(_, rest)| rest).into()
 }
 
-/// Whether the modules are built from this file; `None` if the kernel's image is.
+/// Returns whether the modules are built from this file; `None` if the kernel's image is built from it.
 fn is_built(file: &Path) -> Option<bool> {
     let is_in = |folder: &&str| file.starts_with(folder);
     let is_plain = file
@@ -209,7 +209,7 @@ fn is_built(file: &Path) -> Option<bool> {
     (is_plain && (is_other_arch || other.iter().any(is_in))).then_some(false)
 }
 
-/// The error of a folder that lacks a folder of a kernel's source.
+/// Makes the error of a folder that lacks a folder of a kernel's source.
 pub(super) fn not_a_source(folder: &Path, missing: &str) -> LabError {
     failed!(
         "{} is not a kernel's source: it has no {missing}",
@@ -217,7 +217,7 @@ pub(super) fn not_a_source(folder: &Path, missing: &str) -> LabError {
     )
 }
 
-/// The files of a kernel's source that the modules are built from.
+/// Reads the files of a kernel's source from which the modules are built.
 fn source_of(folder: &Path, release: &str) -> Result<BTreeMap<PathBuf, Vec<u8>>, LabError> {
     if let Some(missing) = OWN.into_iter().find(|own| !folder.join(own).is_dir()) {
         return Err(not_a_source(folder, missing));
@@ -245,7 +245,7 @@ fn source_of(folder: &Path, release: &str) -> Result<BTreeMap<PathBuf, Vec<u8>>,
     Ok(files)
 }
 
-/// `6.12` in the Makefile of a kernel's source.
+/// Finds the version, such as `6.12`, in the Makefile of a kernel's source.
 fn version_in(makefile: &str) -> Option<String> {
     let value = |name: &str| {
         let mut lines = makefile.lines();
@@ -255,7 +255,7 @@ fn version_in(makefile: &str) -> Option<String> {
     Some(format!("{}.{}", value("VERSION")?, value("PATCHLEVEL")?))
 }
 
-/// What a build leaves next to the source is not part of it.
+/// Returns whether a file is source. Files that a build leaves next to the source are not.
 pub(super) fn is_source(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let written = [".c", ".h", ".S"].iter().any(|end| name.ends_with(end));
@@ -269,7 +269,7 @@ fn is_header(path: &Path) -> bool {
     name.ends_with(".h") && is_kvms && !path.starts_with("include/generated")
 }
 
-/// Reads the files below `root`/`folder` that are wanted. Links are not followed.
+/// Reads the wanted files below `root`/`folder`. Symbolic links are not followed.
 pub(super) fn read_below(
     root: &Path,
     folder: &Path,
@@ -292,7 +292,7 @@ pub(super) fn read_below(
     Ok(())
 }
 
-/// The package's own files from which [`source_of`] would take the user's.
+/// Returns the package's own files that correspond to those that [`source_of`] takes from the user.
 pub(super) fn own_files(root: &Path) -> Result<Vec<PathBuf>, LabError> {
     let mut files = BTreeMap::new();
     for own in OWN {

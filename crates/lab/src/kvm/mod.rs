@@ -1,9 +1,9 @@
-//! KVM's modules, built from the kernel's own source with changes of the user's.
+//! KVM's modules, built from the kernel's own source with the user's changes.
 //!
-//! The compiler, the headers and the source are packages of the kernel's distribution, of exactly its version, so that a build
-//! without changes has the package's code. [`tools`] unpacks them into a cache entry and makes the programs run from there,
-//! [`changes`] reads the user's changes, and [`tree`] builds them in a folder that is kept, so that a changed patch builds only
-//! what it changes. Our module ([`IOEVENTFD`]) is built with the same packages.
+//! The compiler, headers and source come from packages of the kernel's distribution, of exactly the kernel's version,
+//! so a build without changes gives the package's code. [`tools`] unpacks them into a cache entry from which the
+//! programs run, [`changes`] reads the user's changes, and [`tree`] builds them in a folder that is kept, so that a
+//! changed patch rebuilds only what it affects. Our module ([`IOEVENTFD`]) is built with the same packages.
 
 mod changes;
 mod selftests;
@@ -17,7 +17,7 @@ pub(crate) use changes::ReadChanges;
 pub(crate) use tools::{Tools, run_in_place};
 pub(crate) use tree::KvmTree;
 
-/// The modules that are built: those that L1 loads, whose CPU has AMD's SVM.
+/// The modules to build: those that L1 loads, whose CPU has AMD's SVM.
 pub(crate) const MODULES: [&str; 2] = ["kvm", "kvm-amd"];
 /// Our own module that takes over KVM's ioeventfds, `kernel/kvm-ioeventfd`, and its sources.
 pub(crate) const IOEVENTFD: &str = "kvm_ioeventfd";

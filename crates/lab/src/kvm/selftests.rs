@@ -1,8 +1,8 @@
-//! Which files of a kernel's source its selftests of KVM are built from. The thread that prepares runs this.
+//! Selects the files of a kernel's source from which its KVM selftests are built. The thread that prepares runs this.
 
 use std::path::Path;
 
-/// Folders that the build of the tests reads.
+/// Folders that the build of the tests reads completely.
 const FOLDERS: [&str; 9] = [
     "tools/arch/x86",
     "tools/build",
@@ -14,9 +14,9 @@ const FOLDERS: [&str; 9] = [
     "tools/testing/selftests/rseq",
     "tools/testing/selftests/vfio",
 ];
-/// Folders of which it reads only files that are not in a folder below.
+/// Folders of which the build does not read subfolders.
 const FLAT: [&str; 3] = ["scripts", "tools/lib", "tools/testing/selftests"];
-/// What symbolic links of those lead to.
+/// The targets of symbolic links in these folders.
 const LINKED: [&str; 3] = [
     "drivers/dma/idxd",
     "drivers/dma/ioat",
@@ -24,7 +24,7 @@ const LINKED: [&str; 3] = [
 ];
 const IDS: &str = "include/linux/pci_ids.h";
 
-/// Whether the tests are built from this file of the kernel's source.
+/// Returns whether the tests are built from this file of the kernel's source.
 pub(super) fn is_of_a_test(path: &Path) -> bool {
     let is_directly_in = |folder: &&str| path.parent() == Some(Path::new(folder));
     let is_header = path.extension().is_some_and(|end| end == "h");

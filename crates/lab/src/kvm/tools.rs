@@ -1,7 +1,7 @@
-//! The compiler, the headers, and the source of KVM and of its selftests of one kernel, unpacked into a cache entry.
+//! The compiler, headers, KVM source and selftests' source of one kernel, unpacked into a cache entry.
 //!
-//! They are of the kernel's distribution, which may be newer than this system's, so each program is started by a script
-//! that runs it with its own loader and libraries. The scripts find these by their own place, so the folder can be renamed.
+//! They come from the kernel's distribution, which may be newer than this system, so a script starts each program with
+//! its own loader and libraries. The scripts find these relative to themselves, so the folder can be renamed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,23 +14,23 @@ use crate::error::{LabError, LabFailure, cannot, failed};
 use crate::initramfs::ElfFacts;
 use crate::out_of_tree::{Headers, Packages, Release, take};
 
-/// What the programs other than the compiler depend on: it has brought it, or no build uses it.
+/// Dependencies of the programs other than the compiler: the compiler has brought them, or no build uses them.
 const STAND_INS: &[&str] = &["libc6", "libssl3", "libssl3t64", "pahole", "zlib1g"];
-/// Folders of programs that a build runs.
+/// Folders with programs that a build runs.
 const PROGRAMS: [&str; 3] = ["usr/bin", "usr/lib", "usr/libexec"];
 /// Files and folders that no build reads. The link-time optimizer is as large as the compiler.
 const DISPENSABLE: [&str; 4] = ["etc", "usr/share", "usr/sbin", "var"];
 const OPTIMIZER: &str = "lto1";
-/// What programs for L1 are built with: the C library's headers and archives, and libuuid's.
+/// Libraries for programs that run in L1: headers and archives of the C library and of libuuid.
 const LIBRARIES: [&str; 2] = ["libc6-dev", "uuid-dev"];
-/// The folder of these and of the kernel's interface, as a root.
+/// The folder with these libraries and the kernel's headers for programs, laid out as a root.
 const SYSROOT: &str = "sysroot";
 /// The folder of the selftests' source.
 const SELFTESTS: &str = "selftests";
-/// How the program is named that a script runs.
+/// The suffix of a program that a script runs.
 const PROGRAM: &str = ".elf";
 
-/// The folder with all of it.
+/// The folder with everything that was unpacked.
 #[derive(Debug)]
 pub(crate) struct Tools {
     pub(super) root: PathBuf,
@@ -38,13 +38,13 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// What was unpacked in `root`.
+    /// Opens the tools that were unpacked in `root`.
     pub(crate) fn open(root: PathBuf, release: &Release) -> Result<Self, LabError> {
         let headers = Headers::read(release, &root)?;
         Ok(Self { root, headers })
     }
 
-    /// Downloads and unpacks it into `root`; what is only needed for that goes to `scratch`.
+    /// Downloads the tools and unpacks them into `root`. Files that are needed only for that go to `scratch`.
     pub(crate) fn unpack(
         packages: &mut dyn Packages,
         host: Arch,
@@ -69,7 +69,7 @@ impl Tools {
         for library in LIBRARIES {
             packages.unpack_alone(kernel, &[library], &sysroot)?;
         }
-        // A kernel that is newer than its distribution has no such package; only the selftests need it.
+        // A kernel that is newer than its distribution has no such package. Only the selftests need it.
         let interface = headers.interface_package(&file)?;
         match packages.unpack_alone(kernel, &[&interface], &sysroot) {
             Err(error) if error.kind() != LabFailure::Missing => return Err(error),
@@ -103,12 +103,12 @@ impl Tools {
         self.headers.release()
     }
 
-    /// The package of the kernel's source, if `file` is that of its headers.
+    /// Returns the package with the kernel's source, if `file` is the package with its headers.
     pub(crate) fn source_package(&self, file: &str) -> Option<String> {
         self.headers.source_package(file).ok()
     }
 
-    /// The program that checks objects, in the package of the programs of builds.
+    /// Returns the program that checks objects, from the package with the build's programs.
     pub(crate) fn objtool(&self) -> Option<PathBuf> {
         let list = fs::read_dir(self.root.join("usr/lib")).ok()?;
         let programs = list
@@ -117,18 +117,18 @@ impl Tools {
         programs.into_iter().find(|path| path.exists())
     }
 
-    /// The folder of the programs.
+    /// The folder with the programs.
     pub(crate) fn bin(&self) -> PathBuf {
         self.root.join("usr/bin")
     }
 
-    /// The compiler for this machine.
+    /// Returns the compiler for this machine.
     pub(crate) fn compiler(&self, machine: &str) -> PathBuf {
         self.bin().join(self.headers.compiler(machine))
     }
 
-    /// Writes scripts for the assembler and the linker to `bin`: the compiler looks for them by these names, and would find
-    /// this system's.
+    /// Writes scripts for the assembler and the linker to `bin`. The compiler looks for these names, and would
+    /// otherwise find this system's programs.
     pub(crate) fn write_programs(&self, machine: &str, bin: &Path) -> Result<(), LabError> {
         fs::create_dir_all(bin).map_err(cannot("make", bin))?;
         for name in ["as", "ld"] {
@@ -142,7 +142,7 @@ impl Tools {
         Ok(())
     }
 
-    /// The compiler of programs with the arguments that it always has; `bin` has the scripts of
+    /// Returns the compiler for programs and the arguments that it always needs. `bin` has the scripts from
     /// [`write_programs`](Self::write_programs).
     pub(crate) fn compiler_of_programs(&self, machine: &str, bin: &Path) -> Vec<String> {
         vec![
@@ -152,23 +152,23 @@ impl Tools {
         ]
     }
 
-    /// What programs for L1 are built with, as a root.
+    /// The folder to build programs for L1 against, laid out as a root.
     pub(crate) fn sysroot(&self) -> PathBuf {
         self.root.join(SYSROOT)
     }
 
-    /// Whether the kernel's interface to programs is in it.
+    /// Returns whether the folder has the kernel's headers for programs.
     pub(crate) fn has_interface(&self) -> bool {
         self.sysroot().join("usr/include/linux/kvm.h").exists()
     }
 
-    /// The folder of the selftests' source.
+    /// The folder with the selftests' source.
     pub(crate) fn selftests(&self) -> PathBuf {
         self.root.join(SELFTESTS)
     }
 }
 
-/// The folder of the headers and, with KVM's source, of a build.
+/// Returns the folder with the headers, KVM's source and the files of a build.
 pub(super) fn common(root: &Path, release: &Release) -> PathBuf {
     root.join("usr/src").join(release.common_headers())
 }
@@ -183,7 +183,7 @@ fn gone(release: &Release, what: &'static str, error: LabError) -> LabError {
     }
 }
 
-/// Puts a script in the place of each program below `root`.
+/// Replaces each program below `root` with a script.
 pub(crate) fn run_in_place(root: &Path, host: Arch) -> Result<(), LabError> {
     for folder in PROGRAMS {
         wrap_below(root, Path::new(folder), host)?;
@@ -194,7 +194,7 @@ pub(crate) fn run_in_place(root: &Path, host: Arch) -> Result<(), LabError> {
 fn wrap_below(root: &Path, folder: &Path, host: Arch) -> Result<(), LabError> {
     let path = root.join(folder);
     let Ok(list) = fs::read_dir(&path) else {
-        // Not each distribution has each folder.
+        // Not every distribution has each folder.
         return Ok(());
     };
     let mut names: Vec<_> = list.flatten().map(|item| item.file_name()).collect();
@@ -202,7 +202,7 @@ fn wrap_below(root: &Path, folder: &Path, host: Arch) -> Result<(), LabError> {
     for name in names {
         let (name, path) = (folder.join(&name), path.join(&name));
         let metadata = fs::symlink_metadata(&path).map_err(cannot("inspect", &path))?;
-        // There are many libraries, and no programs.
+        // This folder has many libraries, but no programs.
         if metadata.is_dir() && name != Path::new("usr/lib").join(host.triplet) {
             wrap_below(root, &name, host)?;
         }
@@ -230,7 +230,7 @@ fn is_dynamic(path: &Path) -> Result<bool, LabError> {
     Ok(facts.is_some_and(|facts| facts.interpreter.is_some()))
 }
 
-/// The script for the program `name`, a path below the root. A program finds its parts by its own name, `$0`.
+/// Returns the script for the program `name`, a path below the root. Programs find their parts through `$0`.
 fn script(name: &str, host: Arch) -> String {
     let up = "/..".repeat(name.matches('/').count());
     let (triplet, loader) = (host.triplet, host.loader);
@@ -257,7 +257,7 @@ mod tests {
         for folder in [&lib, &bin] {
             fs::create_dir_all(folder).unwrap();
         }
-        // The script says which loader it starts, and how.
+        // The script prints which loader it starts, and with which arguments.
         let said = "#!/bin/sh\necho \"$0\" \"$@\"\n";
         fs::write(lib.join(host.loader), said).unwrap();
         fs::set_permissions(lib.join(host.loader), fs::Permissions::from_mode(0o755)).unwrap();
@@ -266,7 +266,7 @@ mod tests {
         fs::write(bin.join("text"), said).unwrap();
         std::os::unix::fs::symlink("tool", bin.join("alias")).unwrap();
         run_in_place(root.path(), host).unwrap();
-        // A second time there is nothing to do.
+        // The second time there is nothing to do.
         run_in_place(root.path(), host).unwrap();
 
         let output = std::process::Command::new(bin.join("alias"))

@@ -1,8 +1,8 @@
-//! The folder in which KVM is built, next to the files of [`Tools`]' entry, and not one of them.
+//! The folder in which KVM is built. It is next to the files of [`Tools`]' entry, but not part of them.
 //!
-//! It has hard links to the headers and the source there, and what builds have left. A change replaces a link by a
-//! separate file, and the next change restores what it does not change itself, so `make` sees what is different from
-//! the last build.
+//! It has hard links to the headers and source in the entry, and the output of builds. A change replaces a link by a
+//! separate file, and the next change restores all files that it does not change itself. So `make` sees only the
+//! differences to the last build.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,8 +15,8 @@ use super::tools::{Tools, common};
 use crate::error::{LabError, cannot, failed};
 use crate::out_of_tree::{Make, Release};
 
-/// The modules that are left out: L1's CPU has no VMX. What debuggers read is left out too, and signatures, for which
-/// there is no key.
+/// Leaves out the modules for VMX, which L1's CPU does not have; data for debuggers; and signatures, because there is
+/// no key.
 const ARGUMENTS: [&str; 5] = [
     "CONFIG_KVM_INTEL=",
     "CONFIG_DEBUG_INFO=",
@@ -24,12 +24,12 @@ const ARGUMENTS: [&str; 5] = [
     "CONFIG_DEBUG_INFO_BTF_MODULES=",
     "CONFIG_MODULE_SIG_ALL=",
 ];
-/// The list of the files that may differ from the package's.
+/// The list of files that may differ from the package's files.
 const CHANGED: &str = "changed";
-/// Exists while a build is under way: one that was killed may have left half a file.
+/// Exists while a build runs. A killed build may have left half a file.
 const BUSY: &str = "busy";
 
-/// The folder.
+/// The folder in which KVM is built.
 #[derive(Debug)]
 pub(crate) struct KvmTree<'a> {
     folder: PathBuf,
@@ -37,11 +37,11 @@ pub(crate) struct KvmTree<'a> {
     release: &'a Release,
 }
 
-/// Changed files, each with its new content or `None` if it is removed.
+/// Changed files, each with its new content; `None` if the file is removed.
 type ChangedFiles = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
 impl<'a> KvmTree<'a> {
-    /// The tree in `folder`, which is made if it is not there or a build in it has not ended.
+    /// Opens the tree in `folder`. It is made anew if it does not exist or a build in it was killed.
     pub(crate) fn open(
         folder: PathBuf,
         tools: &'a Tools,
@@ -59,7 +59,7 @@ impl<'a> KvmTree<'a> {
             fs::create_dir_all(tree.folder.join("usr")).map_err(cannot("make", &tree.folder))?;
             tree.mark()?;
             link_below(&tools.root, &tree.folder, Path::new("usr/src"))?;
-            // The headers have links to the programs of the build.
+            // The headers contain links to the build's programs.
             let lib = tree.folder.join("usr/lib");
             std::os::unix::fs::symlink(tools.root.join("usr/lib"), &lib)
                 .map_err(cannot("link", lib))?;
@@ -69,7 +69,7 @@ impl<'a> KvmTree<'a> {
         Ok(tree)
     }
 
-    /// The content of the files that the changes leave different from the package's.
+    /// Returns the files that differ from the package's after the changes, with their content.
     pub(crate) fn changed(
         &self,
         changes: &ReadChanges,
@@ -100,7 +100,7 @@ impl<'a> KvmTree<'a> {
         Ok(different)
     }
 
-    /// Applies a patch to the files as the changes before it have left them.
+    /// Applies a patch to the files as they are after the previous changes.
     fn patch(
         &self,
         patch: &Patch,
@@ -153,7 +153,7 @@ impl<'a> KvmTree<'a> {
         Ok(())
     }
 
-    /// Builds the modules with these changes, and returns the built files.
+    /// Builds the modules with these changes. Returns the built files.
     pub(crate) fn build(&self, files: &ChangedFiles) -> Result<Vec<PathBuf>, LabError> {
         self.mark()?;
         self.set(files)?;
@@ -168,13 +168,13 @@ impl<'a> KvmTree<'a> {
             arguments: &ARGUMENTS.map(str::to_owned),
         }
         .modules(&folder);
-        // A compiler that failed has left nothing; one that was killed has ended this process too.
+        // A compiler that failed leaves no half file. A kill of the compiler also ends this process.
         self.unmark()?;
         made.map_err(|error| error.reworded(|text| in_the_source(text, &tree)))?;
         Ok(MODULES.map(|name| folder.join(format!("{name}.ko"))).into())
     }
 
-    /// Builds the module whose source is in `folder`.
+    /// Builds the module with the source in `folder`.
     pub(crate) fn build_module(&self, folder: &Path) -> Result<(), LabError> {
         Make {
             release: self.release,
@@ -188,7 +188,7 @@ impl<'a> KvmTree<'a> {
         Ok(())
     }
 
-    /// Makes the source the package's with these changes. What is the same already keeps its time.
+    /// Makes the source the package's with these changes. Files that do not change keep their times.
     fn set(&self, files: &ChangedFiles) -> Result<(), LabError> {
         let list = self.folder.join(CHANGED);
         let text = read(&list)?.unwrap_or_default();
@@ -207,7 +207,7 @@ impl<'a> KvmTree<'a> {
             };
             let path = tree.join(name);
             if read(&path)? != wanted {
-                // Writing to the link would change the package's file.
+                // Writing through the hard link would change the package's file.
                 if path.exists() {
                     fs::remove_file(&path).map_err(cannot("remove", &path))?;
                 }
@@ -233,14 +233,14 @@ impl<'a> KvmTree<'a> {
     }
 }
 
-/// The compiler's words with paths as the source has them.
+/// Replaces paths in the compiler's output with the source's paths.
 fn in_the_source(text: &str, tree: &Path) -> String {
     let tree = format!("{}/", tree.display());
     text.replace(&tree, "")
         .replace("arch/x86/kvm/../../../", "")
 }
 
-/// What `patch` says about the hunks that it could not apply, in one line; its last line if it says nothing about hunks.
+/// Returns the output of `patch` about hunks that it could not apply, in one line, or its last line if there is none.
 fn failed_hunks(text: &str) -> String {
     const REASONS: [&str; 4] = [
         "malformed patch",
@@ -266,7 +266,7 @@ fn failed_hunks(text: &str) -> String {
     }
 }
 
-/// The file's content; `None` if there is no such file.
+/// Returns the file's content; `None` if there is no such file.
 fn read(path: &Path) -> Result<Option<Vec<u8>>, LabError> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -282,7 +282,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
     fs::write(path, bytes).map_err(cannot("write", path))
 }
 
-/// Makes the folder `name` of `from` in `to`: its files as hard links, its symbolic links as such.
+/// Recreates the folder `name` of `from` in `to`: files as hard links, symbolic links as symbolic links.
 fn link_below(from: &Path, to: &Path, name: &Path) -> Result<(), LabError> {
     let (source, target) = (from.join(name), to.join(name));
     fs::create_dir_all(&target).map_err(cannot("make", &target))?;

@@ -1,4 +1,4 @@
-//! Unpacked headers: the folder that `make` needs, and what the build must be the same as.
+//! Unpacked headers: the folder for `make`, and the compiler and versions that a build has to match.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub(crate) struct Headers {
 }
 
 impl Headers {
-    /// Reads the headers that were unpacked in `root`.
+    /// Reads the headers that were unpacked into `root`.
     pub(crate) fn read(release: &Release, root: &Path) -> Result<Self, LabError> {
         // The compiler that built the kernel: `CC = ... $(CROSS_COMPILE)gcc-12`.
         let path = root.join("usr/src").join(release.headers());
@@ -28,50 +28,50 @@ impl Headers {
         })
     }
 
-    /// Makes the headers usable in `root`, where they are the same: their Makefile has absolute paths, since 7.2 two of them.
+    /// Adapts the headers to their folder `root`: the Makefile has absolute paths, two of them since 7.2.
     pub(crate) fn move_to(&self, root: &Path) -> Result<(), LabError> {
         let path = self.folder_in(root).join("Makefile");
         let text = fs::read_to_string(&path).map_err(cannot("read", &path))?;
         let moved = text.replace("/usr/src/", &format!("{}/", root.join("usr/src").display()));
-        // It may be a link to a file that must stay the same.
+        // The Makefile may be a hard link to a file that must not change.
         fs::remove_file(&path).map_err(cannot("remove", &path))?;
         fs::write(&path, moved).map_err(cannot("write", path))
     }
 
-    /// The kernel.
+    /// The release of the kernel.
     pub(crate) fn release(&self) -> &Release {
         &self.release
     }
 
-    /// The folder for `make -C`, if the headers are in `root`.
+    /// Returns the folder for `make -C`, if the headers are in `root`.
     pub(crate) fn folder_in(&self, root: &Path) -> PathBuf {
         root.join("usr/src").join(self.release.headers())
     }
 
-    /// The file name of the compiler for this machine.
+    /// Returns the file name of the compiler for this machine.
     pub(crate) fn compiler(&self, machine: &str) -> String {
         format!("{machine}-gcc-{}", self.compiler)
     }
 
-    /// Packages of the compiler: for another architecture than this system's, and for the same. `machine` is the name of the
-    /// kernel's in packages.
+    /// Returns the compiler's packages: to build for a different architecture than this system's, and for the same.
+    /// `machine` is the kernel's machine in package names.
     pub(crate) fn compiler_packages(&self, machine: &str) -> [String; 2] {
         let native = format!("gcc-{}", self.compiler);
         [format!("{native}-{machine}"), native]
     }
 
-    /// The package of the kernel's source, of exactly the version of the headers' package file.
+    /// Returns the package with the kernel's source, of exactly the version of the headers' package file.
     pub(crate) fn source_package(&self, file: &str) -> Result<String, LabError> {
         let version = self.version(file)?;
         Ok(format!("linux-source-{}={version}", series(&version)))
     }
 
-    /// The package of the interface of this version to programs.
+    /// Returns the package with the headers for programs, of the same version.
     pub(crate) fn interface_package(&self, file: &str) -> Result<String, LabError> {
         Ok(format!("linux-libc-dev={}", self.version(file)?))
     }
 
-    /// The archive that the source's package has.
+    /// Returns the archive in the source package.
     pub(crate) fn source_archive(&self, root: &Path, file: &str) -> Result<PathBuf, LabError> {
         let series = series(&self.version(file)?);
         Ok(root.join(format!("usr/src/linux-source-{series}.tar.xz")))
@@ -87,14 +87,14 @@ fn missing(release: &Release, what: &'static str) -> LabError {
     failed!("cannot build modules for Linux {release}: its headers have no {what}")
 }
 
-/// `6.12` of the version `6.12.117-1~deb12u1`.
+/// Returns the series of a version: `6.12` for `6.12.117-1~deb12u1`.
 fn series(version: &str) -> String {
     let mut parts = version.splitn(3, '.');
     let mut next = || parts.next().unwrap_or_default();
     format!("{}.{}", next(), next())
 }
 
-/// The version in `name_version_architecture.deb`, of the package `name`.
+/// Returns the version of the package `name` from `name_version_architecture.deb`.
 fn version_in(file: &str, name: &str) -> Option<String> {
     let (version, _) = file
         .strip_prefix(name)?

@@ -1,4 +1,4 @@
-//! Runs `make` with nothing but what was unpacked, and the shell and small programs that every system has.
+//! Runs `make` with nothing but the unpacked files, and the shell and small programs that every system has.
 
 use std::env;
 use std::fs;
@@ -10,29 +10,29 @@ use super::Release;
 use crate::error::{LabError, cannot, failed};
 use crate::unfinished;
 
-/// Lines of the compiler's output that an error quotes.
+/// The most lines of the compiler's output that an error quotes.
 const QUOTED: usize = 3;
 
-/// Variables of the user's that would change a build.
+/// Variables in the user's environment that would change a build.
 const VARIABLES: [&str; 4] = ["KBUILD_OUTPUT", "KCFLAGS", "LLVM", "MAKEFLAGS"];
 
-/// A build of modules, or of a kernel.
+/// A build of modules or of a kernel.
 #[derive(Debug)]
 pub(crate) struct Make<'a> {
     pub(crate) release: &'a Release,
-    /// The folder of the Makefile: the kernel's headers, or its source.
+    /// The folder with the Makefile: the kernel's headers, or its source.
     pub(crate) folder: &'a Path,
-    /// The file for what is printed.
+    /// The file for the output.
     pub(crate) log: &'a Path,
-    /// The folder of `make` and of the compiler.
+    /// The folder with `make` and the compiler.
     pub(crate) bin: &'a Path,
-    /// Variables of the environment.
+    /// Environment variables.
     pub(crate) environment: &'a [(&'a str, String)],
     pub(crate) arguments: &'a [String],
 }
 
 impl Make<'_> {
-    /// Builds the modules whose source is in `folder`.
+    /// Builds the modules with the source in `folder`.
     pub(crate) fn modules(&self, folder: &Path) -> Result<(), LabError> {
         let own = [format!("M={}", folder.display()), "modules".to_owned()];
         let arguments = [self.arguments, &own].concat();
@@ -43,7 +43,7 @@ impl Make<'_> {
         .run()
     }
 
-    /// Builds what the arguments name.
+    /// Builds the targets in the arguments.
     pub(crate) fn run(&self) -> Result<(), LabError> {
         let (make, log) = (self.bin.join("make"), self.log);
         let output = fs::File::create(log).map_err(cannot("write", log))?;
@@ -72,7 +72,7 @@ impl Make<'_> {
     }
 }
 
-/// A program of a build, which finds others in `bin` first.
+/// Makes the command for a program of a build, which looks for other programs in `bin` first.
 pub(crate) fn in_place(program: &Path, bin: &Path) -> Command {
     let paths = [
         bin.display().to_string(),
@@ -86,7 +86,7 @@ pub(crate) fn in_place(program: &Path, bin: &Path) -> Command {
     command
 }
 
-/// The first errors in the output, or its last lines if it has none.
+/// Returns the first errors in the output, or its last lines if there are no errors.
 fn reason(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let errors = lines.iter().filter(|line| {

@@ -1,9 +1,9 @@
 //! Kernel modules that the distribution's kernel lacks: vfio-platform, vfio-amba and our own vfio-forward.
 //!
-//! They are built against one kernel's headers, from files of `drivers/vfio` of exactly the same version (a package of
-//! the distribution has the kernel's source) and from `kernel/vfio-forward`, which is embedded. Everything that builds
-//! them, the cross compiler and `make` included, comes from packages that are unpacked into one folder, so nothing has to be
-//! installed. The folder is only needed for the build. The thread that prepares runs this.
+//! They are built against one kernel's headers, from the files of `drivers/vfio` of exactly the same version (the
+//! distribution has a package with the kernel's source) and from `kernel/vfio-forward`, which is embedded. All build
+//! tools, including the cross compiler and `make`, come from packages that are unpacked into one folder, so nothing has
+//! to be installed. The folder is only needed for the build. The thread that prepares runs this.
 
 mod headers;
 mod make;
@@ -29,8 +29,8 @@ pub const MODULES: &[&str] = &[
     "vfio_forward",
 ];
 
-/// What the cross compiler depends on: libraries that are on every system of the distribution, which the host's programs
-/// use too, and those of programs that run outside of a kernel.
+/// Dependencies of the cross compiler that are not downloaded: libraries that every system of the distribution has and
+/// that the host's programs also use, and libraries for programs, which a kernel does not need.
 const COMPILER_STAND_INS: &[&str] = &[
     "libc6",
     "libc6-arm64-cross",
@@ -42,10 +42,10 @@ const COMPILER_STAND_INS: &[&str] = &[
     "libstdc++6",
 ];
 
-/// Where packages come from.
+/// A source of packages.
 pub trait Packages {
-    /// Downloads the first of `alternatives` that there is for `architecture`, with its dependencies except
-    /// `stand_ins`, and unpacks them into `target`.
+    /// Downloads the first of `alternatives` that exists for `architecture`, and its dependencies except `stand_ins`,
+    /// and unpacks them into `target`.
     fn unpack(
         &mut self,
         architecture: &str,
@@ -54,7 +54,7 @@ pub trait Packages {
         target: &Path,
     ) -> Result<(), LabError>;
 
-    /// The same without dependencies. Returns the package file's name.
+    /// Like [`unpack`](Self::unpack), but without dependencies. Returns the package file's name.
     fn unpack_alone(
         &mut self,
         architecture: &str,
@@ -63,23 +63,23 @@ pub trait Packages {
     ) -> Result<String, LabError>;
 }
 
-/// The architectures of a build, as Debian names them in packages.
+/// The architectures of a build, under Debian's package names.
 #[derive(Clone, Copy, Debug)]
 pub struct Architectures {
-    /// That of the machine that builds.
+    /// The architecture of the machine that builds.
     pub host: &'static str,
-    /// That of the kernel.
+    /// The architecture of the kernel.
     pub kernel: &'static str,
 }
 
-/// Refuses a kernel whose release (`uname -r`) is not one of the distribution's for `architecture`, before anything is
-/// downloaded for it.
+/// Returns an error if the release (`uname -r`) is not one of the distribution's for `architecture`. Called before
+/// anything is downloaded for the kernel.
 pub fn check(release: &str, architecture: &str) -> Result<(), LabError> {
     Release::parse(release, architecture).map(drop)
 }
 
-/// Builds the modules for the kernel whose release (`uname -r`) is `release`, and returns them in [`MODULES`]' order. They are
-/// written to `target`, which exists; all other files go to `scratch`.
+/// Builds the modules for the kernel with this `release` (`uname -r`), and returns them in [`MODULES`]' order. They are
+/// written to `target`, which must exist; all other files go to `scratch`.
 pub fn build(
     packages: &mut dyn Packages,
     architectures: Architectures,
@@ -92,7 +92,7 @@ pub fn build(
     let file = packages
         .unpack_alone(kernel, &[&release.headers()], scratch)
         .map_err(|error| no_headers(&release, error))?;
-    // Of any architecture, so of the host's.
+    // The package is for all architectures, so also for the host's.
     packages.unpack_alone(host, &[&release.common_headers()], scratch)?;
     let [newer, older] = release.build_tools();
     packages.unpack_alone(host, &[&newer, &older], scratch)?;
@@ -116,7 +116,7 @@ pub fn build(
         "ARCH=arm64".to_owned(),
         "CROSS_COMPILE=aarch64-linux-gnu-".to_owned(),
         format!("CC={}", headers.compiler("aarch64-linux-gnu")),
-        // The modules are not debugged, and types for BPF need one more program.
+        // The modules are not debugged, and types for BPF would need an additional program.
         "CONFIG_DEBUG_INFO=".to_owned(),
         "CONFIG_DEBUG_INFO_BTF_MODULES=".to_owned(),
     ];

@@ -1,4 +1,4 @@
-//! The release of a kernel of the distribution, and the names of its packages.
+//! The release of a distribution's kernel, and the names of its packages.
 
 use crate::error::{LabError, failed};
 use std::fmt;
@@ -14,7 +14,7 @@ pub(crate) struct Release {
 }
 
 impl Release {
-    /// Checks that the release is of a package for `architecture`.
+    /// Checks that the release belongs to a package for `architecture`.
     pub(crate) fn parse(release: &str, architecture: &str) -> Result<Self, LabError> {
         let plain = release
             .bytes()
@@ -24,7 +24,7 @@ impl Release {
             let why = format_args!("its name does not end in -{architecture}");
             return Err(failed!("cannot build modules for Linux {release}: {why}"));
         };
-        // The number of the ABI, as in `6.1.0-56`, is not a flavour.
+        // The ABI number, as in `6.1.0-56`, is not a flavour.
         let (base, flavour) = match rest.rsplit_once('-') {
             Some((base, word)) if !word.starts_with(|c: char| c.is_ascii_digit()) => (base, word),
             _ => (rest, ""),
@@ -36,18 +36,18 @@ impl Release {
         })
     }
 
-    /// The package of the headers.
+    /// Returns the package with the headers.
     pub(crate) fn headers(&self) -> String {
         format!("linux-headers-{}", self.name)
     }
 
-    /// The package of what the headers of several architectures have in common.
+    /// Returns the package with the headers that several architectures share.
     pub(crate) fn common_headers(&self) -> String {
         let end = if self.flavour == "rt" { "-rt" } else { "" };
         format!("linux-headers-{}-common{end}", self.base)
     }
 
-    /// The packages of the programs that the build runs: one for each release, or, before 6.12, for each series.
+    /// Returns the packages with the programs that the build runs: one per release, or per series before 6.12.
     pub(crate) fn build_tools(&self) -> [String; 2] {
         let mut parts = self.base.splitn(3, '.');
         let mut next = || parts.next().unwrap_or_default();

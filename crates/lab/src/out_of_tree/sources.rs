@@ -1,4 +1,4 @@
-//! The folder of the build: our own sources, which this program has, and those of the kernel.
+//! The sources of the build: our own, which are embedded in this program, and the kernel's.
 
 use std::fs;
 use std::io::BufReader;
@@ -23,7 +23,7 @@ const OWN: OwnSources = own_sources!(
     "vgic.c",
 );
 
-/// Files of the kernel's source, below its `drivers`.
+/// Files of the kernel's source, relative to `drivers`.
 const VFIO: &[&str] = &[
     "vfio/vfio.h",
     "vfio/platform/vfio_amba.c",
@@ -33,7 +33,7 @@ const VFIO: &[&str] = &[
     "vfio/platform/vfio_platform_private.h",
 ];
 
-/// The SHA-256 of what the modules are built from, apart from the kernel.
+/// Returns the SHA-256 of what the modules are built from, not including the kernel's files.
 pub fn digest() -> String {
     hash_bytes(format!("{:?}\n{VFIO:?}", OWN.0).as_bytes())
 }
@@ -45,7 +45,7 @@ pub(super) fn write_own(folder: &Path) -> Result<(), LabError> {
     OWN.write(folder)
 }
 
-/// Copies the kernel's files out of the archive of its source, and reads no further than the last of them.
+/// Copies the kernel's files out of its source archive, and stops reading after the last of these files.
 pub(super) fn take_vfio(archive: &Path, folder: &Path) -> Result<(), LabError> {
     let mut left = VFIO.to_vec();
     read(archive, |path, item| {
@@ -64,7 +64,7 @@ pub(super) fn take_vfio(archive: &Path, folder: &Path) -> Result<(), LabError> {
     }
 }
 
-/// Copies those files and symbolic links out of the archive of a kernel's source for which `place` has a place.
+/// Copies files and symbolic links out of a kernel's source archive, if `place` returns a path for them.
 pub(crate) fn take(
     archive: &Path,
     place: impl Fn(&Path) -> Option<PathBuf>,
@@ -83,7 +83,7 @@ pub(crate) fn take(
     })
 }
 
-/// Shows the files of the archive, by their paths in the source, to `file` as long as it says so.
+/// Passes the files of the archive to `file`, with their paths in the source, until it returns `false`.
 fn read(
     archive: &Path,
     mut file: impl FnMut(&Path, &mut ArchiveItem<'_>) -> Result<bool, LabError>,
@@ -94,7 +94,7 @@ fn read(
     for item in tar.entries().map_err(failed())? {
         let mut item = item.map_err(failed())?;
         let path = item.path().map_err(failed())?.into_owned();
-        // The first folder is the source's: `linux-source-6.12`.
+        // The first folder is the source's own, such as `linux-source-6.12`.
         let path: PathBuf = path.components().skip(1).collect();
         if !file(&path, &mut item)? {
             break;
@@ -103,7 +103,7 @@ fn read(
     Ok(())
 }
 
-/// A file of an archive.
+/// A file in an archive.
 type ArchiveItem<'a> = tar::Entry<'a, XzReader<BufReader<fs::File>>>;
 
 /// Copies a built module to the folder `target`.

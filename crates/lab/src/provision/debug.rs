@@ -13,13 +13,13 @@ use crate::kvm::Tools;
 use crate::out_of_tree::Make;
 use crate::prepare::{self, LabKernel};
 
-/// Raised when the way of building changes.
+/// Increase it when the way of building changes.
 const REVISION: u32 = 1;
-/// Peak disk space: the source, packed and unpacked, and what is built.
+/// Peak disk space: the source, packed and unpacked, and the build's output.
 const SPACE: u64 = 4_000_000_000;
 
 impl Provision<'_> {
-    /// The kernel that the user names, built from its source with checks of itself: lockdep, RCU's, KASAN and kmemleak.
+    /// Returns the kernel that the user names, built from its source with lockdep, RCU's checks, KASAN and kmemleak.
     pub fn debug_kernel(&mut self, named: Option<&KernelChoice>) -> Result<LabKernel, LabError> {
         self.require_debians_kvm(named)?;
         if self.host != Arch::X86_64 {
@@ -73,7 +73,7 @@ impl Provision<'_> {
         Ok(LabKernel::of(&entry, None))
     }
 
-    /// Builds the module in `folder` for a debug kernel, against the headers that its build has left.
+    /// Builds the module in `folder` for a debug kernel, against the headers that were kept from the kernel's build.
     pub(super) fn build_for_debug_kernel(
         &self,
         tools: &Tools,

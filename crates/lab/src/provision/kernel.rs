@@ -1,4 +1,4 @@
-//! The cache entries of kernels: the user's, the distribution's and one of Debian's that is chosen by its version.
+//! The cache entries of kernels: the user's own, the distribution's, and Debian's by version.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::kernel::{KernelImage, ModuleTree};
 use crate::out_of_tree::Packages;
 use crate::prepare::{self, LabKernel};
 
-/// Peak disk space: the indexes, the packages, unpacked files, and the kernel decompressed.
+/// Peak disk space: the indexes, the packages, unpacked files, and the decompressed kernel.
 const SPACE: u64 = 500_000_000;
 
 /// A kernel that the user names.
@@ -22,10 +22,10 @@ pub enum KernelChoice {
     File {
         /// A bzImage or an ELF vmlinux for x86-64, an Image for arm64.
         image: PathBuf,
-        /// Its module folder; `Some(None)` for a kernel that has KVM built in, `None` to guess from the image's path.
+        /// Its module folder; `Some(None)` if KVM is built in, `None` to guess the folder from the image's path.
         modules: Option<Option<PathBuf>>,
     },
-    /// One of Debian's.
+    /// One of Debian's kernels.
     Debian(KernelVersion),
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for KernelChoice {
 }
 
 impl Provision<'_> {
-    /// The kernel that the user names, otherwise that of the distribution's package.
+    /// Returns the kernel that the user names, or otherwise the kernel of the distribution's package.
     pub fn kernel(&mut self, named: Option<&KernelChoice>) -> Result<LabKernel, LabError> {
         match named {
             Some(KernelChoice::File { image, modules }) => {
@@ -73,7 +73,7 @@ impl Provision<'_> {
             .map_or(name.clone(), |(_, version)| version.to_owned());
         let modules = match modules {
             Some(modules) => modules.clone(),
-            // The modules of `boot/vmlinuz-V` are in `lib/modules/V`, in an unpacked package as well.
+            // The modules of `boot/vmlinuz-V` are in `lib/modules/V`, also in an unpacked package.
             None => Some(
                 path.parent()
                     .unwrap_or(Path::new(""))
@@ -90,7 +90,7 @@ impl Provision<'_> {
         let text = format!("{digest}\n{modules:?}\n{state:?}\n{:?}", board.modules);
         let recipe = Recipe::new(ProvisionKind::Kernel, text);
         let entry = self.entry(&recipe, |_, draft| {
-            // A file that is not a kernel has no modules either, so the image is looked at first.
+            // A file that is not a kernel has no modules either, so the image is checked first.
             let image = KernelImage::read(path, board.arch.name)?;
             prepare::kernel(board, draft, &image, tree.transpose()?.as_ref())?;
             let version = image.version.unwrap_or(version);
@@ -102,7 +102,7 @@ impl Provision<'_> {
         Ok(LabKernel::of(&entry, modules))
     }
 
-    /// The newest of Debian's kernels of this version. It stays the same until the cache is cleaned.
+    /// Returns Debian's newest kernel of this version. It does not change until the cache is cleaned.
     fn debian_kernel(&mut self, version: &KernelVersion) -> Result<LabKernel, LabError> {
         let board = self.board;
         let packages = PackageRecipe::debian(board, version);
@@ -112,7 +112,7 @@ impl Provision<'_> {
             let mut from = this.debian_packages("a kernel of Debian", packages.option, &sources)?;
             let names = from.apt.names(debian::PACKAGES)?;
             let found = version.packages(&names, packages.architecture);
-            // A version that is missing may be in a suite whose index is.
+            // A version that was not found may be in a suite whose index is missing.
             let found = found.map_err(|error| match from.apt.no_indexes() {
                 Some(missing) => missing,
                 None => error,
@@ -129,7 +129,7 @@ impl Provision<'_> {
         Ok(LabKernel::of(&entry, None))
     }
 
-    /// The versions of Debian's kernels that lie between two releases (`uname -r`), in order.
+    /// Returns the versions of Debian's kernels between two releases (`uname -r`), in order.
     pub fn debian_between(&mut self, old: &str, new: &str) -> Result<Vec<KernelVersion>, LabError> {
         let architecture = self.board.arch.package;
         let progress = self.progress;

@@ -1,5 +1,5 @@
-//! The cache entries of a kernel whose KVM is changed: what builds it, the kernel with the modules that the user's changes make, and
-//! our own module for the kernel's KVM.
+//! The cache entries of a kernel with a changed KVM: the build tools, the kernel with the modules built from the user's
+//! changes, and our own module for the kernel's KVM.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,17 +14,17 @@ use crate::kvm::{IOEVENTFD, IOEVENTFD_SOURCES, KvmChanges, KvmTree, ReadChanges,
 use crate::out_of_tree::Release;
 use crate::prepare::{self, LabKernel};
 
-/// Raised when the way of building changes.
+/// Increase it when the way of building changes.
 const REVISION: u32 = 1;
-/// Raised when other packages or files are needed for it.
+/// Increase it when the build needs different packages or files.
 const TOOLS_REVISION: u32 = 2;
-/// The folder of the builds, next to the entry's files.
+/// The folder for builds, next to the entry's files.
 const TREE: &str = "tree";
-/// Peak disk space: the compiler, the headers and the archive of the source, packed and unpacked.
+/// Peak disk space: the compiler, the headers and the source archive, packed and unpacked.
 const SPACE: u64 = 900_000_000;
 
 impl Provision<'_> {
-    /// The kernel with KVM built from its own source with the user's changes; without changes the kernel itself.
+    /// Returns the kernel with KVM built from its own source and the user's changes, or as it is without changes.
     pub fn kernel_with(
         &mut self,
         named: Option<&KernelChoice>,
@@ -69,8 +69,8 @@ impl Provision<'_> {
         Ok(LabKernel::of(&entry, None))
     }
 
-    /// The file of our own module that takes over KVM's ioeventfds, for this kernel. It is built when it is needed for the first
-    /// time.
+    /// Returns the file of our own module that takes over KVM's ioeventfds, for this kernel. It is built when it is
+    /// needed for the first time.
     pub fn kvm_ioeventfd(&mut self, kernel: &LabKernel) -> Result<PathBuf, LabError> {
         let file = format!("{IOEVENTFD}.ko");
         let (sources, release) = self.sources_for(kernel.package())?;
@@ -99,7 +99,7 @@ impl Provision<'_> {
         Ok(entry.path(file))
     }
 
-    /// Refuses a kernel whose KVM is not a module of one of Debian's packages, before anything is downloaded for it.
+    /// Returns an error if the kernel's KVM is not a Debian package's module. Called before anything is downloaded.
     pub fn require_debians_kvm(&self, named: Option<&KernelChoice>) -> Result<(), LabError> {
         if self.board.arch != Arch::X86_64 {
             let arch = self.board.arch.name;
@@ -114,7 +114,7 @@ impl Provision<'_> {
         Ok(())
     }
 
-    /// The sources of packages for a build for the kernel of this release.
+    /// Returns the package sources to build for the kernel of this release.
     pub(super) fn sources_for(&self, name: &str) -> Result<(String, Release), LabError> {
         let architecture = self.board.arch.package;
         debian::build_sources(name, self.host.package, architecture)
@@ -122,7 +122,7 @@ impl Provision<'_> {
             .ok_or_else(|| not_debians(format_args!("Linux {name}")))
     }
 
-    /// What builds KVM for the kernel of this release, from these sources of packages.
+    /// Returns the tools to build KVM for the kernel of this release, from these package sources.
     pub(super) fn kvm_tools(
         &mut self,
         release: &Release,

@@ -1,6 +1,6 @@
-//! Finds QEMU and a kernel, and downloads and prepares those that are missing. The thread that prepares runs this.
+//! Finds QEMU and a kernel, and downloads and prepares what is missing. The thread that prepares runs this.
 //!
-//! Each part is an entry of the cache, named by its [`Recipe`]: [`Provision::entry`] finds it or makes it.
+//! Each part is a cache entry, named by its [`Recipe`]. [`Provision::entry`] finds or makes it.
 
 mod debug;
 mod kernel;
@@ -30,15 +30,15 @@ pub struct Provision<'a> {
     board: &'a LabBoard,
     cache: &'a Cache,
     progress: LabProgress,
-    /// Kept from the first preparation to the last.
+    /// Held from the first preparation to the last.
     lock: Option<Prepare>,
-    /// The client of the system's sources, kept so that their indexes are fetched once.
+    /// The client for the system's sources, kept so that their indexes are fetched only once.
     system: Option<Apt>,
-    /// The client of the sources of Debian that were read last.
+    /// The client for the Debian sources that were read last.
     debian: Option<Apt>,
 }
 
-/// What has been made of an entry's files.
+/// What is known about the files of a finished entry.
 #[derive(Debug)]
 struct MadeEntry {
     /// The entry's title for people.
@@ -47,7 +47,7 @@ struct MadeEntry {
 }
 
 impl MadeEntry {
-    /// Files that no package was downloaded for.
+    /// Describes files that were made without downloading a package.
     fn of(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -70,8 +70,7 @@ impl<'a> Provision<'a> {
         }
     }
 
-    /// Removes the indexes and packages, which nothing needs once everything is in place, and what a
-    /// preparation that was killed has left.
+    /// Removes the indexes and packages, which are no longer needed, and what a killed preparation has left.
     pub fn finish(self) -> Result<(), LabError> {
         match &self.lock {
             Some(lock) => self.cache.remove_downloads(lock),
@@ -79,7 +78,8 @@ impl<'a> Provision<'a> {
         }
     }
 
-    /// The entry of this recipe. If there is none, `make` writes its files to the draft, while no other process prepares.
+    /// Returns the entry of this recipe. A missing entry is made: `make` writes its files while no other process
+    /// prepares.
     fn entry(
         &mut self,
         recipe: &Recipe,
@@ -90,7 +90,7 @@ impl<'a> Provision<'a> {
         }
         if self.lock.is_none() {
             self.hold()?;
-            // Another process may have made the entry while this one waited for the lock.
+            // Another process may have made the entry while this process waited for the lock.
             if let Some(entry) = self.existing(recipe)? {
                 return Ok(entry);
             }
@@ -110,7 +110,7 @@ impl<'a> Provision<'a> {
         Ok(entry)
     }
 
-    /// The entry of this recipe, if there is one that is not damaged.
+    /// Returns the entry of this recipe, if it exists and is not damaged.
     fn existing(&self, recipe: &Recipe) -> Result<Option<CacheEntry>, LabError> {
         match CacheEntry::open(self.cache.folder(&recipe.entry())) {
             Err(error) if error.kind() == LabFailure::Damaged => {
@@ -132,7 +132,7 @@ impl<'a> Provision<'a> {
         Ok(())
     }
 
-    /// The lock, after [`hold`](Self::hold).
+    /// Returns the lock after [`hold`](Self::hold).
     fn lock(&self) -> &Prepare {
         match &self.lock {
             Some(lock) => lock,

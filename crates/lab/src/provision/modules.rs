@@ -8,14 +8,14 @@ use crate::cache::{DiskSize, require_programs, require_space};
 use crate::error::LabError;
 use crate::out_of_tree::{self, Architectures, MODULES};
 
-/// Raised when the way of building changes.
+/// Increase it when the way of building changes.
 const REVISION: u32 = 1;
-/// Peak disk space of a build: the compiler, the headers and the archive of the source.
+/// Peak disk space of a build: the compiler, the headers and the source archive.
 const SPACE: u64 = 600_000_000;
 
 impl Provision<'_> {
-    /// The modules of [`out_of_tree`] for the kernel of this release (`uname -r`), in their order of loading. They are built
-    /// when they are needed for the first time.
+    /// Returns the modules of [`out_of_tree`] for the kernel of this release (`uname -r`), in load order. They are
+    /// built when they are needed for the first time.
     pub fn modules(&mut self, release: &str) -> Result<Vec<PathBuf>, LabError> {
         let architectures = Architectures {
             host: self.host.package,

@@ -1,4 +1,4 @@
-//! The cache entry of netperf, whose licence puts it into Debian's `non-free`.
+//! The cache entry of netperf, which is in Debian's `non-free` because of its licence.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,20 +9,20 @@ use crate::error::{LabError, cannot};
 use crate::out_of_tree::Packages;
 
 const COMPONENT: &str = "non-free";
-/// Raised when the way of making the entry changes.
+/// Increase it when the way of making the entry changes.
 const REVISION: u32 = 1;
 
 /// The two programs of netperf.
 #[derive(Clone, Debug)]
 pub struct Netperf {
-    /// The one that drives a measurement.
+    /// The program that runs a measurement.
     pub netperf: PathBuf,
-    /// The one that answers it.
+    /// The program that answers it.
     pub netserver: PathBuf,
 }
 
 impl Provision<'_> {
-    /// netperf of the distribution's package, for L1 and its guests; they need the host's libraries.
+    /// Returns netperf from the distribution's package, for L1 and its guests. It needs the host's libraries.
     pub fn netperf(&mut self) -> Result<Netperf, LabError> {
         let architecture = self.board.arch.package;
         let text = format!("revision {REVISION}\n{architecture}\n{COMPONENT}");

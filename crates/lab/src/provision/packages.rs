@@ -1,4 +1,4 @@
-//! The packages that entries are made from: of the system's sources, or of Debian's.
+//! The packages from which entries are made, from the system's sources or from Debian's.
 
 use std::path::Path;
 
@@ -11,17 +11,17 @@ use crate::error::LabError;
 use crate::out_of_tree::Packages;
 use crate::progress::LabProgress;
 
-/// Peak disk space of a preparation in multiples of the download: packages, unpacked files, kernel decompressed.
+/// Peak disk space of a preparation, as a multiple of the download: packages, unpacked files, decompressed kernel.
 const PEAK: u64 = 6;
-/// Disk space that the package indexes take, in bytes: those of Debian 12 with its security suite.
+/// Disk space of the package indexes in bytes, measured with Debian 12 and its security suite.
 const INDEXES: u64 = 100_000_000;
-/// What is said if no byte of the package indexes has come after a while.
+/// The message if no byte of the package indexes has arrived after a while.
 const NO_ANSWER: &str =
     "no answer from the package sources yet: is there a network, or a proxy to be set?";
 
 impl Provision<'_> {
-    /// An entry of packages, of the system's sources or of a release of Debian. `make` finishes it after they are unpacked, and
-    /// returns its title.
+    /// Returns an entry made from packages, from the system's sources or a Debian release. After they are unpacked,
+    /// `make` finishes the entry and returns its title.
     pub(super) fn package_entry(
         &mut self,
         packages: &PackageRecipe,
@@ -40,7 +40,7 @@ impl Provision<'_> {
                 }
                 None => this.system_packages(wanted, packages.option)?,
             };
-            // QEMU runs from the folder into which it is unpacked; of other packages only parts are kept.
+            // QEMU runs from the folder into which it is unpacked. Of other packages, only parts are kept.
             let target = match packages.kind {
                 ProvisionKind::Qemu => draft.path(""),
                 _ => draft.scratch(),
@@ -55,7 +55,7 @@ impl Provision<'_> {
         })
     }
 
-    /// The packages of the system's sources, whose indexes are fetched unless they are there. Errors name `wanted` and `option`.
+    /// Returns the packages of the system's sources; their indexes are fetched once. Errors name `wanted` and `option`.
     pub(super) fn system_packages(
         &mut self,
         wanted: &'static str,
@@ -75,7 +75,7 @@ impl Provision<'_> {
         ))
     }
 
-    /// The packages of these of Debian's sources.
+    /// Returns the packages of these Debian sources.
     pub(super) fn debian_packages(
         &mut self,
         wanted: &'static str,
@@ -95,7 +95,7 @@ impl Provision<'_> {
         ))
     }
 
-    /// A package client with a folder of this name.
+    /// Makes a package client with a folder of this name.
     fn client(
         &self,
         folder: &str,
@@ -108,12 +108,12 @@ impl Provision<'_> {
     }
 }
 
-/// Packages of apt's sources.
+/// The packages of one apt client's sources.
 pub(super) struct FromApt<'a> {
     pub(super) apt: &'a mut Apt,
     cache: &'a Cache,
     progress: LabProgress,
-    /// What was unpacked, for the manifest.
+    /// Unpacked packages, for the manifest.
     pub(super) used: Vec<SourcePackage>,
 }
 
@@ -130,7 +130,7 @@ impl<'a> FromApt<'a> {
         }
     }
 
-    /// Reads the sources with one more component from now on.
+    /// Adds a component to the sources that are read from now on.
     pub(super) fn add_component(&mut self, component: &str) -> Result<(), LabError> {
         self.apt.add_component(component)?;
         self.apt.update(|| self.progress.say(NO_ANSWER))

@@ -1,4 +1,4 @@
-//! The cache entries of QEMU, of the device tree that it is given, and of a shell for L1.
+//! The cache entries of QEMU, of the device tree for it, and of a shell for L1.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::qemu::Qemu;
 use crate::{prepare, tree};
 
 impl Provision<'_> {
-    /// The QEMU that the user names, otherwise one on PATH, otherwise that of a package.
+    /// Returns the QEMU that the user names, otherwise the one on PATH, otherwise the one in a package.
     pub fn qemu(&mut self, named: Option<&Path>) -> Result<Qemu, LabError> {
         if let Some(program) = named {
             return Qemu::named(program, self.board);
@@ -27,8 +27,8 @@ impl Provision<'_> {
         Qemu::packaged(host, board, &entry)
     }
 
-    /// A static shell that has all of its commands in one file. With `optional` nothing is downloaded, so there may be
-    /// none.
+    /// Returns a static shell that has all its commands in one file. With `optional` nothing is downloaded, so the
+    /// result may be `None`.
     pub fn shell(&mut self, optional: bool) -> Result<Option<PathBuf>, LabError> {
         let packages = PackageRecipe::shell(self.board);
         let entry = match optional {
@@ -38,7 +38,7 @@ impl Provision<'_> {
         Ok(entry.map(|entry| entry.path(prepare::SHELL)))
     }
 
-    /// The device tree for a machine of which QEMU's own is not right; `None` if it is.
+    /// Returns the device tree for a machine that QEMU's own tree does not fit; `None` if it fits.
     pub fn tree(&mut self, qemu: &Qemu, settings: &Settings) -> Result<Option<PathBuf>, LabError> {
         if tree::masters(settings).next().is_none() {
             return Ok(None);

@@ -1,7 +1,7 @@
-//! The recipe of a cache entry: the text whose SHA-256 names the entry.
+//! The recipe of a cache entry: a text whose SHA-256 is in the entry's name.
 //!
-//! A recipe names packages, not their versions: those depend on the day of preparation, and the entry's manifest
-//! has them. So a prepared entry is found without the network.
+//! A recipe names packages, but not their versions: those depend on the day of preparation, and are in the entry's
+//! manifest. So a finished entry is found without the network.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use crate::board::LabBoard;
 use crate::cache::hash_bytes;
 use crate::debian::KernelVersion;
 
-/// Part of each recipe; raised when the code that builds entries from packages changes.
+/// Part of each recipe. Increase it when the code that builds entries from packages changes.
 const REVISION: u32 = 2;
 
-/// Packages that QEMU's and the kernel's packages depend on and that the lab never runs. A name that
-/// a distribution does not have has no effect.
+/// Packages that QEMU's and the kernel's packages depend on, but that the lab never runs. Names that a distribution
+/// does not have are ignored.
 const STAND_INS: &[&str] = &[
     "adduser",
     "debconf",
@@ -39,10 +39,10 @@ const STAND_INS: &[&str] = &[
     "passwd",
 ];
 
-/// Declares [`ProvisionKind`], so that no list of the kinds can lack one.
+/// Declares [`ProvisionKind`], so that the list of all kinds is always complete.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal,)+) => {
-        /// The kind of a cache entry, the first part of its name.
+        /// The kind of a cache entry, which is the first part of the entry's name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum ProvisionKind {
             $($(#[$doc])* $kind,)+
@@ -52,7 +52,7 @@ macro_rules! kinds {
             /// All kinds.
             pub const ALL: &[Self] = &[$(Self::$kind),+];
 
-            /// Its name in that of an entry.
+            /// The kind's name in the name of an entry.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$kind => $name,)+
@@ -69,13 +69,13 @@ kinds! {
     Linux = "linux",
     /// One of Debian's kernels, chosen by its version.
     Debian = "debian",
-    /// A kernel of the user's.
+    /// A kernel from the user.
     Kernel = "kernel",
     /// A kernel that checks itself.
     Debug = "debug",
-    /// A kernel with the user's changes of KVM.
+    /// A kernel with the user's changes to KVM.
     Kvm = "kvm",
-    /// What builds KVM.
+    /// The tools to build KVM.
     KvmTools = "kvmtools",
     /// Modules that the kernel lacks.
     Modules = "modules",
@@ -88,7 +88,7 @@ kinds! {
 }
 
 impl ProvisionKind {
-    /// The kind of the entry with this name; `None` if it is one of another version of vmbell.
+    /// Returns the kind of the entry with this name; `None` if the entry belongs to a different version of vmbell.
     pub fn of_entry(name: &str) -> Option<Self> {
         let (kind, _) = name.split_once('-')?;
         Self::ALL.iter().copied().find(|other| other.name() == kind)
@@ -106,7 +106,7 @@ impl fmt::Display for ProvisionKind {
 pub struct Recipe {
     /// The kind of entry.
     pub kind: ProvisionKind,
-    /// All that the entry's files depend on.
+    /// Everything that the entry's files depend on.
     text: String,
 }
 
@@ -115,12 +115,12 @@ impl Recipe {
         Self { kind, text }
     }
 
-    /// The name of the entry in the cache.
+    /// Returns the entry's name in the cache.
     pub fn entry(&self) -> String {
         format!("{}-{}", self.kind, self.hash())
     }
 
-    /// The SHA-256 of the text: the part of the entry's name after its kind.
+    /// Returns the SHA-256 of the text, which is the part of the entry's name after its kind.
     pub fn hash(&self) -> String {
         hash_bytes(self.text.as_bytes())
     }
@@ -133,7 +133,7 @@ pub struct PackageRecipe {
     pub kind: ProvisionKind,
     /// The architecture of the packages.
     pub architecture: &'static str,
-    /// Packages of which any one is enough, best first; of one of Debian's kernels, its version.
+    /// Packages of which one is enough, best first. For a Debian kernel, its version instead.
     pub alternatives: Vec<String>,
     /// Dependencies that are not downloaded: the placeholder package provides them.
     pub stand_ins: &'static [&'static str],
@@ -144,7 +144,7 @@ pub struct PackageRecipe {
 }
 
 impl PackageRecipe {
-    /// The recipe of a QEMU that runs on `host`, with all its libraries.
+    /// Returns the recipe of a QEMU that runs on `host`, with all its libraries.
     pub fn qemu(host: Arch, board: &LabBoard) -> Self {
         Self {
             kind: ProvisionKind::Qemu,
@@ -156,7 +156,7 @@ impl PackageRecipe {
         }
     }
 
-    /// The recipe of a kernel with its modules.
+    /// Returns the recipe of a kernel with its modules.
     pub fn linux(board: &LabBoard) -> Self {
         Self {
             kind: ProvisionKind::Linux,
@@ -168,7 +168,7 @@ impl PackageRecipe {
         }
     }
 
-    /// The recipe of one of Debian's kernels, with its modules.
+    /// Returns the recipe of a Debian kernel with its modules.
     pub fn debian(board: &LabBoard, version: &KernelVersion) -> Self {
         Self {
             kind: ProvisionKind::Debian,
@@ -178,7 +178,7 @@ impl PackageRecipe {
         }
     }
 
-    /// The recipe of a shell for an L1 that cannot run the host's.
+    /// Returns the recipe of a shell for an L1 that cannot run the host's shell.
     pub fn shell(board: &LabBoard) -> Self {
         Self {
             kind: ProvisionKind::Shell,
@@ -190,13 +190,13 @@ impl PackageRecipe {
         }
     }
 
-    /// The release of Debian that has the packages, if their names say one; otherwise the system's own sources have them.
+    /// Returns the Debian release in the packages' names; `None` if they are in the system's own sources.
     pub fn release(&self) -> Option<&str> {
         let first = self.alternatives.first()?;
         first.split_once('/').map(|(_, release)| release)
     }
 
-    /// What is made, for people: the kind, or the version of one of Debian's kernels.
+    /// Returns what is made, for people: the kind, or the version of a Debian kernel.
     pub fn name(&self) -> &str {
         match self.alternatives.as_slice() {
             [version] if self.kind == ProvisionKind::Debian => version,
@@ -204,7 +204,7 @@ impl PackageRecipe {
         }
     }
 
-    /// The recipe of the entry.
+    /// Returns the recipe of the entry.
     pub fn recipe(&self) -> Recipe {
         let Self {
             kind,
@@ -214,7 +214,7 @@ impl PackageRecipe {
             modules,
             option,
         } = self;
-        // A change of the form makes all entries again.
+        // A change of this format makes all entries again.
         let text = format!(
             "revision {REVISION}\nRecipe {{ kind: {:?}, architecture: {architecture:?}, alternatives: {alternatives:?}, \
              stand_ins: {stand_ins:?}, modules: {modules:?}, option: {option:?} }}",

@@ -1,4 +1,4 @@
-//! The selftests of a kernel, which are built from its own source or from that of another of Debian's kernels.
+//! The selftests of a kernel, built from its own source or from the source of a different Debian kernel.
 
 use super::{KernelChoice, Provision};
 use crate::debian::{self, KernelVersion};
@@ -9,8 +9,8 @@ use crate::prepare::LabKernel;
 use crate::selftests::SelftestSuite;
 
 impl Provision<'_> {
-    /// The selftests for this kernel: its own, or those of the version `from`. No other process builds in the same cache
-    /// until [`finish`](Self::finish).
+    /// Returns the selftests for this kernel: its own, or those of version `from`. No other process can build in the
+    /// same cache until [`finish`](Self::finish).
     pub fn selftests(
         &mut self,
         kernel: &LabKernel,

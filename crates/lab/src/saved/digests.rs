@@ -1,7 +1,7 @@
-//! Digests of files that are hashed at each start of the lab, remembered as long as a file does not change.
+//! Digests of files that are hashed at each start of the lab, remembered until a file changes.
 //!
-//! A file has not changed if its device, inode, size, mtime and ctime are the same. Times have a granularity, so nothing is
-//! remembered of a file that changed less than 2 s before it was read.
+//! A file is unchanged if its device, inode, size, mtime and ctime are the same. Because of the granularity of times,
+//! the digest of a file that changed less than 2 s before it was read is not remembered.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 use crate::cache::{Digest, hash_open};
 use crate::error::{LabError, cannot};
 
-/// The coarsest time that a file system keeps.
+/// The coarsest granularity of times in a file system.
 const GRANULARITY: Duration = Duration::from_secs(2);
-/// A list that is longer than this is started anew.
+/// A list that is longer than this is replaced by a new one.
 const LIMIT: u64 = 64 << 10;
 
-/// What shows that a file is the same as before.
+/// The properties that show whether a file has changed.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct FileIdentity {
     device: u64,
@@ -49,7 +49,7 @@ impl FileIdentity {
         }
     }
 
-    /// Whether a change from now on would show in the times.
+    /// Returns whether a change from now on would be visible in the times.
     fn is_settled(&self) -> bool {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let settled = now.unwrap_or_default().saturating_sub(GRANULARITY);
@@ -58,7 +58,7 @@ impl FileIdentity {
     }
 }
 
-/// The SHA-256 of the file at `path`, from the list if the list has it.
+/// Returns the SHA-256 of the file at `path`, from the list if the list has it.
 pub(super) fn digest(list: &Path, path: &Path) -> Result<Digest, LabError> {
     let file = File::open(path).map_err(cannot("open", path))?;
     let identity = || {
@@ -76,7 +76,7 @@ pub(super) fn digest(list: &Path, path: &Path) -> Result<Digest, LabError> {
             identity: before,
             sha256: sha256.clone(),
         };
-        // What cannot be remembered is read again.
+        // A digest that cannot be remembered is calculated again next time.
         let _ = remember(list, &known);
     }
     Ok(sha256)
@@ -84,7 +84,7 @@ pub(super) fn digest(list: &Path, path: &Path) -> Result<Digest, LabError> {
 
 fn find(list: &Path, identity: &FileIdentity) -> Option<Digest> {
     let text = fs::read_to_string(list).ok()?;
-    // A line that a killed process has cut off does not parse.
+    // A line that was cut off when a process was killed does not parse.
     let lines = text
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok());
@@ -99,7 +99,7 @@ fn remember(list: &Path, known: &KnownDigest) -> io::Result<()> {
     if list.metadata()?.len() > LIMIT {
         list.set_len(0)?;
     }
-    // The line is written in one call, and starts after whatever another process has cut off.
+    // The line is written in one call. It begins with a newline, in case another process has left half a line.
     list.write_all(format!("\n{}\n", serde_json::to_string(known)?).as_bytes())
 }
 
@@ -125,7 +125,7 @@ mod tests {
             .unwrap();
     }
 
-    /// Waits until the file has not changed for so long that its digest can be remembered.
+    /// Waits until enough time has passed since the file's last change for its digest to be remembered.
     fn settle(path: &Path) {
         while !FileIdentity::of(&fs::metadata(path).unwrap()).is_settled() {
             thread::sleep(Duration::from_millis(50));
@@ -138,7 +138,7 @@ mod tests {
         fs::write(&file, "one").unwrap();
         settle(&file);
         assert_eq!(digest(&list, &file).unwrap(), hash_bytes(b"one"));
-        // Another digest in the list shows where the answer comes from.
+        // A wrong digest in the list shows where the answer comes from.
         let text = fs::read_to_string(&list).unwrap();
         let other = hash_bytes(b"other");
         fs::write(&list, text.replace(&hash_bytes(b"one"), &other)).unwrap();

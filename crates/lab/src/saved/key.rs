@@ -1,34 +1,34 @@
-//! The key of a saved state: what the machine was made from, in labelled parts.
+//! The key of a saved state: everything that the machine was made from, as labelled parts.
 
 use serde::{Deserialize, Serialize};
 
 use crate::cache::hash_bytes;
 
-/// Part of each name; raised when the format of saved states changes.
+/// Part of each name. Increase it when the format of saved states changes.
 const REVISION: u32 = 1;
-/// Digits of a name: half a SHA-256.
+/// The number of digits in a name: half a SHA-256.
 const DIGITS: usize = 32;
 
-/// What a saved machine was made from. States of different keys have nothing to do with each other.
+/// What a saved machine was made from. States with different keys are independent of each other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateKey {
     /// What the machine is, for people. It is not part of the name.
     pub title: String,
-    /// What the name depends on.
+    /// The parts that determine the name.
     pub parts: Vec<KeyPart>,
 }
 
 /// One thing that a machine depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyPart {
-    /// What it is: `kernel`.
+    /// The name of the part: `kernel`.
     pub label: String,
-    /// The value as text; of a file, its digest.
+    /// The value as text; for a file, its digest.
     pub value: String,
 }
 
 impl StateKey {
-    /// A key without parts.
+    /// Makes a key without parts.
     pub fn new(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -36,7 +36,7 @@ impl StateKey {
         }
     }
 
-    /// Adds a part. The digest of a file comes from [`Store::digest`](super::Store::digest).
+    /// Adds a part. For a file, use its digest from [`Store::digest`](super::Store::digest).
     #[must_use]
     pub fn part(mut self, label: &str, value: impl ToString) -> Self {
         self.parts.push(KeyPart {
@@ -46,10 +46,10 @@ impl StateKey {
         self
     }
 
-    /// The name of the state's folder.
+    /// Returns the name of the state's folder.
     pub fn name(&self) -> String {
-        // The text in quotes is escaped, so no two lists of parts have the same text. A change of the form makes all states
-        // again.
+        // Text in quotes is escaped, so no two lists of parts give the same text. A change of this format makes all
+        // states again.
         let part = |KeyPart { label, value }: &KeyPart| {
             format!("Part {{ label: {label:?}, value: {value:?} }}")
         };
@@ -60,7 +60,7 @@ impl StateKey {
         name
     }
 
-    /// Whether this can be a key's name.
+    /// Returns whether this can be a key's name.
     pub(super) fn is_name(name: &str) -> bool {
         name.len() == DIGITS && name.bytes().all(|byte| byte.is_ascii_hexdigit())
     }

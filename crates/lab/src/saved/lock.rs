@@ -1,4 +1,4 @@
-//! The lock of the one process that makes a state, or cleans up after a maker that was killed.
+//! The lock of the process that makes a state, or that cleans up after a maker was killed.
 
 use crate::error::{LabError, cannot};
 use std::fs::{self, File, TryLockError};
@@ -44,7 +44,7 @@ impl Lock {
         }
     }
 
-    /// The lock, unless the process that held it before has removed its file: others open a new one.
+    /// Returns the lock, unless its previous holder has removed the file: then other processes would open a new file.
     fn in_place(file: File, path: &Path) -> Option<Self> {
         is_at(&file, path).then(|| Self {
             file,
@@ -56,7 +56,7 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
-        // A child process that is being started has a copy of the descriptor for a moment: closing is not enough.
+        // A child process that is being started has a copy of the descriptor for a moment, so closing is not enough.
         let _ = self.file.unlock();
     }
 }
@@ -70,7 +70,7 @@ fn open(path: &Path) -> Result<File, LabError> {
         .map_err(cannot("open", path))
 }
 
-/// Whether `path` still names this open file or folder.
+/// Returns whether `path` still refers to this open file or folder.
 pub(super) fn is_at(file: &File, path: &Path) -> bool {
     let id = |metadata: io::Result<fs::Metadata>| metadata.map(|it| (it.dev(), it.ino())).ok();
     let own = id(file.metadata());

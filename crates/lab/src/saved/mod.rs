@@ -1,12 +1,12 @@
-//! The cache of saved states: machines of the lab that were stopped after their boot.
+//! The cache of saved states: lab machines that were stopped after their boot.
 //!
-//! The root is `$XDG_CACHE_HOME/vmbell/states` (or `~/.cache/vmbell/states`). A state is a folder with two files, the
-//! machine's memory (`ram`, sparse) and QEMU's state of its devices (`state`), and a manifest. Its name is the SHA-256
-//! of its [`StateKey`]: of all that the machine was made from. It is built in a folder next to the finished ones and renamed
-//! into place as the last step, and each use checks both files in full: a state that is damaged is removed, never used.
+//! The root is `$XDG_CACHE_HOME/vmbell/states` (or `~/.cache/vmbell/states`). A state is a folder with the machine's
+//! memory (`ram`, sparse), QEMU's state of its devices (`state`), and a manifest. Its name is the SHA-256 of its
+//! [`StateKey`], everything that the machine was made from. It is built in a folder next to the finished ones and
+//! renamed into place as the last step. Each use checks both files completely: a damaged state is removed, never used.
 //!
-//! Two locks keep processes apart. `KEY.lock` is held by the one process that makes that state. The manifest is
-//! locked, shared, by each process that uses the state, so that a state in use is not removed to save space.
+//! There are two locks. The process that makes a state holds `KEY.lock`. Each process that uses the state holds a
+//! shared lock on the manifest, so that a state in use is not removed to save space.
 
 mod digests;
 mod key;

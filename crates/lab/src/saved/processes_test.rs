@@ -1,4 +1,4 @@
-//! Saved states between processes: the tests start themselves again as children.
+//! Saved states shared by several processes: the tests start themselves again as children.
 
 use std::env;
 use std::fs;
@@ -15,10 +15,10 @@ use super::*;
 use crate::cache::DiskSize;
 use crate::error::{LabError, cannot};
 
-/// Has the root folder in a child.
+/// The environment variable with a child's root folder.
 const ROOT: &str = "VMBELL_SAVED_TEST";
 
-/// This test again, as a child with the root folder.
+/// Makes the command that runs this test again as a child with the root folder.
 fn child(test: &str, store: &Store) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     let name = format!("{}::{test}", module_path!().split_once("::").unwrap().1);
@@ -30,12 +30,12 @@ fn child(test: &str, store: &Store) -> Command {
     command
 }
 
-/// The store of this process, if it is a child.
+/// Returns the store of this process, if it is a child.
 fn store_of_child(limit: DiskSize) -> Option<Store> {
     env::var_os(ROOT).map(|root| Store::at(root.into(), limit))
 }
 
-/// Tells the parent, which waits for it in `heard`.
+/// Sends a word to the parent, which waits for it in `heard`.
 fn tell(word: &str) {
     println!("\n{word}");
     std::io::stdout().flush().unwrap();
@@ -76,7 +76,7 @@ const NO_LIMIT: DiskSize = DiskSize(u64::MAX);
 const BIG: usize = 16 << 20;
 const PIECE: usize = 256 << 10;
 
-/// Makes a state whose parts are writing and sealing for the most part, or with any other name a small one.
+/// Makes a state. `big` is large, so that most of the time goes into writing and sealing it; others are small.
 fn make_sized(store: &Store, name: &str) -> Saved {
     let make = |draft: &StateDraft| {
         fill(draft, name)?;
@@ -106,7 +106,7 @@ fn assert_sized(saved: &Saved, name: &str) {
 
 #[test]
 fn a_maker_that_is_killed_at_any_instant_leaves_a_working_cache() {
-    /// In the child: what it makes, and after how many nanoseconds it is killed.
+    /// Set in the child: what it makes, and after how many nanoseconds it is killed.
     const KILLED: &str = "VMBELL_SAVED_TEST_KILLED";
     const INSTANTS: u64 = 20;
     if let Some(store) = store_of_child(NO_LIMIT) {
@@ -126,7 +126,7 @@ fn a_maker_that_is_killed_at_any_instant_leaves_a_working_cache() {
         return;
     }
     let (_folder, store) = store(NO_LIMIT);
-    // How long it took, unless it was killed.
+    // Returns how long the child took, unless it was killed.
     let run = |name: &str, after: u64| {
         let test = "a_maker_that_is_killed_at_any_instant_leaves_a_working_cache";
         let mut command = child(test, &store);
@@ -141,15 +141,15 @@ fn a_maker_that_is_killed_at_any_instant_leaves_a_working_cache() {
         let mut killed = 0;
         while killed < INSTANTS {
             match run(name, longest * killed / INSTANTS) {
-                // It was faster this time.
+                // The child was faster this time.
                 Some(took) => longest = longest.min(took),
                 None => killed += 1,
             }
             let left = names(&store);
-            // What is there is used, all else is made anew.
+            // A complete state is used, everything else is made again.
             assert_sized(&make_sized(&store, name), name);
             assert_sized(&store.open(&key(name)).unwrap().unwrap(), name);
-            // The maker of any state removes what is left of others.
+            // The maker of any state removes the leftovers of others.
             drop(make(&store, "a"));
             let mut expected = [name, "a"].map(|name| key(name).name());
             expected.sort();

@@ -1,8 +1,8 @@
-//! The seal of a file: its size, and a fast hash of its content by which damage is noticed at each use.
+//! The seal of a file: its size and a fast hash of its content, with which damage is noticed at each use.
 //!
-//! The hash is the XXH3 (128 bits) of a list: the number and the XXH3 of each page of 4 KiB that is not all zeros. A hole
-//! and zeros that are written out are the same, so only what a sparse file has allocated is read, and a copy of it without
-//! holes keeps its seal. It is a checksum, not a defence against forgery.
+//! The hash is the XXH3 (128 bits) of a list with the number and the XXH3 of each 4 KiB page that is not all zeros.
+//! Holes and written zeros count as the same. So only the allocated parts of a sparse file are read, and a copy without
+//! holes keeps its seal. The hash is a checksum, not a defence against forgery.
 
 use std::fs::File;
 use std::io::{self, Seek};
@@ -14,19 +14,19 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_128;
 
 const PAGE: usize = 4096;
-/// What is read at once: it stays in the CPU's cache until it is hashed.
+/// The amount that is read at a time. It stays in the CPU's cache until it is hashed.
 const PIECE: usize = 64 * PAGE;
 
 /// A file's size in bytes and the hash of its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seal {
-    /// The size, holes included.
+    /// The size, including holes.
     pub size: u64,
     hash: String,
 }
 
 impl Seal {
-    /// Reads what is allocated of a file that nothing writes to, and leaves its position at the start.
+    /// Seals a file that no process writes to, by reading its allocated parts. Leaves its position at the start.
     pub(super) fn of(mut file: &File) -> io::Result<Self> {
         let size = file.metadata()?.len();
         let mut pages = Vec::new();
@@ -49,7 +49,7 @@ impl Seal {
     }
 }
 
-/// The next part of the file that has data, extended to whole pages.
+/// Returns the next part of the file that has data, extended to whole pages.
 fn extent(file: &File, at: u64, size: u64) -> io::Result<Option<(u64, u64)>> {
     let data = match seek(file, SeekFrom::Data(at)) {
         Ok(data) => data,
@@ -62,7 +62,7 @@ fn extent(file: &File, at: u64, size: u64) -> io::Result<Option<(u64, u64)>> {
     Ok(Some((data - data % page, end)))
 }
 
-/// Adds the pages of a piece that starts at `at` to the list: of each, its number and its hash.
+/// Adds the pages of a piece that starts at `at` to the list, each as its number and hash.
 fn list(pages: &mut Vec<u8>, at: u64, piece: &[u8]) {
     const ZEROS: [u8; PAGE] = [0; PAGE];
     for (number, page) in (at / PAGE as u64..).zip(piece.chunks(PAGE)) {
@@ -77,7 +77,7 @@ fn list(pages: &mut Vec<u8>, at: u64, piece: &[u8]) {
 mod tests {
     use super::*;
 
-    /// A file with these bytes at these offsets, and holes elsewhere.
+    /// Makes a file with these bytes at these offsets, and holes elsewhere.
     fn file(size: u64, parts: &[(u64, &[u8])]) -> File {
         let file = tempfile::tempfile().unwrap();
         file.set_len(size).unwrap();

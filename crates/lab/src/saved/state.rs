@@ -1,4 +1,4 @@
-//! A saved state that is in use, checked in full when it is opened.
+//! A saved state in use. It is checked completely when it is opened.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -19,16 +19,16 @@ use crate::error::{LabError, LabFailure, cannot};
 pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const RAM: &str = "ram";
 pub(super) const STATE: &str = "state";
-/// The prefix of the names of folders that are being removed.
+/// The prefix of folders that are being removed.
 pub(super) const REMOVED: &str = "removed-";
 
-/// What a saved state is, and the seals of its files.
+/// The description of a saved state, with the seals of its files.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StateManifest {
-    /// What the machine was made from.
+    /// The key: what the machine was made from.
     pub key: StateKey,
-    /// When it was made.
+    /// When the state was made.
     pub made: SystemTime,
     /// The machine's memory.
     pub ram: Seal,
@@ -36,8 +36,8 @@ pub struct StateManifest {
     pub state: Seal,
 }
 
-/// A saved state in use. It is not removed to save space as long as this exists, and its open files can be read even if it
-/// is removed as damaged.
+/// A saved state in use. While this exists, it is not removed to save space. If it is removed as damaged, its open
+/// files can still be read.
 #[derive(Debug)]
 pub struct Saved {
     path: PathBuf,
@@ -48,7 +48,7 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// The state in the folder `path`, if there is one. A damaged state is removed before the error is returned.
+    /// Opens the state in the folder `path`, if there is one. A damaged state is removed before the error is returned.
     pub(super) fn open(path: &Path, key: &StateKey) -> Result<Option<Self>, LabError> {
         loop {
             let Some(folder) = open_folder(path)? else {
@@ -56,7 +56,7 @@ impl Saved {
             };
             let opened = Self::check(path, &folder, key);
             if !is_at(&folder, path) {
-                // Another process has removed it meanwhile.
+                // Another process has removed the state in the meantime.
                 continue;
             }
             if opened
@@ -97,7 +97,7 @@ impl Saved {
         Ok((file, ram, state))
     }
 
-    /// Seals the files of a folder that its maker has filled, writes the manifest, and renames the folder to `path`.
+    /// Seals the files in a folder that its maker has filled, writes the manifest, and renames the folder to `path`.
     pub(super) fn commit(draft: &Path, path: &Path, key: &StateKey) -> Result<Self, LabError> {
         let open = |name| -> Result<(File, Seal), LabError> {
             let path = draft.join(name);
@@ -123,7 +123,7 @@ impl Saved {
             .truncate(true)
             .open(draft.join(MANIFEST))
             .map_err(cannot("make", draft.join(MANIFEST)))?;
-        // Locked before the folder has its name, so that no process removes it in between.
+        // Locked before the folder gets its name, so that no process removes it in between.
         file.write_all(&text)
             .and_then(|()| file.set_modified(manifest.made))
             .and_then(|()| file.lock_shared())
@@ -138,18 +138,18 @@ impl Saved {
         })
     }
 
-    /// The machine's memory, open for reading at its start: the very file that was checked.
+    /// The machine's memory, open for reading from its start. This is the same open file that was checked.
     pub fn ram(&self) -> &File {
         &self.ram
     }
 
-    /// QEMU's state of the devices, open for reading at its start.
+    /// QEMU's state of the devices, open for reading from its start.
     pub fn state(&self) -> &File {
         &self.state
     }
 
-    /// Removes this state, for one that panicked or hung. Other processes can continue to use it. If it was replaced since, the
-    /// new one is kept.
+    /// Removes this state after a machine that began from it panicked or hung. Other processes can continue to use it.
+    /// If it has been replaced in the meantime, the new state is kept.
     pub fn discard(self) -> Result<(), LabError> {
         if is_at(&self.folder, &self.path) {
             remove(&self.folder, &self.path)?;
@@ -160,12 +160,12 @@ impl Saved {
 
 impl Drop for Saved {
     fn drop(&mut self) {
-        // A child process that is being started has a copy of the descriptor for a moment: closing is not enough.
+        // A child process that is being started has a copy of the descriptor for a moment, so closing is not enough.
         let _ = self.manifest.unlock();
     }
 }
 
-/// Removes a state that no process uses; `false` if one does.
+/// Removes a state that no process uses. Returns `false` if a process uses it.
 pub(super) fn remove_unused(path: &Path) -> Result<bool, LabError> {
     let Some(folder) = open_folder(path)? else {
         return Ok(true);
@@ -184,7 +184,7 @@ pub(super) fn remove_unused(path: &Path) -> Result<bool, LabError> {
     Ok(true)
 }
 
-/// Takes the name from a folder first, so that no process sees half of a state, then removes it.
+/// Renames a folder first, so that no process sees half of a state, then removes it.
 fn remove(folder: &File, path: &Path) -> Result<(), LabError> {
     let metadata = folder.metadata().map_err(cannot("inspect", path))?;
     let aside = path.with_file_name(format!("{REMOVED}{}", metadata.ino()));
@@ -219,13 +219,13 @@ fn open_folder(path: &Path) -> Result<Option<File>, LabError> {
     }
 }
 
-/// The manifest, open for writing: an exclusive lock needs that on network file systems. A state that cannot be written is of
-/// no use anyway: QEMU opens the memory for writing although it maps it privately.
+/// Opens the manifest for writing: on network file systems, an exclusive lock requires that. A state that is not
+/// writable is useless anyway, because QEMU opens the memory for writing although it maps it privately.
 fn open_manifest(path: &Path, folder: &File) -> Result<Option<File>, LabError> {
     open_in(path, folder, MANIFEST, OFlags::RDWR)
 }
 
-/// A file of an open folder; `None` if it is missing.
+/// Opens a file of an open folder; `None` if it is missing.
 fn open_in(
     path: &Path,
     folder: &File,
@@ -259,7 +259,7 @@ fn check_file(
     match Seal::of(&file) {
         Ok(found) if found == *seal => Ok(file),
         Ok(_) => Err(damaged("has another checksum")),
-        // The disk is damaged, or the file was cut off meanwhile.
+        // The disk is damaged, or the file was truncated in the meantime.
         Err(error)
             if error.raw_os_error() == Some(Errno::IO.raw_os_error())
                 || error.kind() == ErrorKind::UnexpectedEof =>

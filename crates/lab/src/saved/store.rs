@@ -1,4 +1,4 @@
-//! The folder of all saved states: making, listing and removing them.
+//! The folder with all saved states: makes, lists and removes them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::cache::{self, Digest, DiskSize, require_space};
 use crate::error::{LabError, LabFailure, cannot};
 use crate::unfinished;
 
-/// The prefix of the names of folders that are being filled. The key's name follows.
+/// The prefix of folders that are being filled. The key's name follows.
 const DRAFT: &str = "draft-";
 /// The extension of the lock files.
 const LOCK: &str = "lock";
@@ -26,7 +26,7 @@ pub struct Store {
     limit: DiskSize,
 }
 
-/// A folder for the files of a state that is being made. It is removed unless making succeeds.
+/// A folder for the files of a state that is being made. It is removed unless that succeeds.
 #[derive(Debug)]
 pub struct StateDraft {
     scratch: tempfile::TempDir,
@@ -39,18 +39,18 @@ pub struct ListedState {
     pub name: String,
     /// The space allocated on disk.
     pub size: DiskSize,
-    /// When it was used last, or made.
+    /// When it was last used, or made.
     pub used: SystemTime,
-    /// What it is; `None` if that cannot be read, or is another state.
+    /// Its description; `None` if the manifest is unreadable or belongs to a different state.
     pub manifest: Option<StateManifest>,
 }
 
-/// What [`Store::remove_all`] did.
+/// The result of [`Store::remove_all`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     /// The space freed on disk.
     pub freed: DiskSize,
-    /// The names of the states that stay, because a process uses or makes them.
+    /// The names of the states that were kept because a process uses or makes them.
     pub in_use: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ impl Store {
         Ok(Self::at(cache::user_folder("states")?, limit))
     }
 
-    /// States in a folder of the caller's choice. Those that are not in use are removed if all exceed `limit` on disk.
+    /// Uses states in this folder. If all states exceed `limit` on disk, states that are not in use are removed.
     pub fn at(root: PathBuf, limit: DiskSize) -> Self {
         Self { root, limit }
     }
@@ -70,23 +70,23 @@ impl Store {
         &self.root
     }
 
-    /// The SHA-256 of a file, for a key. It is remembered as long as the file does not change.
+    /// Returns the SHA-256 of a file, for a key. It is remembered until the file changes.
     pub fn digest(&self, file: &Path) -> Result<Digest, LabError> {
         self.make_root()?;
         digests::digest(&self.root.join(DIGESTS), file)
     }
 
-    /// Opens the state of this key and checks it; `None` if it does not exist. A damaged state is removed before the error
-    /// is returned, see [`LabFailure::Damaged`]: the caller makes it again.
+    /// Opens and checks the state of this key; `None` if it does not exist. A damaged state is removed before the error
+    /// is returned, see [`LabFailure::Damaged`], so that the caller can make it again.
     pub fn open(&self, key: &StateKey) -> Result<Option<Saved>, LabError> {
         Saved::open(&self.root.join(key.name()), key)
     }
 
-    /// Makes the state of this key with `make`, or returns the one that another process has made meanwhile. If another
-    /// process is making it, calls `waiting` and then waits. Fails if the file system does not have the space `needed`.
+    /// Makes the state of this key with `make`, or returns the state that another process has made meanwhile. If
+    /// another process is making it, calls `waiting` and then waits. Fails if the disk space `needed` is not available.
     ///
-    /// `make` writes [`StateDraft::ram`] and [`StateDraft::state`]; all writers have ended when it returns. If the states
-    /// exceed the limit then, the least recently used ones are removed.
+    /// `make` writes [`StateDraft::ram`] and [`StateDraft::state`]. All writers must have ended when it returns. If the
+    /// states then exceed the limit, the least recently used states are removed.
     pub fn make(
         &self,
         key: &StateKey,
@@ -113,7 +113,7 @@ impl Store {
         Ok(saved)
     }
 
-    /// All states, the least recently used first.
+    /// Returns all states, least recently used first.
     pub fn list(&self) -> Result<Vec<ListedState>, LabError> {
         let mut list = Vec::new();
         for name in self.names()? {
@@ -138,7 +138,7 @@ impl Store {
         Ok(list)
     }
 
-    /// Removes all states but those that a process uses or makes.
+    /// Removes all states except those that a process uses or makes.
     pub fn remove_all(&self) -> Result<Removed, LabError> {
         let mut removed = Removed::default();
         for listed in self.list()? {
@@ -158,8 +158,8 @@ impl Store {
         }
     }
 
-    /// Removes the least recently used states until the rest is within the limit. States in use stay, and so does the
-    /// one just made: its maker uses it.
+    /// Removes the least recently used states until the rest is within the limit. States in use are kept, including the
+    /// state that was just made, because its maker uses it.
     fn evict(&self) -> Result<(), LabError> {
         let list = self.list()?;
         let mut total: u64 = list.iter().map(|listed| listed.size.0).sum();
@@ -175,7 +175,7 @@ impl Store {
     }
 
     /// Removes what killed processes have left. Returns the names of the states that other processes are making. The
-    /// caller holds the lock of `own`.
+    /// caller must hold the lock of `own`.
     fn sweep(&self, own: Option<&str>) -> Result<Vec<String>, LabError> {
         let names = self.names()?;
         let drafts = || names.iter().filter_map(|name| Some((name, key_of(name)?)));
@@ -225,31 +225,31 @@ impl StateDraft {
         Ok(Self { scratch })
     }
 
-    /// The path of the machine's memory.
+    /// The path of the file for the machine's memory.
     pub fn ram(&self) -> PathBuf {
         self.scratch.path().join(RAM)
     }
 
-    /// The path of QEMU's state of the devices.
+    /// The path of the file for QEMU's state of the devices.
     pub fn state(&self) -> PathBuf {
         self.scratch.path().join(STATE)
     }
 
     fn commit(self, path: &Path, key: &StateKey) -> Result<Saved, LabError> {
         let saved = Saved::commit(self.scratch.path(), path, key)?;
-        // Its folder has another name now, and stays.
+        // The folder was renamed and must be kept.
         let _ = self.scratch.keep();
         Ok(saved)
     }
 }
 
-/// The key in the name of a draft's folder.
+/// Returns the key in the name of a draft's folder.
 fn key_of(name: &str) -> Option<&str> {
     let (key, _) = name.strip_prefix(DRAFT)?.rsplit_once('-')?;
     Some(key)
 }
 
-/// The bytes on disk of a folder and its files.
+/// Returns the disk space of a folder and its files, in bytes.
 fn allocated(folder: &Path) -> u64 {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = files.map(|file| file.path());

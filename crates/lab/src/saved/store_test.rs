@@ -10,7 +10,7 @@ use crate::cache::{Cache, DiskSize};
 use crate::error::{LabError, LabFailure, cannot, failed};
 use crate::read_only::read_only;
 
-/// What takes this long has hung.
+/// Whatever takes this long has hung.
 const HANG: Duration = Duration::from_secs(120);
 const NO_LIMIT: DiskSize = DiskSize(u64::MAX);
 const RAM: u64 = 4 << 20;
@@ -25,13 +25,13 @@ pub(super) fn key(name: &str) -> StateKey {
     StateKey::new(format!("machine {name}")).part("kernel", name)
 }
 
-/// What a machine has in these 8 KiB of its memory, and in `state`.
+/// Returns the content of 8 KiB of a machine's memory, and of `state`.
 fn content(name: &str) -> Vec<u8> {
     let bytes = name.bytes().cycle().zip((0..=250_u8).cycle());
     bytes.map(|(one, other)| one ^ other).take(8192).collect()
 }
 
-/// Where memory is used; the rest are holes.
+/// Where the memory has content. The rest is holes.
 const USED: [u64; 3] = [0, 1 << 20, RAM - 8192];
 
 /// Writes the files of a state.
@@ -100,7 +100,7 @@ fn states_are_outside_the_folder_that_ci_keeps() {
     assert_ne!(lab.root(), states.root());
 }
 
-/// Spoils the state `a` and checks that it is removed, with this message, and can be made anew.
+/// Damages the state `a`, and checks that it is removed with this message and can be made again.
 fn spoil(store: &Store, message: &str, spoil: impl FnOnce(&Path)) {
     drop(make(store, "a"));
     spoil(&store.root().join(key("a").name()));
@@ -189,7 +189,7 @@ fn a_state_with_a_damaged_manifest_is_removed_and_never_used() {
         drop(make(&store, "a"));
         flip(&path, at, 2);
         match open(&store, "a") {
-            // The title or the time is another one.
+            // The change is in the title or the time.
             Ok(saved) => assert_whole(&saved.unwrap(), "a"),
             Err(error) => assert_eq!(error.kind(), LabFailure::Damaged, "{at}: {error}"),
         }
@@ -219,7 +219,7 @@ fn the_second_maker_waits_for_the_first_and_uses_its_state() {
         let make_first = |draft: &StateDraft| {
             let second = scope.spawn(second);
             waiting.recv_timeout(HANG).unwrap();
-            // Another key has another maker.
+            // A state with a different key has a different lock.
             drop(make(&store, "b"));
             assert!(!second.is_finished());
             fill(draft, "a")
@@ -250,7 +250,7 @@ fn a_maker_that_fails_leaves_nothing() {
     assert_whole(&make(&store, "a"), "a");
 }
 
-/// The error with its cause.
+/// Returns the error with its cause.
 pub(super) fn whole(error: &LabError) -> String {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     format!("{error}: {}", cause.unwrap_or_default())
@@ -314,7 +314,7 @@ fn the_least_recently_used_state_goes_first_and_none_in_use() {
     let limited = |states: u64| Store::at(store.root().to_path_buf(), DiskSize(size.0 * states));
     drop(make(&limited(3), "e"));
     assert_eq!(there(), [true, false, true, false, true, false]);
-    // It is used last of all by now, and for the longest time.
+    // By now `a` is the least recently used state, but still in use.
     drop(make(&limited(1), "f"));
     assert_eq!(there(), [true, false, false, false, false, true]);
     assert_whole(&used, "a");

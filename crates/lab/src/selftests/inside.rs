@@ -1,5 +1,5 @@
-//! Runs the tests in L1, one after the other, and prints a line about each as it begins and ends. A thread of `vmbell` in L1
-//! does that: the lines of a test that ends L1 have been read by then.
+//! Runs the tests in L1, one after the other, and prints a line when each test begins and ends. A thread of `vmbell` in
+//! L1 does that, so that the lines have been read if a test ends L1.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -16,16 +16,16 @@ use super::{TestRun, TestVerdict};
 
 /// The exit status of a test that cannot run.
 const SKIPPED: i32 = 4;
-/// The file for what a test prints.
+/// The file for a test's output.
 const LOG: &str = "/tmp/selftest.log";
-/// How often a test is asked whether it has ended.
+/// The interval of checks whether a test has ended.
 const POLL: Duration = Duration::from_millis(5);
-/// Lines that are kept of a test that failed.
+/// The most lines that are kept of a failed test.
 const KEPT: usize = 6;
-/// How a test's own words about a failure begin.
+/// The first words of a test's own message about a failure.
 const FAILURE: &str = "==== Test Assertion Failure ====";
 
-/// A line of the program in L1.
+/// A line from the program in L1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TestEvent {
@@ -35,7 +35,7 @@ pub enum TestEvent {
     Ended(TestRun),
 }
 
-/// Runs these programs, each at most for this time, and prints an [`TestEvent`] a line.
+/// Runs these programs, each at most for this time, and prints one [`TestEvent`] per line.
 pub fn run_each(programs: &[PathBuf], limit: Duration, output: &mut impl Write) -> io::Result<()> {
     for program in programs {
         let name = program.file_name().unwrap_or_default();
@@ -75,7 +75,7 @@ fn run(test: String, program: &Path, limit: Duration) -> io::Result<TestRun> {
     })
 }
 
-/// Waits for the test's end; `None` if it was killed at its limit. Nothing that it has started goes on.
+/// Waits for the test to end; `None` if it was killed at its time limit. All processes that it started are killed.
 fn wait(child: &mut Child, begin: Instant, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let status = loop {
         match child.try_wait()? {
@@ -85,7 +85,7 @@ fn wait(child: &mut Child, begin: Instant, limit: Duration) -> io::Result<Option
         }
     };
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // It may have ended with all its processes.
+        // The test and all its processes may already have ended.
         let _ = kill_process_group(group, Signal::KILL);
     }
     if status.is_none() {
@@ -94,7 +94,7 @@ fn wait(child: &mut Child, begin: Instant, limit: Duration) -> io::Result<Option
     Ok(status)
 }
 
-/// The result of a test with this exit status that printed this.
+/// Returns the result of a test with this exit status and this output.
 fn judge(status: Option<ExitStatus>, text: &str) -> (TestVerdict, Vec<String>) {
     let Some(status) = status else {
         return (TestVerdict::Timeout, last_lines(text));
@@ -114,7 +114,7 @@ fn judge(status: Option<ExitStatus>, text: &str) -> (TestVerdict, Vec<String>) {
     }
 }
 
-/// What follows the word `SKIP`, or else the last line.
+/// Returns the text after the word `SKIP`, or otherwise the last line.
 fn skipped(text: &str) -> Vec<String> {
     let after = |line: &str| {
         let (_, rest) = line.split_once("SKIP")?;
@@ -132,7 +132,7 @@ fn skipped(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The lines in which a test says what failed, without its stack, or else its last lines.
+/// Returns the lines in which a test reports what failed, without its stack, or otherwise the last lines.
 fn last_lines(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let failed = |line: &&str| line.starts_with("not ok") || line.contains(":Expected ");
@@ -153,7 +153,7 @@ fn last_lines(text: &str) -> Vec<String> {
     filled.map(|line| without_folder(line).to_owned()).collect()
 }
 
-/// A line of the harness, `# /FOLDER/a_test.c:7:...`, from the file's name on.
+/// Shortens a line of the harness, `# /FOLDER/a_test.c:7:...`, to start at the file's name.
 fn without_folder(line: &str) -> &str {
     let file = line.strip_prefix("# /").and_then(|path| {
         let end = path.find(".c:")?;
@@ -162,7 +162,7 @@ fn without_folder(line: &str) -> &str {
     file.unwrap_or(line)
 }
 
-/// Whether the line is of a test's stack: a number and an address, or the numbers of the process.
+/// Returns whether the line belongs to a test's stack: a number and an address, or the process's IDs.
 fn is_stack(line: &str) -> bool {
     let mut words = line.split_whitespace();
     let number = words.next().unwrap_or_default();

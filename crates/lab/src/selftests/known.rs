@@ -1,15 +1,15 @@
-//! The list of known results: what a test on a kernel ends with in the lab if it does not pass, and why.
+//! The list of known results: how a test ends in the lab on a kernel on which it does not pass, and why.
 
 use std::collections::BTreeMap;
 
 use super::TestVerdict;
 use crate::error::{LabError, failed};
 
-/// The list of this program.
+/// The list that is embedded in this program.
 const OWN: &str = include_str!("../../selftests/known.txt");
-/// What follows a result if the test may also pass.
+/// Follows a result if the test may also pass.
 const MAY_PASS: char = '?';
-/// How a line begins that is not read.
+/// The first character of a line that is ignored.
 const COMMENT: char = '#';
 
 /// The known results by kernel and test.
@@ -21,14 +21,14 @@ pub struct KnownResults(BTreeMap<String, BTreeMap<String, KnownResult>>);
 pub struct KnownResult {
     /// The result.
     pub result: TestVerdict,
-    /// Whether the test may also pass: its result depends on time.
+    /// Whether the test may also pass, because its result depends on time.
     pub may_pass: bool,
-    /// Its cause.
+    /// The cause of the result.
     pub cause: String,
 }
 
 impl KnownResults {
-    /// The list that this program has.
+    /// Returns the list that is embedded in this program.
     pub fn own() -> Result<Self, LabError> {
         Self::parse(OWN)
     }
@@ -69,7 +69,7 @@ impl KnownResults {
         Ok(known)
     }
 
-    /// The name of a kernel of the list: the series of the release, and that of the tests if it is another.
+    /// Returns a kernel's name in the list: the series of its release, and the series of the tests if that differs.
     pub fn kernel(release: &str, tests: &str) -> String {
         match [release, tests].map(series) {
             [kernel, tests] if kernel == tests => kernel,
@@ -77,17 +77,17 @@ impl KnownResults {
         }
     }
 
-    /// Whether the list has this kernel.
+    /// Returns whether the list has this kernel.
     pub fn has(&self, kernel: &str) -> bool {
         self.0.contains_key(kernel)
     }
 
-    /// The known result of a test; `None` if it is to pass.
+    /// Returns the known result of a test; `None` if it has to pass.
     pub fn of(&self, kernel: &str, test: &str) -> Option<&KnownResult> {
         self.0.get(kernel)?.get(test)
     }
 
-    /// Whether the result is the known one, or a pass of a test that may pass.
+    /// Returns whether the result is the known result, or a pass of a test that may pass.
     pub fn agrees(&self, kernel: &str, test: &str, result: TestVerdict) -> bool {
         match self.of(kernel, test) {
             None => result == TestVerdict::Pass,
@@ -105,7 +105,7 @@ fn bad_line(line: usize) -> LabError {
     )
 }
 
-/// `6.12` of the release `6.12.118+deb13-cloud-amd64`.
+/// Returns the series of a release: `6.12` for `6.12.118+deb13-cloud-amd64`.
 fn series(release: &str) -> String {
     let numbers = release.split(|c: char| !c.is_ascii_digit()).take(2);
     numbers.collect::<Vec<_>>().join(".")

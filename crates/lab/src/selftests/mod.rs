@@ -1,8 +1,8 @@
-//! The selftests of KVM, built from a kernel's own source, and run one after the other in L1.
+//! The KVM selftests, built from a kernel's own source and run one after the other in L1.
 //!
-//! `suite` has our own tests and builds all of them with the compiler and the headers of
-//! the kernel's distribution, `inside` runs them in L1, and `known` has the results that are expected. The programs are
-//! static, so L1 needs nothing else of that distribution.
+//! `suite` adds our own tests and builds all tests with the compiler and headers of the kernel's distribution, `inside`
+//! runs them in L1, and `known` has the expected results. The programs are static, so L1 needs nothing else from that
+//! distribution.
 
 mod inside;
 mod known;
@@ -22,20 +22,20 @@ pub use suite::{Built, SelftestSuite};
 pub enum TestVerdict {
     /// It succeeded.
     Pass,
-    /// It says that it cannot run here: exit status 4.
+    /// It reports that it cannot run here: exit status 4.
     Skip,
     /// It failed, or a signal killed it.
     Fail,
     /// It was killed at its time limit.
     Timeout,
-    /// L1 ended with it, twice.
+    /// It ended L1, twice.
     Crash,
     /// It does not compile.
     Unbuilt,
 }
 
 impl TestVerdict {
-    /// All of them, in the order of a table.
+    /// All verdicts, in the order of a table.
     pub const ALL: [Self; 6] = [
         Self::Pass,
         Self::Skip,
@@ -45,7 +45,7 @@ impl TestVerdict {
         Self::Unbuilt,
     ];
 
-    /// The word for it.
+    /// The word for the verdict.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -71,9 +71,9 @@ pub struct TestRun {
     pub test: String,
     /// How it ended.
     pub result: TestVerdict,
-    /// What it says about that: why it was skipped, or its last lines.
+    /// The test's explanation: why it was skipped, or its last lines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reason: Vec<String>,
-    /// Seconds that it ran, by L1's clock.
+    /// How long it ran, in seconds of L1's clock.
     pub seconds: f64,
 }

@@ -1,8 +1,8 @@
-//! The build of the selftests, in a folder next to the files of the compiler's cache entry. The folder is kept, so each test is built
-//! once.
+//! Builds the selftests in a folder next to the files of the compiler's cache entry. The folder is kept, so each test
+//! is built only once.
 //!
-//! The kernel's own Makefile builds the kernel's tests; ours are compiled one by one. If a test does not compile, the others
-//! are still built, and the compiler's errors are its result.
+//! The kernel's own Makefile builds the kernel's tests; ours are compiled one by one. If a test does not compile, the
+//! others are still built, and the compiler's errors are its result.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,22 +21,22 @@ use crate::own_sources::{OwnSources, own_sources};
 use crate::progress::LabProgress;
 use crate::unfinished;
 
-/// Raised when the way of building changes.
+/// Increase it when the way of building changes.
 const REVISION: u32 = 1;
-/// How a compiler is named that builds for L1's architecture.
+/// The prefix of a compiler that builds for L1's architecture.
 const MACHINE: &str = "x86_64-linux-gnu";
-/// What is added to the compiler's arguments: programs without libraries and without what debuggers read.
+/// Additional arguments of the compiler, for static programs without debug information.
 const FLAGS: &str = "-static -g0 -s";
-/// Tests of the kernel, in its source.
+/// The folder with the kernel's tests in its source.
 const FOLDER: &str = "tools/testing/selftests/kvm";
-/// The rule by which `make` names the tests.
+/// A rule that makes `make` print the names of the tests.
 const LIST: &str = "vmbell-list: ; @printf '%s\\n' $(TEST_GEN_PROGS)";
-/// Exists while a build is under way: one that was killed may have left half a file.
+/// Exists while a build runs. A killed build may have left half a file.
 const BUSY: &str = "busy";
-/// Lines of the compiler's that are kept of a test.
+/// The most lines of the compiler's output that are kept of a test.
 const QUOTED: usize = 3;
 
-/// Our own tests and what they include.
+/// Our own tests and the files that they include.
 const OWN: OwnSources = own_sources!(
     "selftests":
     "ioeventfd_groups_test.c",
@@ -54,11 +54,11 @@ pub struct SelftestSuite {
     release: Release,
     tools: Tools,
     folder: PathBuf,
-    /// Each test of the kernel with its program, relative to the folder.
+    /// The kernel's tests, each with its program relative to the folder.
     kernels: BTreeMap<String, PathBuf>,
 }
 
-/// A test after its build: its program, or what the compiler says.
+/// A test after its build: its program, or the compiler's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
     /// The test.
@@ -68,7 +68,7 @@ pub struct Built {
 }
 
 impl SelftestSuite {
-    /// The tests of this release, in a folder below `place`.
+    /// Opens the tests of this release, in a folder below `place`.
     pub(crate) fn open(place: &Path, tools: Tools, release: Release) -> Result<Self, LabError> {
         let recipe = format!("revision {REVISION}\n{FLAGS}");
         let digest = hash_bytes(recipe.as_bytes());
@@ -92,7 +92,7 @@ impl SelftestSuite {
         Ok(suite)
     }
 
-    /// An error if there are no tests for this board.
+    /// Returns an error if there are no tests for this board.
     pub fn check(board: &LabBoard) -> Result<(), LabError> {
         match board.arch {
             Arch::X86_64 => Ok(()),
@@ -107,18 +107,18 @@ impl SelftestSuite {
         self.release.to_string()
     }
 
-    /// The names of all tests: the kernel's, and ours.
+    /// Returns the names of all tests: the kernel's and ours.
     pub fn tests(&self) -> Vec<String> {
         let own = own_tests().map(str::to_owned);
         self.kernels.keys().cloned().chain(own).collect()
     }
 
-    /// Whether a test is our own.
+    /// Returns whether a test is our own.
     pub fn is_own(test: &str) -> bool {
         own_tests().any(|own| own == test)
     }
 
-    /// Builds those of these tests that are not built yet.
+    /// Builds the given tests that are not built yet.
     pub fn build(&self, tests: &[String], progress: LabProgress) -> Result<Vec<Built>, LabError> {
         let missing = |test: &&String| !self.program(test).exists();
         let missing: Vec<&String> = tests.iter().filter(missing).collect();
@@ -163,7 +163,7 @@ impl SelftestSuite {
         Ok(tests.iter().map(built).collect())
     }
 
-    /// Does a step whose files are not used if it is interrupted.
+    /// Runs a build step. If it is interrupted, its files will not be used.
     fn build_with(&self, step: impl FnOnce(&Self) -> Result<(), LabError>) -> Result<(), LabError> {
         let busy = self.folder.join(BUSY);
         fs::create_dir_all(&self.folder).map_err(cannot("make", &self.folder))?;
@@ -172,7 +172,7 @@ impl SelftestSuite {
         fs::remove_file(&busy).map_err(cannot("remove", busy))
     }
 
-    /// The folder of our tests, another one if they change.
+    /// Returns the folder of our tests. Its name changes if they change.
     fn own(&self) -> PathBuf {
         let digest = OWN.digest();
         self.folder.join(format!("own-{digest:.16}"))
@@ -197,7 +197,7 @@ impl SelftestSuite {
         self.tools.compiler_of_programs(MACHINE, &self.bin())
     }
 
-    /// `make` in the folder of the kernel's tests.
+    /// Returns the command `make` in the folder of the kernel's tests.
     fn make(&self) -> Command {
         let mut make = in_place(&self.tools.bin().join("make"), &self.tools.bin());
         make.arg("-C")
@@ -209,7 +209,7 @@ impl SelftestSuite {
         make
     }
 
-    /// Asks the Makefile for the tests.
+    /// Asks the Makefile for the names of the tests.
     fn list(&self) -> Result<BTreeMap<String, PathBuf>, LabError> {
         let mut make = self.make();
         make.args(["--silent", "--no-print-directory", "--eval", LIST]);
@@ -235,8 +235,8 @@ impl SelftestSuite {
         Ok(found)
     }
 
-    /// Builds tests of the kernel, as many as can be built, and returns what was printed. `made` is called for each test
-    /// that was built.
+    /// Builds as many of these kernel tests as possible, and returns the output. `made` is called for each test that
+    /// was built.
     fn make_all(&self, tests: &[&String], mut made: impl FnMut(&str)) -> Result<String, LabError> {
         let jobs = thread::available_parallelism().map_or(1, usize::from);
         let program = self.tools.bin().join("make");
@@ -245,7 +245,7 @@ impl SelftestSuite {
             .iter()
             .map(|test| (self.program(test).display().to_string(), test.as_str()))
             .collect();
-        // Standard error goes where standard output does; `make` keeps the lines of a target together.
+        // Standard error is joined to standard output, because `make` keeps the lines of a target together there.
         let mut shell = in_place(Path::new("/bin/sh"), &self.tools.bin());
         shell
             .args(["-c", "exec \"$@\" 2>&1", "sh"])
@@ -272,12 +272,12 @@ impl SelftestSuite {
         }
         let status = child.wait();
         drop(running);
-        // A test that was not built has no program.
+        // A test that could not be built has no program.
         status.map_err(cannot("wait for", program))?;
         Ok(text)
     }
 
-    /// Compiles one of our tests, and returns what the compiler says.
+    /// Compiles one of our tests, and returns the compiler's output.
     fn compile_own(&self, test: &str) -> Result<String, LabError> {
         let own = self.own();
         let words = self.compiler();
@@ -306,13 +306,13 @@ impl SelftestSuite {
     }
 }
 
-/// The names of our own tests.
+/// Returns the names of our own tests.
 fn own_tests() -> impl Iterator<Item = &'static str> {
     OWN.0.iter().filter_map(|(name, _)| name.strip_suffix(".c"))
 }
 
-/// The errors of the test's own part of the build's output, or else the first ones, which are of what it is linked with. `make`
-/// ends the part of a target that it could not build with a line that names the target.
+/// Returns the errors in the test's own part of the build's output, or otherwise the first errors, which are about code
+/// it is linked with. The part of a target that could not be built ends with a line of `make` that names it.
 fn reason(test: &str, text: &str) -> Vec<String> {
     let ends = [format!("/{test}] Error"), format!("/{test}.o] Error")];
     let (mut errors, mut start) = (Vec::new(), 0);
@@ -330,7 +330,7 @@ fn reason(test: &str, text: &str) -> Vec<String> {
     errors
 }
 
-/// A line of the compiler or the linker from the name of the source's file on.
+/// Shortens a line of the compiler or linker to start at the source file's name.
 fn without_folder(line: &str) -> &str {
     let line = line.split_once("-ld: ").map_or(line, |(_, rest)| rest);
     let file = line.split(':').next().unwrap_or_default();
@@ -372,9 +372,9 @@ mod tests {
             "collect2: error: ld returned 1 exit status",
         ];
         assert_eq!(reason("b_test", text), said);
-        // Its library was not built.
+        // The library of the test was not built.
         assert_eq!(reason("c_test", text).len(), QUOTED);
-        // The compiler alone was run.
+        // Only the compiler was run.
         assert_eq!(
             reason("d_test", "d_test.c:1:2: error: no\n"),
             ["d_test.c:1:2: error: no"]
