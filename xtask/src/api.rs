@@ -1,7 +1,7 @@
-//! The public API of the libraries as text, an item a line, so that a change of it is seen in review.
+//! The public API of the libraries as text, one item per line, so that changes are visible in review.
 //!
-//! rustdoc writes it as JSON, whose format differs with each release of Rust. So it is that of Cargo.toml's `rust-version`,
-//! which the crate public-api has to match.
+//! rustdoc writes the API as JSON, in a format that differs with each release of Rust. So the release in Cargo.toml's
+//! `rust-version` is used, which the crate public-api has to match.
 
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use crate::artifacts;
 use crate::package::output;
 
-/// The packages that other projects depend on, and what these are made of.
+/// The packages that other projects depend on, and the packages that these are made of.
 const LIBRARIES: [&str; 10] = [
     "vmbell",
     "vmbell-check",
@@ -28,7 +28,7 @@ const LIBRARIES: [&str; 10] = [
     "vmbell-vmm",
 ];
 
-/// Parts of lines that say nothing to a caller: traits that nearly every type has, and methods of a trait whose `impl` is
+/// Parts of lines that tell a caller nothing: traits that nearly every type has, and methods of a trait whose `impl` is
 /// already listed.
 const USUAL: [&str; 11] = [
     "::Freeze for ",
@@ -44,7 +44,7 @@ const USUAL: [&str; 11] = [
     "::serialize<",
 ];
 
-/// Writes a file for each library to `folder`.
+/// Writes one file per library to `folder`.
 pub(crate) fn run(folder: &Path) -> Result<()> {
     let root = artifacts::root();
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -69,10 +69,10 @@ pub(crate) fn run(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Has rustdoc write the JSON of all libraries.
+/// Makes rustdoc write the JSON of all libraries.
 fn document(root: &Path, target: &Path) -> Result<()> {
     let version = rust_version(&fs::read_to_string(root.join("Cargo.toml"))?)?;
-    // Only rustdoc may use unstable options: with them in the environment of cargo, build scripts would run again.
+    // Only rustdoc may use unstable options: if cargo's environment allowed them, build scripts would run again.
     let rustdoc = target.join("rustdoc.sh");
     fs::create_dir_all(target)?;
     fs::write(
@@ -96,7 +96,7 @@ fn document(root: &Path, target: &Path) -> Result<()> {
     output(&mut cargo).map(drop)
 }
 
-/// The oldest Rust that compiles the libraries.
+/// Returns the oldest Rust that compiles the libraries.
 fn rust_version(manifest: &str) -> Result<String> {
     let version = manifest
         .lines()

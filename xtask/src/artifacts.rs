@@ -1,4 +1,4 @@
-//! Runs cargo's builds, and finds the files that they made.
+//! Runs cargo builds, and finds the files that they make.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-/// The fields of a line of `--message-format=json` that are used here.
+/// The fields that are used of a line of `--message-format=json`.
 #[derive(Debug, Deserialize)]
 struct Message {
     executable: Option<PathBuf>,
@@ -48,7 +48,7 @@ pub(crate) fn root() -> &'static Path {
     own.parent().unwrap_or(own)
 }
 
-/// cargo, as it runs this task.
+/// Returns the cargo that runs this task.
 pub(crate) fn cargo_program() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
@@ -60,19 +60,19 @@ pub(crate) fn tests() -> Result<Artifacts> {
 
 /// Builds one test binary of the command's package, and the command.
 pub(crate) fn test_of_the_command(name: &str) -> Result<Artifacts> {
-    // The whole workspace is named so that its dependencies have the features that [`tests`] gives them: with others they
+    // Naming the whole workspace gives the dependencies the same features as in [`tests`]. With other features, they
     // would be built again.
     build(&["test", "--workspace", "--test", name, "--no-run"], &[])
 }
 
-/// The settings of the profile `release` that make compiling slow and gain little under emulation.
+/// Overrides of the `release` profile: its own settings make compiling slow and gain little under emulation.
 const FOREIGN: [(&str, &str); 2] = [
     ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
     ("CARGO_PROFILE_RELEASE_DEBUG", "false"),
 ];
 
-/// Builds the tests of `packages` and the command for another target, with the profile `release`; without unit tests: the
-/// few that need KVM do not depend on the architecture.
+/// Builds the integration tests of `packages`, and the command, for another target with the `release` profile. Unit
+/// tests are left out: the few that need KVM do not depend on the architecture.
 pub(crate) fn tests_for(target: &str, packages: &[&str]) -> Result<Artifacts> {
     let mut arguments = vec!["test", "--no-run", "--release", "--target", target];
     arguments.extend(["--test", "*"]);
@@ -80,8 +80,8 @@ pub(crate) fn tests_for(target: &str, packages: &[&str]) -> Result<Artifacts> {
     build(&arguments, &FOREIGN)
 }
 
-/// Builds an example for another target, with the profile `release`. The packages are those of [`tests_for`], so that
-/// nothing is built twice.
+/// Builds an example for another target with the `release` profile. `packages` are those given to [`tests_for`], so
+/// that nothing is built twice.
 pub(crate) fn example_for(target: &str, packages: &[&str], name: &str) -> Result<()> {
     let mut arguments = vec!["build", "--release", "--target", target];
     arguments.extend(["--bin", "vmbell", "--example", name]);
@@ -89,7 +89,7 @@ pub(crate) fn example_for(target: &str, packages: &[&str], name: &str) -> Result
     build(&arguments, &FOREIGN).map(drop)
 }
 
-/// A build that also makes the command.
+/// Runs a build that also makes the command.
 fn build(arguments: &[&str], profile: &[(&str, &str)]) -> Result<Artifacts> {
     let artifacts = cargo(arguments, profile)?;
     ensure!(

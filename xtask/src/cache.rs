@@ -1,5 +1,5 @@
-//! What tasks download, once for each user: `$XDG_CACHE_HOME/vmbell/ci`, or `~/.cache/vmbell/ci`, where `.ci/run` also
-//! keeps its tools. The name of an entry contains everything that it depends on, so an entry never changes.
+//! A user's cache of what tasks download: `$XDG_CACHE_HOME/vmbell/ci`, or `~/.cache/vmbell/ci`, where `.ci/run` also
+//! keeps its tools. An entry's name contains everything that it depends on, so an entry never changes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use vmbell_lab::cache::Cache;
 
-/// The path of `name` in the cache. If it is not there, `make` makes a file or a folder at the path that it is given.
+/// Returns the path of `name` in the cache. If it is missing, `make` makes a file or folder at the path it gets.
 pub(crate) fn entry(name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
-    // It is next to the lab's cache.
+    // This cache is next to the lab's cache.
     let lab = Cache::user().context("there is no folder for what is downloaded")?;
     entry_in(&lab.root().with_file_name("ci"), name, make)
 }
@@ -21,12 +21,12 @@ fn entry_in(folder: &Path, name: &str, make: impl FnOnce(&Path) -> Result<()>) -
     }
     let keep = || format!("cannot keep {}", path.display());
     fs::create_dir_all(folder).with_context(keep)?;
-    // Elsewhere until it is whole.
+    // The entry is made elsewhere until it is complete.
     let drafts = tempfile::tempdir_in(folder).with_context(keep)?;
     let draft = drafts.path().join("draft");
     make(&draft)?;
     match fs::rename(&draft, &path) {
-        // Another process has made it meanwhile.
+        // Another process has made the entry in the meantime.
         Err(_) if path.exists() => {}
         result => result.with_context(keep)?,
     }

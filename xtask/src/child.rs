@@ -1,4 +1,4 @@
-//! A child process whose output is shown as it comes, and also kept.
+//! Runs a child process whose output is shown as it arrives, and also kept.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
@@ -40,7 +40,7 @@ pub(crate) fn run(command: &mut Command) -> Result<Finished> {
 
 type Copy = JoinHandle<std::io::Result<Vec<u8>>>;
 
-/// Copies line by line, so that the two streams do not cut each other's lines.
+/// Copies line by line, so that the two streams do not split each other's lines.
 fn copy(pipe: impl Read + Send + 'static, mut to: impl Write + Send + 'static) -> Copy {
     thread::spawn(move || {
         let mut pipe = BufReader::new(pipe);

@@ -1,4 +1,4 @@
-//! Debian's packages, which `package` and `page` install on this machine if they run as root.
+//! Debian's packages, which `package` and `page` install on this machine when they run as root.
 
 use std::fs::{self, File};
 use std::process::Command;
@@ -9,13 +9,13 @@ use vmbell_lab::arch::Arch;
 /// This machine's release of Debian.
 #[derive(Debug)]
 pub(crate) struct DebianRelease {
-    /// Its name, which is also that of its packages' folder.
+    /// Its code name, which also names the folder of its packages.
     pub(crate) suite: String,
     /// The architecture.
     pub(crate) arch: Arch,
 }
 
-/// What this machine runs.
+/// Returns the Debian release of this machine.
 pub(crate) fn release() -> Result<DebianRelease> {
     let text = fs::read_to_string("/etc/os-release").context("cannot read /etc/os-release")?;
     let suite = text
@@ -28,17 +28,16 @@ pub(crate) fn release() -> Result<DebianRelease> {
     })
 }
 
-/// Whether this process runs as root.
+/// Returns whether this process runs as root.
 pub(crate) fn is_root() -> bool {
     let id = Command::new("id").arg("-u").output();
     id.is_ok_and(|id| id.stdout.trim_ascii() == b"0")
 }
 
-/// Installs a package, as root, after an update of the package lists: a new machine may have old ones, or
-/// none.
+/// Installs a package as root, after an update of the package lists, which may be old or missing on a new machine.
 pub(crate) fn install(package: &str) -> Result<()> {
     eprintln!("xtask: installing {package}");
-    // apt-get does not wait for another one, which a step that runs at the same time may have started.
+    // apt-get does not wait for a second apt-get, which a step running at the same time may have started.
     let lock = File::create(std::env::temp_dir().join("vmbell-apt.lock"));
     let _locked = lock
         .and_then(|lock| lock.lock().map(|()| lock))

@@ -1,6 +1,6 @@
 //! What cargo alone cannot do for this repository: `cargo xtask --help`.
 //!
-//! `lab` runs the tests that need `/dev/kvm` on a machine that has none, and the others test what no test of cargo can:
+//! `lab` runs the tests that need `/dev/kvm` on a machine without KVM. The others test what cargo's tests cannot:
 //! `deploy/`, the Debian package and the page in a browser. `starts` measures the lab itself.
 
 mod api;

@@ -1,5 +1,5 @@
-//! The release build: nothing in it depends on where and when it is made. The package and the other tasks use the same
-//! program, so that it is built once.
+//! The release build, which does not depend on where and when it is made. The package and the other tasks use the same
+//! program, so that it is built only once.
 
 use std::env;
 use std::fs;
@@ -12,18 +12,18 @@ use anyhow::{Context, Result, ensure};
 use crate::artifacts;
 use crate::package::output;
 
-/// The program, and what its package is called.
+/// The program, and the data for its package.
 #[derive(Debug)]
 pub(crate) struct BuiltProgram {
     /// The program, with symbols.
     pub(crate) program: PathBuf,
-    /// cargo's folder, in which it is.
+    /// cargo's folder, which contains the program.
     pub(crate) target: PathBuf,
-    /// Its version.
+    /// The program's version.
     pub(crate) version: String,
-    /// The time of the last commit, in seconds since 1970; all files in the package have it.
+    /// The time of the last commit, in seconds since 1970. All files in the package get this time.
     pub(crate) epoch: String,
-    /// Who packages it: DEBFULLNAME and DEBEMAIL, as for Debian's own tools.
+    /// The packager: DEBFULLNAME and DEBEMAIL, as for Debian's own tools.
     pub(crate) maintainer: String,
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn program() -> Result<PathBuf> {
     Ok(build(artifacts::root())?.program)
 }
 
-/// Builds the command of the sources in `root`, below its `target/package`.
+/// Builds the command from the sources in `root`, below `target/package` of `root`.
 pub(crate) fn build(root: &Path) -> Result<BuiltProgram> {
     let target = root.join("target/package/build");
     let git = |words: &[&str]| output(Command::new("git").current_dir(root).args(words));
@@ -50,7 +50,7 @@ pub(crate) fn build(root: &Path) -> Result<BuiltProgram> {
         .arg(&target)
         .env("CARGO_ENCODED_RUSTFLAGS", flags()?)
         .env("SOURCE_DATE_EPOCH", &epoch)
-        // Debug information contains paths, and the linker's build ID is a hash of it.
+        // Debug information contains paths, and the linker's build ID is a hash that includes it.
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
         .env_remove("CARGO_INCREMENTAL")
         .status()
@@ -83,8 +83,8 @@ fn maintainer() -> String {
     format!("{name} <{address}>")
 }
 
-/// The flags that keep the path of cargo's registry out of the program. There is none for the workspace's path: cargo gives
-/// rustc paths in it, and another clone would have to compile all dependencies for its other flags.
+/// Returns the flags that keep the path of cargo's registry out of the program. The workspace's path needs no flag:
+/// cargo passes rustc relative paths. With such a flag, another clone would have to compile all dependencies again.
 fn flags() -> Result<String> {
     let home = match env::var_os("CARGO_HOME") {
         Some(home) => PathBuf::from(home),

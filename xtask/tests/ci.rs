@@ -1,5 +1,5 @@
-//! `.ci/run` with steps that take no time: what it repeats, when it ends, what its table says, and what it keeps for the next
-//! clone.
+//! `.ci/run` with steps that take no time: which steps it repeats, when it stops, the contents of its table, and what
+//! it keeps for the next clone.
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,
@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// Steps of which `b` needs `a`, and says that it passed two tests.
+/// Steps where `b` needs `a`, and reports that it passed two tests.
 const STEPS: &str = r#"
 steps='a  the first one
 b  the second one
@@ -77,7 +77,7 @@ impl Clone {
         self.git(&["commit", "--quiet", "--allow-empty", "-m", "x"]);
     }
 
-    /// The steps that ran, and what was said.
+    /// Runs `.ci/run` with these words. Returns the steps that ran, and the output.
     fn run(&self, words: &[&str]) -> (String, Output) {
         let ran = self.cache.join("vmbell/ci/ran");
         let _ = fs::remove_file(&ran);
@@ -95,11 +95,11 @@ impl Clone {
 }
 
 fn said(output: &Output) -> String {
-    // The shell tells on standard error what was killed.
+    // The shell reports killed processes on standard error.
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The words of a step's line in the closing table.
+/// Returns the words of a step's line in the final table.
 fn row(output: &Output, step: &str) -> String {
     let said = said(output);
     let line = said
@@ -121,13 +121,13 @@ fn what_passed_before_with_the_same_inputs_is_not_repeated_and_its_tests_are_cou
     assert_eq!(row(&output, "b"), "2 ok");
     assert!(said(&output).ends_with("\n2 passed, 0 failed, 0 skipped\n"));
 
-    // `a` has no inputs that could be compared, so it is always run.
+    // `a` has no inputs that could be compared, so it always runs.
     let (ran, output) = clone.run(&[]);
     assert_eq!(ran, "a", "{}", said(&output));
     assert!(row(&output, "b").starts_with("2 passed before, at "));
     assert!(said(&output).ends_with("\n2 passed, 0 failed, 0 skipped\n"));
 
-    // Another clone of the same machine.
+    // Another clone on the same machine.
     assert_eq!(Clone::new(cache.path(), STEPS).run(&[]).0, "a");
     assert_eq!(clone.run(&["--all"]).0, "abc");
     assert_eq!(clone.run(&["b"]).0, "ab");
@@ -217,7 +217,7 @@ fn the_next_clone_gets_the_third_party_crates_and_no_other() {
     };
     let cache = tempfile::tempdir().unwrap();
     let clone = Clone::new(cache.path(), STEPS);
-    // As deep as that of the subjects.
+    // A folder as deep as the subjects' own.
     let profile = "target/subjects/vmbell-check/0123/x86_64-unknown-linux-gnu/debug";
     for unit in UNITS {
         clone.write(&format!("{profile}/deps/lib{unit}.rlib"), unit);
@@ -226,12 +226,12 @@ fn the_next_clone_gets_the_third_party_crates_and_no_other() {
             &format!("{profile}/.fingerprint/{unit}/invoked.timestamp"),
             "",
         );
-        // As newer versions of cargo have it.
+        // The layout of newer versions of cargo.
         let newer = newer(unit);
         clone.write(&format!("{newer}/out/lib{unit}.rlib"), unit);
         clone.write(&format!("{newer}/fingerprint/invoked.timestamp"), "");
     }
-    // What cargo has not finished has no such file.
+    // A unit that cargo has not finished has no such file.
     for unit in &UNITS[..2] {
         clone.write(&format!("{profile}/.fingerprint/{unit}/lib.json"), "{}");
         clone.write(&format!("{}/fingerprint/lib.json", newer(unit)), "{}");
@@ -252,7 +252,7 @@ fn the_next_clone_gets_the_third_party_crates_and_no_other() {
         let rlib = format!("{}/out/lib{unit}.rlib", newer(unit));
         assert_eq!(next.path(&rlib).exists(), is_there, "{rlib}");
     }
-    // Another version of any of them has another folder.
+    // A different compiler or Cargo.lock has a different folder.
     let other = Clone::new(cache.path(), STEPS);
     other.write("Cargo.lock", "# other\n");
     other.run(&["c"]);

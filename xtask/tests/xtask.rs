@@ -1,4 +1,4 @@
-//! `cargo xtask` from outside: its help and its errors. `cargo test` builds the program for it, which `.ci/run` then runs.
+//! `cargo xtask` from outside: its help and errors. `cargo test` builds its program, which `.ci/run` then uses.
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,

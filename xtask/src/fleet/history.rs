@@ -1,19 +1,19 @@
-//! A host's past as OpenMetrics with time stamps, made from one run: the same figures on another kernel.
+//! A host's history as OpenMetrics with time stamps, made from one run: the same figures on a different kernel.
 
 use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 
-/// The start, the end and the steps of the past.
+/// The start, end and step of the history.
 const BEGIN: Duration = Duration::from_secs(9 * 86_400);
 const END: Duration = Duration::from_secs(3600);
 const STEP: usize = 3600;
 
-/// The kernel of the past.
+/// The kernel during the history.
 const KERNEL: &str = "Linux 0.0.1";
 
-/// The past of the metrics in `text`, scraped from `instance` by the job `node`.
+/// Returns the history of the metrics in `text`, as scraped from `instance` by the job `node`.
 pub(super) fn before(text: &str, instance: &str) -> Result<String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
     let times = || (now - BEGIN).as_secs()..(now - END).as_secs();
@@ -34,7 +34,7 @@ pub(super) fn before(text: &str, instance: &str) -> Result<String> {
     Ok(past)
 }
 
-/// The same run with every median `factor` times as long, and with runs that agree with each other.
+/// Returns the same run with every median `factor` times as long, and with runs that agree with each other.
 pub(super) fn slower(text: &str, factor: f64) -> Result<String> {
     let mut slower = String::new();
     for line in text.lines() {
@@ -54,7 +54,7 @@ pub(super) fn slower(text: &str, factor: f64) -> Result<String> {
     Ok(slower)
 }
 
-/// What a scrape adds to a series.
+/// Adds the labels that a scrape adds to a series.
 fn with_labels(series: &str, instance: &str) -> String {
     let scraped = format!("instance=\"{instance}\",job=\"node\"");
     match series.split_once('{') {
@@ -63,7 +63,7 @@ fn with_labels(series: &str, instance: &str) -> String {
     }
 }
 
-/// The series with another value of a label, if it has the label.
+/// Returns the series with a different value for a label, if it has the label.
 fn replaced(series: &str, label: &str, value: &str) -> String {
     let begin = format!(",{label}=\"");
     match series.split_once(&begin) {

@@ -1,9 +1,8 @@
-//! `cargo xtask fleet`: tests the files for Prometheus and Grafana in `deploy/` with the real
-//! programs.
+//! `cargo xtask fleet`: tests the Prometheus and Grafana files in `deploy/` with the real programs.
 //!
-//! A run of `vmbell bench` is scraped through node_exporter by a Prometheus that knows a week of the same host's past on
-//! another kernel. Then the run becomes 1.3 times as slow, and the alert has to fire. Last, DuckDB queries ten thousand
-//! reports.
+//! A Prometheus that has a week of a host's history on a different kernel scrapes a run of `vmbell bench` from the same
+//! host through node_exporter. Then the run becomes 1.3 times as slow, and the alert has to fire. Finally, DuckDB
+//! queries ten thousand reports.
 
 mod history;
 mod reports;
@@ -22,7 +21,7 @@ use self::server::{TestServer, until};
 use crate::{artifacts, cache, debian, release};
 use vmbell_lab::apt::Apt;
 
-/// What is measured: short, on the backend that every machine has.
+/// The benchmark: a short one, on the backend that every machine has.
 const BENCH: &[&str] = &[
     "bench",
     "portio-wildcard-eventfd",
@@ -39,13 +38,13 @@ const BENCH: &[&str] = &[
 const ROW: &str = r#"scenario="portio-wildcard-eventfd",backend="usermode""#;
 const FACTOR: f64 = 1.3;
 const ALERT: &str = "VmbellRegressionAfterRollout";
-/// Shorter intervals than those of `deploy/prometheus/prometheus.yml`, for the test.
+/// For the test, shorter intervals than those in `deploy/prometheus/prometheus.yml`.
 const INTERVALS: [(&str, &str); 2] = [
     ("scrape_interval: 30s", "scrape_interval: 1s"),
     ("evaluation_interval: 1m", "evaluation_interval: 1s"),
 ];
 
-/// The distribution's packages that have them.
+/// The distribution's packages with these programs.
 const PACKAGES: [&str; 2] = ["prometheus", "prometheus-node-exporter"];
 
 /// Runs the whole test.
@@ -127,8 +126,8 @@ pub(crate) fn run() -> Result<()> {
     reports::test(&fs::read_to_string(report)?, folder.path())
 }
 
-/// The folder with Prometheus, promtool and node_exporter: packages that are downloaded (about 23 MB) and unpacked without root, once
-/// for each user.
+/// Returns the folder with Prometheus, promtool and node_exporter. The packages (about 23 MB) are downloaded once per
+/// user, and unpacked without root.
 fn tools() -> Result<PathBuf> {
     let debian::DebianRelease { suite, arch } = debian::release()?;
     let files = cache::entry(&format!("prometheus-{suite}-{}", arch.package), |files| {
@@ -153,7 +152,7 @@ fn tools() -> Result<PathBuf> {
     Ok(files.context("cannot fetch Prometheus")?.join("usr/bin"))
 }
 
-/// A Prometheus with the rules, the host's past, and a scrape of `exporter`.
+/// Starts a Prometheus with the rules, the host's history, and a scrape of `exporter`.
 fn prometheus(tools: &Path, folder: &Path, text: &str, exporter: &str) -> Result<TestServer> {
     let deploy = artifacts::root().join("deploy/prometheus");
     let mut configuration = fs::read_to_string(deploy.join("prometheus.yml"))?;
@@ -200,7 +199,7 @@ fn promtool(tools: &Path, words: &[&str], file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `promtool check metrics` reads them as node_exporter does.
+/// Checks the metrics with `promtool check metrics`, which reads them as node_exporter does.
 fn check_metrics(tools: &Path, text: &str) -> Result<()> {
     let mut child = Command::new(tools.join("promtool"))
         .args(["check", "metrics"])
@@ -215,7 +214,7 @@ fn check_metrics(tools: &Path, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// The value of the first sample.
+/// Returns the value of the first sample.
 fn first(prometheus: &TestServer, expression: &str) -> Result<Option<f64>> {
     let samples = prometheus.query(expression)?;
     Ok(samples.first().map(|sample| sample.value))

@@ -1,7 +1,7 @@
-//! Ten thousand reports, made from a real one, and the query of docs/fleet.md, which DuckDB runs on them.
+//! Makes ten thousand reports from a real one, and runs the query in docs/fleet.md on them with DuckDB.
 //!
-//! Some hosts are slow and half of them have a slower kernel; the query has to find these. DuckDB is PyPI's package, which pip
-//! puts into the user's cache once.
+//! Some hosts are slow, and half of the hosts have a slower kernel: the query has to find both. DuckDB comes from PyPI;
+//! pip installs it once into the user's cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,23 +14,23 @@ use crate::{artifacts, cache};
 use vmbell_report::{Random, Report};
 
 const VERSION: &str = "2.0.0";
-/// Prints the tag of Python's binary modules: its version and the machine's.
+/// Prints the ABI tag of Python's binary modules, which contains its version and the machine's architecture.
 const ABI: &str = "import sysconfig; print(sysconfig.get_config_var('SOABI'))";
 const REPORTS: usize = 10_000;
-/// The slow hosts, the slowest first, and how many times as much they cost.
+/// The slow hosts, slowest first, and the factor by which they are slower.
 const SLOW: [(usize, f64); 3] = [(7_001, 2.0), (123, 1.8), (4_567, 1.6)];
-/// The kernels of the hosts, in turns, and what each costs.
+/// The kernels, assigned to hosts in turn, with the factor of each.
 const KERNELS: [(&str, f64); 2] = [("Linux 6.18.0", 1.0), ("Linux 6.19.0", 1.1)];
-/// What the hosts scatter by, to either side.
+/// By how much hosts vary, in either direction.
 const SCATTER: f64 = 0.02;
 /// Prints the lines of the query as JSON, without the progress bar that DuckDB draws on stdout.
 const SCRIPT: &str = "import duckdb, json, sys; duckdb.sql('SET enable_progress_bar = false'); \
     print(json.dumps(duckdb.sql(sys.stdin.read()).fetchall()))";
 
-/// A line of the query's answer: what it is, its name, how many hosts, and how many times as much they cost.
+/// A line of the query's answer: the kind of series, its name, the number of hosts, and the factor of their cost.
 type SeriesLine = (String, String, u64, f64);
 
-/// Makes the reports from `report` in `folder`, and checks what the query finds.
+/// Makes the reports in `folder` from `report`, and checks what the query finds.
 pub(super) fn test(report: &str, folder: &Path) -> Result<()> {
     let report = vmbell_report::parse(report).context("cannot read the run's report")?;
     fs::create_dir(folder.join("reports"))?;
@@ -70,7 +70,7 @@ pub(super) fn test(report: &str, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The report of one host.
+/// Makes the report of one host.
 #[allow(clippy::cast_precision_loss, reason = "a number below 1000")]
 fn of_host(report: &Report, host: usize, random: &mut Random) -> Report {
     let mut report = report.clone();
@@ -88,7 +88,7 @@ fn of_host(report: &Report, host: usize, random: &mut Random) -> Report {
     report
 }
 
-/// What the query of docs/fleet.md answers in `folder`.
+/// Returns the answer of the query in docs/fleet.md, run in `folder`.
 fn ask(folder: &Path) -> Result<Vec<SeriesLine>> {
     let docs = fs::read_to_string(artifacts::root().join("docs/fleet.md"))?;
     let query = docs
@@ -111,7 +111,7 @@ fn ask(folder: &Path) -> Result<Vec<SeriesLine>> {
     serde_json::from_slice(&output.stdout).context("cannot read what the query answers")
 }
 
-/// The folder with DuckDB for Python.
+/// Returns the folder with DuckDB for Python.
 fn duckdb() -> Result<PathBuf> {
     let abi = Command::new("python3")
         .args(["-c", ABI])

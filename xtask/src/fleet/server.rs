@@ -1,4 +1,4 @@
-//! A server of the test: a child process that is killed at the end, and HTTP requests to it.
+//! A server in the test: a child process that is killed at the end, and HTTP requests to it.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -19,7 +19,7 @@ pub(super) struct TestServer {
 }
 
 impl TestServer {
-    /// Starts `command`, which listens on the address that `option` gives it, and waits until it answers.
+    /// Starts `command`, which listens on the address in `option`, and waits until it answers.
     pub(super) fn start(command: &mut Command, option: &str, ready: &str) -> Result<Self> {
         let address = free_address()?;
         let child = command
@@ -38,7 +38,7 @@ impl TestServer {
         Ok(server)
     }
 
-    /// What a query of PromQL gives now: the samples with their labels.
+    /// Returns the current result of a PromQL query: the samples with their labels.
     pub(super) fn query(&self, expression: &str) -> Result<Vec<ScrapedSample>> {
         let text = self.get("/api/v1/query", &[("query", expression)])?;
         let answer: Value = serde_json::from_str(&text).context("an answer is not JSON")?;
@@ -69,7 +69,7 @@ impl TestServer {
 
 impl Drop for TestServer {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The server may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -93,13 +93,13 @@ impl ScrapedSample {
         })
     }
 
-    /// A label's value; empty if the sample has no label of this name.
+    /// Returns a label's value; empty if the sample has no label of this name.
     pub(super) fn label(&self, name: &str) -> &str {
         self.labels[name].as_str().unwrap_or_default()
     }
 }
 
-/// Asks until there is an answer.
+/// Calls `ask` until there is an answer.
 pub(super) fn until<T>(what: &str, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let begun = Instant::now();
     loop {

@@ -1,9 +1,9 @@
-//! `cargo xtask lab --arch aarch64`: the same on arm64's KVM.
+//! `cargo xtask lab --arch aarch64`: runs the tests on arm64's KVM.
 //!
-//! All that runs in L1 is built once, with the profile `release`, because QEMU emulates every instruction of it. A
-//! boot needs one CPU of the host, so two run at a time. One is the bench. The other runs, one after the other: the tests on
-//! KVM with a GICv3; those that depend on the interrupt controller's version with a GICv2; those of an assigned device; and
-//! those of vmbell-check. Then the lab's own tests run on both threads.
+//! Everything that runs in L1 is built once with the `release` profile, because QEMU emulates every instruction of it.
+//! A boot needs one CPU of the host, so two boots run at a time. One is the bench. Alongside it these run one after the
+//! other: the KVM tests with a GICv3; with a GICv2, those that depend on the interrupt controller's version; the tests
+//! of an assigned device; and the tests of vmbell-check. Then both threads run the lab's own tests.
 
 use std::time::Instant;
 
@@ -12,10 +12,10 @@ use anyhow::{Result, anyhow};
 use super::{LabLauncher, bench, conclude, inside, own, stage, suites};
 use crate::artifacts;
 
-/// The target of Rust for static arm64 programs.
+/// Rust's target for static arm64 programs.
 const TARGET: &str = "aarch64-unknown-linux-musl";
 
-/// The packages with tests on KVM, the command's own, and the checker.
+/// The packages with KVM tests, the command's package, and the checker's.
 const PACKAGES: [&str; 6] = [
     "vmbell-hypervisor",
     "vmbell-vfio",
@@ -25,7 +25,7 @@ const PACKAGES: [&str; 6] = [
     "vmbell-check",
 ];
 
-/// The program of a guest and its host that talks over vsock.
+/// The example program whose guest talks to its host over vsock.
 const TALKS: &str = "vsock";
 
 /// Runs all stages, even after one has failed, and prints their results.

@@ -1,4 +1,4 @@
-//! Runs the tests on KVM: all test binaries one after the other, in one boot.
+//! Runs the KVM tests: all test binaries one after the other, in one boot.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::suites::{ASSIGNED, GUESTS, TestSuite, listed, names, passed};
 use crate::artifacts::TestBinary;
 use crate::child::{self, Finished};
 
-/// The script that runs in L1: it runs the tests of each suite, between two marks.
+/// Returns the script that runs in L1. It runs the tests of each suite between two marks.
 fn script(suites: &[TestSuite]) -> String {
     let run = |suite: &TestSuite| {
         let path = suite.binary.path.display();
@@ -20,8 +20,8 @@ fn script(suites: &[TestSuite]) -> String {
     suites.iter().map(run).collect()
 }
 
-/// The script for binaries that cannot run on this machine, so that L1 lists their tests as well: of each those that
-/// some words of Rust's test harness choose.
+/// Returns the script for binaries that cannot run on this machine. It also lists the tests of each binary that match
+/// the given words of Rust's test harness, because only L1 can list them.
 fn listing_script<'a>(
     binaries: impl IntoIterator<Item = (&'a TestBinary, &'a [&'a str])>,
 ) -> String {
@@ -36,7 +36,7 @@ fn listing_script<'a>(
     binaries.into_iter().map(run).collect()
 }
 
-/// What such a script listed of a binary.
+/// Returns the list of a binary's tests from the output of such a script.
 fn listed_by<'a>(child: &'a Finished, binary: &TestBinary) -> Result<&'a str, String> {
     let begin = format!("== list {}\n", binary.path.display());
     let list = child.stdout.rsplit_once(&begin);
@@ -44,23 +44,23 @@ fn listed_by<'a>(child: &'a Finished, binary: &TestBinary) -> Result<&'a str, St
     list.map_or(Err("it was not listed".to_owned()), |(list, _)| Ok(list))
 }
 
-/// The time limit for all tests together, and for a boot: only a hang takes so long.
+/// The time limit for all tests together, and for a boot. Only a hang takes this long.
 const LIMIT: &str = "40m";
-/// L1's memory, half of which is for files: the binaries.
+/// L1's memory. Half of it is for files: the binaries.
 const MEMORY: &str = "2G";
 
-/// The devices of L1 that tests assign to guests, and the modules with these tests. Without the devices L1 starts faster.
+/// The devices of L1 that tests assign to guests, and the modules with these tests. Without devices L1 starts faster.
 const DEVICES: [&str; 4] = ["--device", "edu", "--device", "e1000e"];
 const OF_DEVICES: [&str; 2] = ["passthrough::", "pc::"];
 
-/// The module of [`GUESTS`] whose tests are run once more with the module kvm_ioeventfd, and the options for that.
+/// The module of [`GUESTS`] whose tests run a second time with the module kvm_ioeventfd, and the options for that.
 const OF_DOORBELLS: &str = "doorbell::";
 pub(super) const GROUPS: [&str; 3] = ["--kernel", "debian:6.12", "--kvm-ioeventfd"];
 /// The option for a kernel with lockdep, KASAN and kmemleak.
 pub(super) const DEBUG_KERNEL: &str = "--debug-kernel";
 
-/// An arm64 L1. Two emulated CPUs wait for each other all the time: while another boot ran, the tests of `exits` took 46 s
-/// with two CPUs and 3 s with one. So only the tests of an assigned device, one of which is about two CPUs, have two.
+/// An arm64 L1. Two emulated CPUs often wait for each other: while another boot ran, the tests of `exits` took 46 s
+/// with two CPUs and 3 s with one. So only the tests of an assigned device get two CPUs, because one of them needs two.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Arm64 {
     Gicv3,
@@ -68,17 +68,17 @@ pub(super) enum Arm64 {
     Pl031,
 }
 
-/// The modules of [`GUESTS`] whose tests depend on the version of the interrupt controller, which is also that of the guests.
+/// The modules of [`GUESTS`] whose tests depend on the version of the interrupt controller of L1 and its guests.
 const OF_BOTH_VERSIONS: [&str; 2] = ["arm64::", "interrupts::"];
 /// The module of [`ASSIGNED`] with the tests of a device.
 const OF_A_DEVICE: [&str; 1] = ["passthrough::"];
 
-/// The binary of vmbell-check's tests, and which of them depend on the processor: hooks, the guard and crashes, and some traces.
+/// The binary with vmbell-check's tests, and those that depend on the CPU: hooks, the guard, crashes and some traces.
 const OF_THE_CHECKER: &str = "executions";
 const PROCESSOR_WORDS: [&str; 4] = ["hook", "instrumentation", "crashes::", "rings::a_"];
 
 impl Arm64 {
-    /// The options of L1.
+    /// Returns the options of L1.
     const fn options(self) -> &'static [&'static str] {
         match self {
             Self::Gicv3 => &["--gic", "3", "--vcpus", "1"],
@@ -87,7 +87,7 @@ impl Arm64 {
         }
     }
 
-    /// The modules that run only here. Without any, everything runs that runs nowhere else.
+    /// Returns the modules that run only here. If there are none, everything runs that is not left to another L1.
     const fn modules(self) -> &'static [&'static str] {
         match self {
             Self::Gicv3 => &[],
@@ -96,7 +96,7 @@ impl Arm64 {
         }
     }
 
-    /// Whether tests of this binary run here.
+    /// Returns whether tests of this binary run here.
     fn has(self, binary: &TestBinary) -> bool {
         match self {
             Self::Gicv3 => binary.name != ASSIGNED,
@@ -105,7 +105,7 @@ impl Arm64 {
         }
     }
 
-    /// How many of the tests in a list run here; an error says which are missing.
+    /// Returns how many of the listed tests run here; an error names a module without tests.
     fn count(self, list: &str) -> Result<usize, String> {
         let is_missing = |module: &&&str| !list.lines().any(|line| line.starts_with(**module));
         if let Some(module) = self.modules().iter().find(is_missing) {
@@ -130,7 +130,7 @@ pub(super) fn run(
     run_on(launcher, "kvm", devices, suites)
 }
 
-/// Boots once with the module kvm_ioeventfd, and runs the suite whose tests depend on it.
+/// Boots once with the module kvm_ioeventfd, and runs the tests that depend on it.
 pub(super) fn run_with_groups(
     launcher: LabLauncher<'_>,
     suites: &[TestSuite],
@@ -138,7 +138,7 @@ pub(super) fn run_with_groups(
     run_on(launcher, "groups", &GROUPS, &[of_doorbells(suites)?])
 }
 
-/// The same on a kernel that checks itself. The lab fails if the kernel reports something.
+/// The same on a kernel that checks itself. The lab fails if the kernel reports a problem.
 pub(super) fn run_on_debug_kernel(
     launcher: LabLauncher<'_>,
     suites: &[TestSuite],
@@ -196,7 +196,7 @@ fn run_on(
     judge(&child, name, &binaries, tests)
 }
 
-/// Boots an arm64 L1 once and runs all tests on KVM of those of these binaries that are for it.
+/// Boots an arm64 L1 once, and runs all KVM tests in these binaries that are meant for this machine.
 pub(super) fn run_on_arm64(
     launcher: LabLauncher<'_>,
     machine: Arm64,
@@ -253,7 +253,7 @@ fn boot(
     child::run(&mut command)
 }
 
-/// Compares what passed with the number of tests that each binary has.
+/// Compares the number of tests that passed with the number of tests in each binary.
 fn judge(
     child: &Finished,
     name: &str,
@@ -288,10 +288,10 @@ fn judge(
     Ok((counts, failures))
 }
 
-/// The exit status of a binary and how many of its tests passed, from the output between its marks.
+/// Returns a binary's exit status and how many of its tests passed, from the output between its marks.
 fn outcome(output: &str, binary: &Path) -> Option<(i32, usize)> {
     let begin = format!("== begin {}\n", binary.display());
-    // The last begin mark counts: a boot that was repeated has left the output of its first part.
+    // The last begin mark counts: a boot that was repeated has left output before it.
     let (_, rest) = output.rsplit_once(&begin)?;
     let (own, rest) = rest.split_once("\n== end ")?;
     let status = rest.lines().next()?.parse().ok()?;

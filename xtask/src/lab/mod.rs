@@ -1,12 +1,12 @@
-//! `cargo xtask lab`: every test that needs `/dev/kvm`, on real KVM in the lab.
+//! `cargo xtask lab`: runs every test that needs `/dev/kvm`, on real KVM in the lab.
 //!
-//! It has four stages. The first runs the lab's own tests, which boot the lab themselves. At the same time a deterministic bench
-//! runs, and its exit counts are checked; then all tests of the workspace on KVM in one boot; then those of doorbells once more,
-//! with the module kvm_ioeventfd. Two boots run at a time: the thread of the other stages helps with the first one when it has
-//! finished. QEMU emulates every instruction of `vmbell` in L1, so the own tests use the release build. Nothing may be skipped:
-//! a test that no stage runs, a binary without a test that passed, and a row without numbers are failures. The lab itself boots
-//! again after a panic of its kernel, and a test whose L1 panicked, or whose Linux in L1 oopsed, runs once more; such retries
-//! are counted here, and nothing else is retried.
+//! There are four stages: the lab's own tests, which boot the lab themselves; a deterministic bench, whose exit counts
+//! are checked; all KVM tests of the workspace, in one boot; and the doorbell tests a second time, with the module
+//! kvm_ioeventfd. Two boots run at a time: the own tests run alongside the other stages, whose thread helps with them
+//! when it is done. The own tests use the release build, because QEMU emulates every instruction of `vmbell` in L1.
+//! Nothing may be skipped: a test that no stage runs, a binary in which no test passed, and a row without numbers are
+//! failures. The lab itself boots again if L1's kernel panics, and a test runs again if its L1 panicked or a Linux in
+//! L1 oopsed. These retries are counted here; nothing else is retried.
 
 mod arm64;
 mod bench;
@@ -47,7 +47,7 @@ enum Foreign {
     Aarch64,
 }
 
-/// The `vmbell` of this machine that starts the lab's boots, and the one for arm64 if L1 is an arm64 machine.
+/// The `vmbell` of this machine, which starts the lab's boots, and the `vmbell` for arm64 if L1 is an arm64 machine.
 #[derive(Clone, Copy, Debug)]
 struct LabLauncher<'a> {
     vmbell: &'a Path,
@@ -55,16 +55,16 @@ struct LabLauncher<'a> {
 }
 
 impl<'a> LabLauncher<'a> {
-    /// A launcher of machines like this one.
+    /// Makes a launcher of machines with this machine's architecture.
     fn native(vmbell: &'a Path) -> Self {
         let arm64 = None;
         Self { vmbell, arm64 }
     }
 
-    /// `vmbell lab kernel`, which has the options of all limits, with these words, in the workspace's folder.
+    /// Returns `vmbell lab kernel` with these words, run in the workspace's folder. It has the options of all limits.
     fn lab(&self, words: &[&str]) -> Command {
         let mut command = Command::new(self.vmbell);
-        // L1 has fewer CPUs than the test threads that cargo uses here.
+        // L1 has fewer CPUs than the number of test threads that cargo uses here.
         command
             .current_dir(artifacts::root())
             .env_remove("RUST_TEST_THREADS")
@@ -84,7 +84,7 @@ impl<'a> LabLauncher<'a> {
     }
 }
 
-/// Runs what the options say.
+/// Runs what the options ask for.
 pub(crate) fn run(options: &LabArgs) -> Result<()> {
     if options.debug_kernel {
         return run_on_debug_kernel();
@@ -96,7 +96,7 @@ pub(crate) fn run(options: &LabArgs) -> Result<()> {
     }
 }
 
-/// Runs the tests with `filter` in their names: first those on KVM, then the lab's own.
+/// Runs the tests with `filter` in their names: first the KVM tests, then the lab's own.
 fn run_filtered(filter: &str) -> Result<()> {
     let started = Instant::now();
     let debug = artifacts::tests()?;
@@ -126,7 +126,7 @@ fn run_all() -> Result<()> {
     let launcher = LabLauncher::native(&debug.vmbell);
     launcher.prepare()?;
     let suites = suites::find(&debug.tests)?;
-    // A boot needs one CPU most of the time, and the bench counts instructions, which no load changes.
+    // A boot needs one CPU most of the time. The bench counts instructions, which no load changes.
     let optimized = Some(("VMBELL_OPTIMIZED", &*release));
     let tests = own::LabTestQueue::new(&suites.own, optimized);
     let mut others = None;

@@ -1,5 +1,5 @@
-//! Runs the lab's own tests, which run on this host and boot the lab themselves. Those of a module run in one process,
-//! because they may share boots.
+//! Runs the lab's own tests, which run on this host and boot the lab themselves. The tests of a module run in one
+//! process, because they may share boots.
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -14,14 +14,14 @@ use super::suites::{TestSuite, passed};
 use crate::artifacts;
 use crate::child;
 
-/// The module with the tests of a panic and, with a QEMU older than 9.1, of an oops: how many boots it repeats on purpose.
+/// The module with the tests of a panic and, for QEMU before 9.1, of an oops; and how many boots it repeats on purpose.
 const ON_PURPOSE: (&str, usize) = ("lab_boot::ends", 2);
 
-/// Modules of tests that wait for a thread with a CPU for them.
+/// Modules of tests that wait for a thread with a free CPU.
 pub(super) struct LabTestQueue<'a> {
     suite: &'a TestSuite,
     modules: Vec<Module<'a>>,
-    /// The `vmbell` that they are to use, and the variable that names it.
+    /// The `vmbell` that the tests have to use, and the variable that names it.
     vmbell: Option<(&'static str, &'a Path)>,
     state: Mutex<State>,
 }
@@ -41,7 +41,7 @@ struct State {
 }
 
 impl<'a> LabTestQueue<'a> {
-    /// All of these tests, which use the `vmbell` that cargo built for them unless another one is named.
+    /// Queues all of these tests. They use the `vmbell` that cargo built for them unless a different one is named.
     pub(super) fn new(suite: &'a TestSuite, vmbell: Option<(&'static str, &'a Path)>) -> Self {
         Self {
             suite,
@@ -51,7 +51,7 @@ impl<'a> LabTestQueue<'a> {
         }
     }
 
-    /// Runs modules on this thread until none is left; several threads may do so.
+    /// Runs modules on this thread until none is left. Several threads may call this.
     pub(super) fn work(&self) {
         while let Some(module) = self.next() {
             let started = Instant::now();
@@ -88,7 +88,7 @@ impl<'a> LabTestQueue<'a> {
         if let Some((variable, vmbell)) = self.vmbell {
             command.env(variable, vmbell);
         }
-        // The messages of the boots are counted, so the output of tests is not captured.
+        // The messages about boots are counted, so the output of the tests is not captured.
         command.args(["--ignored", "--nocapture", "--test-threads", "1", "--exact"]);
         let child = child::run(command.args(&module.tests).current_dir(artifacts::root()))?;
         let name = format!("{}::{}", self.suite.binary.name, module.name);
@@ -103,7 +103,7 @@ impl<'a> LabTestQueue<'a> {
         })
     }
 
-    /// What all threads have done.
+    /// Returns the results of all threads.
     pub(super) fn finish(self) -> (StageCounts, Vec<String>) {
         let state = self.state.into_inner();
         let state = state.unwrap_or_else(PoisonError::into_inner);
@@ -111,7 +111,7 @@ impl<'a> LabTestQueue<'a> {
     }
 }
 
-/// Sorts tests by their modules, of which those with the most tests are first: they take the longest.
+/// Groups tests by module. The modules with the most tests come first, because they take the longest.
 fn modules(tests: &[String]) -> Vec<Module<'_>> {
     let mut modules: Vec<Module<'_>> = Vec::new();
     for test in tests {

@@ -1,4 +1,4 @@
-//! The stages of `cargo xtask lab` with their results, and the closing table.
+//! The stages of `cargo xtask lab` with their results, and the final table.
 
 use std::fmt::Write;
 use std::fs;
@@ -14,10 +14,10 @@ use crate::child::Finished;
 const STARTED: &str = "lab: Linux ";
 /// A part of the line that the lab prints when it boots again.
 const AGAIN: &str = "starting it once more";
-/// A part of the line that a test prints when it runs again in a separate boot, which begins with its own line.
+/// A part of the line that a test prints when it runs again in a separate boot, which prints its own line first.
 const TEST_AGAIN: &str = "the test is run once more";
 
-/// What is counted in a stage.
+/// The counts of a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct StageCounts {
     /// Boots, including repeated ones.
@@ -29,7 +29,7 @@ pub(super) struct StageCounts {
 }
 
 impl StageCounts {
-    /// Counts the boots that the child's messages report.
+    /// Counts the boots in the child's messages.
     pub(super) fn of(child: &Finished) -> Self {
         let count = |found: fn(&&str) -> bool| child.stderr.lines().filter(found).count();
         let again = count(|line| line.contains(AGAIN));
@@ -40,8 +40,8 @@ impl StageCounts {
         }
     }
 
-    /// The same. If boots were repeated, except by tests that do so on purpose, it keeps the output of all of them and prints
-    /// where: `.ci/run` looks for such lines.
+    /// Like [`of`](Self::of). If boots were repeated, not counting those that tests repeat on purpose, the output of
+    /// all boots is kept, and a line says where: `.ci/run` looks for such lines.
     pub(super) fn told(child: &Finished, name: &str, on_purpose: usize) -> Result<Self> {
         let mut counts = Self::of(child);
         counts.retries = counts.retries.saturating_sub(on_purpose);
@@ -96,7 +96,7 @@ pub(super) fn run(
     }
 }
 
-/// The closing table, followed by the failures.
+/// Returns the final table, followed by the failures.
 pub(super) fn table(stages: &[LabStage], elapsed: Duration) -> String {
     let mut text = format!(
         "{:16}{:>7}{:>9}{:>8}{:>9}\n",

@@ -1,4 +1,4 @@
-//! Finds the tests that are ignored by default, and the stage that runs each of them.
+//! Finds the tests that are ignored by default, and the stage for each of them.
 
 use std::process::Command;
 
@@ -6,18 +6,18 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::artifacts::TestBinary;
 
-/// The name of the test binary whose tests boot the lab themselves, for this machine's architecture and for arm64.
+/// The test binaries whose tests boot the lab themselves, for this machine's architecture and for arm64.
 pub(super) const OWN: &str = "lab_boot";
 pub(super) const OWN_ARM64: &str = "lab_boot_arm64";
-/// The name of the test binary with guests on every backend, and of the one whose guests have assigned devices.
+/// The test binary with guests on every backend, and the one whose guests have assigned devices.
 pub(super) const GUESTS: &str = "hypervisor";
 pub(super) const ASSIGNED: &str = "vfio";
-/// A part of every program that has tests on KVM: why they are ignored.
+/// A string in every program with KVM tests: the reason why they are ignored.
 const MARK: &[u8] = b"needs /dev/kvm: cargo xtask lab";
-/// The module that contains the tests on KVM.
+/// The module that contains the KVM tests.
 const KVM: &str = "kvm::";
 
-/// A test binary, and the names of its tests that are to run.
+/// A test binary, and the names of the tests to run.
 #[derive(Clone, Debug)]
 pub(super) struct TestSuite {
     pub(super) binary: TestBinary,
@@ -29,12 +29,12 @@ pub(super) struct TestSuite {
 pub(super) struct TestSuites {
     /// The lab's own tests.
     pub(super) own: TestSuite,
-    /// The tests that run on KVM, inside the lab.
+    /// The tests that run on KVM in the lab.
     pub(super) on_kvm: Vec<TestSuite>,
 }
 
 impl TestSuites {
-    /// Those of the tests that have `filter` in the name of their binary and their own.
+    /// Keeps only the tests with `filter` in `BINARY::TEST`.
     pub(super) fn filtered(mut self, filter: &str) -> Result<Self> {
         for suite in self.on_kvm.iter_mut().chain([&mut self.own]) {
             let binary = &suite.binary.name;
@@ -51,8 +51,8 @@ impl TestSuites {
     }
 }
 
-/// Asks every binary for its ignored tests. A test that is neither the lab's own nor on KVM would never
-/// run, so it is an error.
+/// Asks every binary for its ignored tests. A test that is neither the lab's own nor a KVM test would never run, so it
+/// is an error.
 pub(super) fn find(binaries: &[TestBinary]) -> Result<TestSuites> {
     let mut own = None;
     let mut on_kvm = Vec::new();
@@ -62,7 +62,7 @@ pub(super) fn find(binaries: &[TestBinary]) -> Result<TestSuites> {
             continue;
         }
         if binary.name == OWN_ARM64 {
-            // They need a command that was built for arm64.
+            // These tests need a command that was built for arm64.
             continue;
         }
         let is_own = binary.name == OWN;
@@ -89,7 +89,7 @@ pub(super) fn find(binaries: &[TestBinary]) -> Result<TestSuites> {
     })
 }
 
-/// Finds the binaries with tests on KVM among those that cannot run on this machine.
+/// Finds the binaries with KVM tests among those that cannot run on this machine.
 pub(super) fn find_foreign(binaries: &[TestBinary]) -> Result<Vec<TestBinary>> {
     let mut found = Vec::new();
     for binary in binaries {
@@ -103,7 +103,7 @@ pub(super) fn find_foreign(binaries: &[TestBinary]) -> Result<Vec<TestBinary>> {
     Ok(found)
 }
 
-/// The test binary of this name with its ignored tests.
+/// Returns the test binary of this name with its ignored tests.
 pub(super) fn named(binaries: &[TestBinary], name: &str) -> Result<TestSuite> {
     let binary = binaries.iter().find(|binary| binary.name == name);
     let binary = binary.with_context(|| format!("no tests in {name}"))?;
@@ -131,12 +131,12 @@ fn ignored(binary: &TestBinary) -> Result<Vec<String>> {
     Ok(names(&list).map(str::to_owned).collect())
 }
 
-/// The names in a terse list of Rust's test harness.
+/// Returns the names in a terse list of Rust's test harness.
 pub(super) fn names(list: &str) -> impl Iterator<Item = &str> {
     list.lines().filter_map(|line| line.strip_suffix(": test"))
 }
 
-/// The number of tests on KVM in a terse list; an error names a test that no run includes.
+/// Returns the number of KVM tests in a terse list; an error names a test that no run includes.
 pub(super) fn listed(list: &str) -> Result<usize, String> {
     match names(list).find(|name| !is_on_kvm(name)) {
         Some(name) => Err(format!("{name} is in no module {KVM}")),
@@ -144,7 +144,7 @@ pub(super) fn listed(list: &str) -> Result<usize, String> {
     }
 }
 
-/// The number of tests that passed, from a summary of Rust's test harness.
+/// Returns the number of tests that passed, from a summary of Rust's test harness.
 pub(super) fn passed(output: &str) -> Option<usize> {
     let summary = output
         .lines()

@@ -1,4 +1,4 @@
-//! A clean Debian root, made once for each user, in which the package is installed, run and removed.
+//! A clean Debian root, made once per user, in which the package is installed, run and removed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,7 @@ use anyhow::{Context, Result, ensure};
 use super::output;
 use crate::{cache, debian};
 
-/// The script for the clean root. It starts with the commands of a user who has just installed the
-/// package.
+/// The script for the clean root. It starts with the commands of a user who has just installed the package.
 const SCRIPT: &str = r#"
 set -eu
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
@@ -47,7 +46,7 @@ pub(super) fn test(package: &Path) -> Result<()> {
             .arg(root),
     )?;
     fs::copy(package, root.join("vmbell.deb")).context("cannot copy the package")?;
-    // A new mount namespace: its mounts end with its last process.
+    // In a new mount namespace, the mounts disappear with its last process.
     let script = format!(
         "set -e; mount -t proc proc '{0}/proc'; mount --rbind /dev '{0}/dev'; mount --rbind /sys '{0}/sys'; \
          exec chroot '{0}' /bin/sh -c \"$1\"",
@@ -73,7 +72,7 @@ pub(super) fn test(package: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The archive of a root with what every Debian has.
+/// Returns the archive of a root with the packages that every Debian has.
 fn root() -> Result<PathBuf> {
     let debian::DebianRelease { suite, arch } = debian::release()?;
     cache::entry(&format!("root-{suite}-{}.tar", arch.package), |archive| {

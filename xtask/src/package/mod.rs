@@ -1,8 +1,8 @@
-//! `cargo xtask package`: a Debian package of the command, and a test of it in a clean root.
+//! `cargo xtask package`: makes a Debian package of the command, and tests it in a clean root.
 //!
-//! cargo-deb makes it of what `[package.metadata.deb]` in crates/cli/Cargo.toml names: the release build without paths of this
-//! machine, completions, manual pages, the units of `deploy/`, and cargo-cyclonedx's list of what is linked into the program. With
-//! `--twice` all of it is built again in another folder and compared byte by byte.
+//! cargo-deb makes it from what `[package.metadata.deb]` in crates/cli/Cargo.toml names: the release build without
+//! paths of this machine, completions, manual pages, the units of `deploy/`, and cargo-cyclonedx's list of what is
+//! linked in. With `--twice` everything is built a second time in another folder and compared byte by byte.
 
 mod chroot;
 
@@ -26,13 +26,13 @@ pub(super) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Builds the program alone, and prints its path.
+/// Builds only the program, and prints its path.
 pub(super) fn run_program() -> Result<()> {
     println!("{}", release::program()?.display());
     Ok(())
 }
 
-/// Makes the package from this folder and from a clone of it in another one, which have to be the same.
+/// Makes the package from this folder and from a clone in another folder. The two have to be identical.
 pub(super) fn run_twice() -> Result<()> {
     let first = make(artifacts::root())?;
     let other = tempfile::Builder::new().prefix("vmbell-other-").tempdir()?;
@@ -50,7 +50,7 @@ pub(super) fn run_twice() -> Result<()> {
     Ok(())
 }
 
-/// Makes the package of the sources in `root`, in its `target/package`.
+/// Makes the package from the sources in `root`, in `target/package` of `root`.
 fn make(root: &Path) -> Result<PathBuf> {
     let folder = root.join("target/package");
     let built = release::build(root)?;
@@ -81,7 +81,7 @@ fn make(root: &Path) -> Result<PathBuf> {
     Ok(package)
 }
 
-/// Adds the checksums of all files, which cargo-deb leaves to dpkg: that would make them of what it has installed.
+/// Adds the checksums of all files. cargo-deb leaves that to dpkg, which would calculate them from the installed files.
 fn add_checksums(package: &Path, tree: &Path, built: &BuiltProgram) -> Result<()> {
     const SUMS: &str = "find usr -type f | LC_ALL=C sort | xargs md5sum >DEBIAN/md5sums";
     if tree.exists() {
@@ -98,7 +98,7 @@ fn add_checksums(package: &Path, tree: &Path, built: &BuiltProgram) -> Result<()
     output(dpkg_deb("--build").arg(tree).arg(package)).map(drop)
 }
 
-/// The changelog that dpkg's tools read; the package also has the one for people.
+/// Returns the changelog for dpkg's tools. The package also has the one for people.
 fn changelog(built: &BuiltProgram) -> Result<String> {
     let time = format!("@{}", built.epoch);
     let mut date = Command::new("date");
@@ -112,7 +112,7 @@ fn changelog(built: &BuiltProgram) -> Result<String> {
     ))
 }
 
-/// What is linked into the program, in CycloneDX 1.5 (ECMA-424), without the path of `root`.
+/// Returns the list of what is linked into the program, in CycloneDX 1.5 (ECMA-424), without the path of `root`.
 fn sbom(root: &Path, built: &BuiltProgram) -> Result<String> {
     let mut cyclonedx = Command::new(tool("cargo-cyclonedx", "0.5.9")?);
     cyclonedx
@@ -129,7 +129,7 @@ fn sbom(root: &Path, built: &BuiltProgram) -> Result<String> {
     output(&mut cyclonedx)?;
     let file = |folder: &Path| folder.join(SBOM).with_extension("cdx.json");
     let text = fs::read_to_string(file(&root.join("crates/cli")));
-    // It makes one for each package of the workspace.
+    // cargo-cyclonedx makes a file for each package of the workspace.
     for entry in fs::read_dir(root.join("crates"))?.chain(fs::read_dir(root)?) {
         let _ = fs::remove_file(file(&entry?.path()));
     }
@@ -137,7 +137,7 @@ fn sbom(root: &Path, built: &BuiltProgram) -> Result<String> {
     Ok(text.replace(&format!("file://{}/", root.display()), "file:///vmbell/"))
 }
 
-/// The path of a program that cargo installs once for each user.
+/// Returns the path of a program that cargo installs once per user.
 fn tool(name: &str, version: &str) -> Result<PathBuf> {
     let folder = cache::entry(&format!("{name}-{version}"), |folder| {
         eprintln!("package: cargo installs {name} {version}");
@@ -157,7 +157,7 @@ fn tool(name: &str, version: &str) -> Result<PathBuf> {
             .arg(folder)
             .arg("--target-dir")
             .arg(build.path())
-            // It runs for seconds, so its optimization is left out, which takes minutes.
+            // The program runs only for seconds, but its optimization would take minutes.
             .env("CARGO_PROFILE_RELEASE_LTO", "off")
             .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
             .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0");

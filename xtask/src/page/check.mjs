@@ -1,7 +1,7 @@
-// Looks at pages of `vmbell report` in Chromium, by Playwright: node check.mjs MODULES CHROMIUM FOLDER
+// Checks pages of `vmbell report` in Chromium, through Playwright: node check.mjs MODULES CHROMIUM FOLDER
 //
-// MODULES has node_modules with playwright-core and axe-core. FOLDER has the pages, and pages.json: a list of {name, bars}, where
-// `bars` says how many bars each row has.
+// MODULES has node_modules with playwright-core and axe-core. FOLDER has the pages and pages.json, a list of {name,
+// bars}, in which `bars` is the number of bars of each row.
 
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
@@ -20,11 +20,11 @@ const VIEWS = [
   { name: 'wide', width: 1280, height: 800, colorScheme: 'light', media: 'screen' },
   { name: 'wide-dark', width: 1280, height: 800, colorScheme: 'dark', media: 'screen' },
   { name: 'phone', width: 390, height: 844, colorScheme: 'light', media: 'screen' },
-  // What A4 has between margins of a centimetre.
+  // The size of A4 between margins of a centimetre.
   { name: 'paper', width: 718, height: 1046, colorScheme: 'dark', media: 'print' },
 ];
 
-// A page on which everything is wrong, and what the checks have to say of it: otherwise they would find nothing on any page.
+// A page with every fault, and what the checks have to report for it. It shows that the checks find faults at all.
 const BROKEN = `<!DOCTYPE html><html lang=en><title>broken</title><main>
   <h1 style='color:#ccc;background:#fff'>Too pale</h1><div style='width:3000px'>Too wide</div>
   <svg width=100 height=20><text x=0 y=15>one</text><text x=5 y=15>other</text></svg>
@@ -33,7 +33,7 @@ const FOUND = ['pixels wide, 1280 are there', 'cut: <div', 'labels collide: one 
   '"absent row" has undefined of 1 bars', 'axe-core: color-contrast', 'the first Tab leads to',
   'request: file://', 'error: ', 'log: chatter', 'exception: a fit'];
 
-// What a view shows; labels and rows are read as they are laid out.
+// Returns what a view shows. Labels and rows are read from the layout.
 function shown() {
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
   const box = element => element.getBoundingClientRect();
@@ -63,7 +63,7 @@ function shown() {
   };
 }
 
-// What is wrong in this view.
+// Returns what is wrong in this view.
 async function check(page, view, bars) {
   await page.setViewportSize(view);
   await page.emulateMedia(view);
@@ -83,7 +83,7 @@ async function check(page, view, bars) {
   return found;
 }
 
-// The first key has to lead to the link past the header, which can be seen then.
+// The first key has to move to the link that skips the header, which becomes visible.
 async function keyboard(page) {
   await page.keyboard.press('Tab');
   const focus = await page.evaluate(() => {
@@ -95,7 +95,7 @@ async function keyboard(page) {
   return focus.name === 'skip' && focus.left >= 0 ? [] : [`the first Tab leads to ${JSON.stringify(focus)}`];
 }
 
-// What is wrong with a page in all of these views, of which pictures are left.
+// Returns what is wrong with a page in all of these views, and leaves a screenshot of each.
 async function test(browser, { name, bars }, views) {
   const page = await browser.newPage();
   page.setDefaultTimeout(PATIENCE);

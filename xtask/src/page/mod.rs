@@ -1,9 +1,9 @@
-//! `cargo xtask page`: the page of `vmbell report`, in a real browser.
+//! `cargo xtask page`: tests the page of `vmbell report` in a real browser.
 //!
-//! Pages of a run that was just measured, of reports made from it with hostile names, VMMs and other kinds of timing, and of a
-//! recording of `vmbell top`, are loaded in Chromium by Playwright: in a wide window and on a phone, light, dark and on paper.
-//! `check.mjs` checks that each draws every row, sends no request, reports no error, and passes axe-core. Screenshots are left in
-//! `target/page/`.
+//! Playwright loads pages in Chromium, in a wide window and on a phone, light, dark and on paper. The pages show a run
+//! that was just measured; reports made from it with hostile names, VMMs and other kinds of timing; and a recording of
+//! `vmbell top`. `check.mjs` checks that each page draws every row, sends no request, reports no error, and passes
+//! axe-core. Screenshots are left in `target/page/`.
 
 mod recording;
 mod reports;
@@ -16,7 +16,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{artifacts, cache, debian, release};
 
-/// What npm fetches once for each user: the driver of the browser, and the accessibility checker.
+/// The npm packages, fetched once per user: the driver of the browser, and the accessibility checker.
 const MODULES: [&str; 2] = ["playwright-core@1.65.1", "axe-core@4.14.1"];
 const CHROMIUM: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 

@@ -1,4 +1,4 @@
-//! A recording of `vmbell top` for its page: VMs with many addresses, hostile names, and sources that are missing.
+//! Makes a recording of `vmbell top` for its page: VMs with many addresses, hostile names, and missing sources.
 
 use serde_json::json;
 
@@ -7,10 +7,10 @@ use vmbell_report::{
     Host, RecordingHeader, TopAddress, TopIrqfd, TopLine, TopNameSource, TopSource, TopVm,
 };
 
-/// The number of its tables: more than a curve has points.
+/// The number of tables: more than a curve has points.
 const TABLES: u32 = 1000;
 
-/// The text, whose last line is cut off.
+/// Returns the text of the recording. Its last line is cut off.
 pub(super) fn text() -> String {
     let host = Host {
         kernel: HOSTILE.to_owned(),
@@ -39,7 +39,7 @@ pub(super) fn text() -> String {
 }
 
 fn vm(number: u32, second: u32) -> TopVm {
-    // Waves of 100 seconds.
+    // The rates repeat every 100 seconds.
     let count = (0..second).map(|second| u64::from(second % 100) * u64::from(number + 1) * 1000);
     let count: u64 = count.sum();
     let address = |address: u64| TopAddress {

@@ -1,4 +1,4 @@
-//! The pages that are tested: of real runs, and of reports made from one.
+//! The pages that are tested, made from real runs and from reports derived from one run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,11 +30,11 @@ const SHORT: &[&str] = &[
     "--export-json",
 ];
 
-/// A name that a page must not obey.
+/// A name that must have no effect on a page.
 pub(super) const HOSTILE: &str = "<img src=http://example.org/x onerror=alert(1)>\"'&amp;<script>alert(2)</script>\u{1b}[31m\u{202e}";
 
-/// Writes all pages, and `pages.json` with the name of each and, for each row with numbers that are drawn, how many columns
-/// have it.
+/// Writes all pages, and `pages.json` with each page's name and, for each row whose numbers are drawn, the number of
+/// columns with this row.
 pub(super) fn write(vmbell: &Path, folder: &Path) -> Result<()> {
     let maker = Maker { vmbell, folder };
     let all = maker.measure("all", ALL)?;
@@ -73,7 +73,7 @@ impl Maker<'_> {
         Ok(parse(&fs::read_to_string(&path)?)?)
     }
 
-    /// The page of these reports, by the command.
+    /// Makes the page of these reports with the command.
     fn page(&self, name: &str, reports: &[Report]) -> Result<Value> {
         let mut files = Vec::new();
         for (place, report) in reports.iter().enumerate() {
@@ -85,7 +85,7 @@ impl Maker<'_> {
         Ok(json!({"name": name, "bars": bars(reports)}))
     }
 
-    /// The page of a recording, which has no bars.
+    /// Makes the page of a recording, which has no bars.
     fn recorded(&self) -> Result<Value> {
         let file = "recorded.jsonl";
         fs::write(self.folder.join(file), recording::text())?;
@@ -111,7 +111,7 @@ impl Maker<'_> {
     }
 }
 
-/// How many bars each name has: one for each row whose numbers are of the first report's kind.
+/// Counts the bars of each name: one for each row whose numbers are of the same kind as the first report's.
 fn bars(reports: &[Report]) -> BTreeMap<String, usize> {
     let mut bars = BTreeMap::new();
     let timing = reports.first().map(|report| report.timing);
@@ -128,7 +128,7 @@ fn bars(reports: &[Report]) -> BTreeMap<String, usize> {
             continue;
         }
         for row in report.results.iter().filter(is_drawn) {
-            // The page shows them as escapes.
+            // The page shows names with control characters escaped.
             let name = visible(&row.command);
             *bars.entry(name).or_default() += 1;
         }
@@ -136,7 +136,7 @@ fn bars(reports: &[Report]) -> BTreeMap<String, usize> {
     bars
 }
 
-/// The report as if a second backend had measured the same, and could not do all of it.
+/// Returns the report as if a second backend had measured the same rows, but could not measure all of them.
 fn backends(report: &Report) -> Report {
     let mut two = report.clone();
     let backend = |name: &str, emulates_kernel_mode| Backend {
@@ -168,7 +168,7 @@ fn failed(row: Row) -> Row {
     }
 }
 
-/// The report as if VMMs had measured its rows, one of them on an emulated CPU.
+/// Returns the report as if VMMs had measured its rows, one of them on an emulated CPU.
 fn vmms(report: &Report) -> Report {
     const NAMES: [(&str, f64, bool); 4] = [
         ("qemu-pc", 1.0, false),
@@ -187,7 +187,7 @@ fn vmms(report: &Report) -> Report {
             name: name.to_owned(),
             ..Backend::default()
         });
-        // As many as the guest image has.
+        // The number of rows in the guest image.
         let rows = report.results.iter();
         let guests = rows.filter(|row| row.backend == "usermode").take(24);
         let of_vmm = |row: &Row| {
@@ -233,7 +233,7 @@ fn vmm(name: &str, emulated: bool) -> Vmm {
     }
 }
 
-/// The report with markup, quotes, control characters and long words wherever it has text.
+/// Returns the report with markup, quotes, control characters and long words in all its texts.
 fn hostile(report: &Report) -> Report {
     let mut report = report.clone();
     report.results.truncate(12);

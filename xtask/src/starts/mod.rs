@@ -1,10 +1,10 @@
-//! `cargo xtask starts`: how long `vmbell lab` takes to start from a saved state, compared with a boot of the same
-//! machine.
+//! `cargo xtask starts`: measures how long `vmbell lab` takes to start from a saved state, compared with a boot of the
+//! same machine.
 //!
-//! Cold and warm runs alternate, so that the load of this host affects both alike. A round has two runs of each: of a program
-//! that does nothing, for CPU and wall time, and of a shell that prints a line, for the time until that line arrives. The states
-//! are in a temporary cache, one for each machine: the first warm run of each machine makes its state, and the user's states are
-//! neither used nor removed. QEMU and the kernels are those of the user's cache.
+//! Cold and warm runs alternate, so that the load of this host affects both equally. Each round has two runs of each
+//! kind: one of a program that does nothing, for CPU and wall time, and one of a shell that prints a line, for the time
+//! until that line arrives. The states are in a temporary cache per machine, whose first warm run makes the state. The
+//! user's states are neither used nor removed. QEMU and the kernels come from the user's cache.
 
 mod run;
 mod table;
@@ -29,14 +29,14 @@ use self::run::take_time;
 use self::table::{MeasuredMachine, SavedStarts, Starts, table};
 use crate::{artifacts, release};
 
-/// The variable with the `vmbell` for arm64, and where cargo builds it.
+/// The variable that names the `vmbell` for arm64, and the path where cargo builds it.
 const AARCH64: (&str, &str) = (
     "VMBELL_AARCH64",
     "target/aarch64-unknown-linux-musl/release/vmbell",
 );
 /// A part of the lab's last line if it did not boot.
 const FROM_A_STATE: &str = ", from a saved state,";
-/// The same of a machine that QEMU cannot save.
+/// A part of the lab's last line if QEMU cannot save the machine.
 const NOT_SAVED: &str = ", booted (QEMU";
 
 /// Measure what the lab takes to start, cold and warm, and print a table
@@ -125,7 +125,7 @@ fn measure(vmbell: &Path, machine: &Machine<'_>, rounds: u32) -> Result<Measured
         Ok(run)
     };
     eprintln!("{machine}: the first runs");
-    // It prepares what is missing, and is not counted.
+    // The first run prepares what is missing, and is not counted.
     lab(true, false)?;
     let made = lab(false, false)?;
     let store = Store::at(cache.path().join("vmbell/states"), DiskSize(u64::MAX));
@@ -149,7 +149,7 @@ fn measure(vmbell: &Path, machine: &Machine<'_>, rounds: u32) -> Result<Measured
     })
 }
 
-/// A cache without states, on the disk of this workspace.
+/// Makes a cache without states, on the disk of this workspace.
 fn cache() -> Result<TempDir> {
     let target = artifacts::root().join("target");
     let cache = TempDir::with_prefix_in("starts-", target).context("cannot make a cache")?;
@@ -163,12 +163,13 @@ fn cache() -> Result<TempDir> {
 }
 
 impl Machine<'_> {
-    /// `vmbell lab kernel`, which can boot cold, with this machine and a program that prints a line, or does nothing.
+    /// Returns `vmbell lab kernel`, which can boot cold, for this machine, with a program that prints a line or
+    /// nothing.
     fn command(&self, vmbell: &Path, cold: bool, prints: bool) -> Result<Command> {
         let mut command = Command::new(vmbell);
         command
             .current_dir(artifacts::root())
-            // Every state must be kept until its machine is measured.
+            // Every state must be kept until its machine has been measured.
             .env_remove("VMBELL_STATE_LIMIT")
             .args(["lab", "kernel", "--arch", self.arch])
             .arg(format!("--{}", self.mode))
@@ -186,14 +187,14 @@ impl Machine<'_> {
         command.arg("--").args(match (is_native, prints) {
             (true, false) => &["/bin/true"][..],
             (true, true) => &["/bin/sh", "-c", "echo"],
-            // The busybox of the machine.
+            // This shell is the machine's busybox.
             (false, false) => &["sh", "-c", "true"],
             (false, true) => &["sh", "-c", "echo"],
         });
         Ok(command)
     }
 
-    /// This machine in words, with this name of its kernel.
+    /// Describes this machine in words, with this name of its kernel.
     fn with(&self, kernel: &str) -> String {
         let Self {
             arch, mode, depth, ..
@@ -208,7 +209,7 @@ impl fmt::Display for Machine<'_> {
     }
 }
 
-/// The `vmbell` for arm64.
+/// Returns the `vmbell` for arm64.
 fn arm64() -> Result<PathBuf> {
     let (variable, built) = AARCH64;
     let path = env::var_os(variable).map_or_else(|| artifacts::root().join(built), PathBuf::from);
@@ -220,7 +221,7 @@ fn arm64() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The load of this host in the last minute.
+/// Returns the load of this host in the last minute.
 fn load() -> Result<String> {
     let text = fs::read_to_string("/proc/loadavg").context("cannot read /proc/loadavg")?;
     Ok(text.split(' ').take(1).collect())

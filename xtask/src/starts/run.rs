@@ -1,4 +1,4 @@
-//! One run of a command, and what it took.
+//! Runs a command once, and measures it.
 
 use std::io::{BufRead, BufReader, Read, Seek};
 use std::process::{Command, Stdio};
@@ -8,20 +8,20 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
-/// What one run took, in seconds.
+/// The results of one run, with times in seconds.
 #[derive(Clone, Debug)]
 pub(super) struct TimedRun {
-    /// What the lab said.
+    /// The lab's messages.
     pub(super) messages: String,
-    /// Of the command and all its children.
+    /// CPU time of the command and all its children.
     pub(super) cpu: f64,
     pub(super) wall: f64,
-    /// From the start of the command to the end of the first line; `None` if it printed none.
+    /// From the start of the command to the end of its first line; `None` if it printed none.
     pub(super) first_line: Option<f64>,
 }
 
 impl TimedRun {
-    /// The kernel, as the lab names it in its first line.
+    /// Returns the kernel's title in the lab's first line.
     pub(super) fn kernel(&self) -> &str {
         let mut titles = self.messages.lines().filter_map(|line| {
             let line = line.strip_prefix("lab: ")?;
@@ -32,7 +32,7 @@ impl TimedRun {
     }
 }
 
-/// Runs the command, and measures it. No other child of this process ends meanwhile.
+/// Runs and measures the command. No other child of this process may end meanwhile.
 pub(super) fn take_time(command: &mut Command) -> Result<TimedRun> {
     let mut messages = tempfile::tempfile().context("cannot make a temporary file")?;
     let stderr = messages.try_clone().context("cannot share a file")?;
@@ -67,7 +67,7 @@ pub(super) fn take_time(command: &mut Command) -> Result<TimedRun> {
     })
 }
 
-/// The CPU time of all children that have ended, and of their children, in seconds.
+/// Returns the CPU time of all children that have ended, and of their children, in seconds.
 #[expect(
     clippy::cast_precision_loss,
     reason = "microseconds of CPU time, far below 2^53"
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn a_run_has_the_cpu_time_of_the_children_of_its_child() {
         let mut command = Command::new("/bin/sh");
-        // `times` prints the time of the shell, and in a second line that of its children.
+        // `times` prints the time of the shell, and on a second line the time of its children.
         let count = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done";
         command.args(["-c", &format!("sh -c '{count}'; times >&2")]);
         let run = take_time(&mut command).unwrap();

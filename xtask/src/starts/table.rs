@@ -1,4 +1,4 @@
-//! What was measured of each machine, in a table.
+//! The measurements of each machine, as a table.
 
 use vmbell_report::statistics::median;
 
@@ -7,22 +7,22 @@ use super::run::TimedRun;
 /// The runs of one kind, cold or warm.
 #[derive(Debug, Default)]
 pub(super) struct Starts {
-    /// Of the program that does nothing.
+    /// The runs of the program that does nothing.
     pub(super) empty: Vec<TimedRun>,
-    /// Of the program that prints a line.
+    /// The runs of the program that prints a line.
     pub(super) line: Vec<TimedRun>,
 }
 
-/// What was measured of a machine.
+/// The measurements of a machine.
 #[derive(Debug)]
 pub(super) struct MeasuredMachine {
     pub(super) machine: String,
     pub(super) cold: Starts,
-    /// `None` if QEMU cannot save it.
+    /// The warm runs; `None` if QEMU cannot save the machine.
     pub(super) saved: Option<SavedStarts>,
 }
 
-/// What was measured of a machine that was saved.
+/// The measurements of a saved machine.
 #[derive(Debug)]
 pub(super) struct SavedStarts {
     pub(super) warm: Starts,
@@ -46,13 +46,13 @@ impl Starts {
     }
 }
 
-/// The median over the runs; NaN if no run has the value.
+/// Returns the median over the runs; NaN if no run has the value.
 fn middle(runs: &[TimedRun], seconds: impl FnMut(&TimedRun) -> Option<f64>) -> f64 {
     let seconds: Vec<f64> = runs.iter().filter_map(seconds).collect();
     median(&seconds).unwrap_or(f64::NAN)
 }
 
-/// A table in Markdown.
+/// Returns a table in Markdown.
 pub(super) fn table(rows: &[MeasuredMachine]) -> String {
     let mut text = "\
         | machine | CPU s: cold | warm | cold / warm | made | made / cold | wall s: cold | warm | made \
@@ -61,7 +61,7 @@ pub(super) fn table(rows: &[MeasuredMachine]) -> String {
         .to_owned();
     for row in rows {
         let cold = &row.cold;
-        // The figures of a saved machine; a dash for each of one that is not.
+        // A figure of a saved machine, or a dash if QEMU cannot save the machine.
         let saved = |figure: &dyn Fn(&SavedStarts) -> String| {
             let figure = row.saved.as_ref().map(figure);
             figure.unwrap_or_else(|| "-".to_owned())

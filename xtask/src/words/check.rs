@@ -1,4 +1,4 @@
-//! What the files have of the listed phrases.
+//! Finds the listed phrases in files.
 
 use std::collections::HashSet;
 
@@ -15,18 +15,18 @@ pub(super) struct Place {
 /// What was found in all files.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Refused phrases and wrong markers, a line each.
+    /// Refused phrases and wrong markers, one per line.
     pub(super) problems: Vec<String>,
     /// The places of each counted phrase.
     pub(super) counted: Vec<Vec<Place>>,
-    /// The words of each page of README.md and docs/*.md.
+    /// The number of words of README.md and of each page docs/*.md.
     pub(super) pages: Vec<(String, usize)>,
-    /// The files of `later` without refused phrases.
+    /// The files of `later` that have no refused phrases left.
     pub(super) done: Vec<String>,
 }
 
 impl Findings {
-    /// Looks at files, each a path and a text.
+    /// Checks files, each given as path and text.
     pub(super) fn of(list: &List, files: &[(String, String)]) -> Self {
         let mut findings = Self {
             counted: vec![Vec::new(); list.counted.len()],
@@ -90,12 +90,12 @@ impl Findings {
         }
     }
 
-    /// The words of all pages.
+    /// Returns the number of words of all pages.
     pub(super) fn words(&self) -> usize {
         self.pages.iter().map(|(_, words)| words).sum()
     }
 
-    /// All that fails, a line each or several. `changed` has the lines that changed since the numbers were written.
+    /// Returns all that fails, one or more lines each. `changed` returns the lines changed since the last update.
     pub(super) fn problems(
         &self,
         list: &List,
@@ -157,7 +157,7 @@ fn lower(what: &str) -> String {
     format!("{what} {}, or run `cargo xtask words --update`", list::PATH)
 }
 
-/// Whether the words of this page are counted.
+/// Returns whether the words of this page are counted.
 fn is_page(path: &str) -> bool {
     let page = path.strip_prefix("docs/").unwrap_or_default();
     path == "README.md" || page.ends_with(".md") && !page.contains('/')

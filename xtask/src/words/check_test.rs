@@ -14,7 +14,7 @@ write = "blue"
 count = 2
 "#;
 
-/// Two lines with the phrase that is counted, and a refused one that may stay.
+/// Files with two lines that contain the counted phrase, and one refused phrase that may stay.
 const OTHERS: [(&str, &str); 2] = [("a.rs", "// red\n\n// red\n"), ("old.rs", "// is green\n")];
 
 fn list() -> List {
@@ -33,7 +33,7 @@ fn problems_of(files: &[(&str, &str)], changed: &[(&str, usize)]) -> Vec<String>
     Findings::of(&list(), &files).problems(&list(), || changed.collect())
 }
 
-/// The problems of a file among others that have none.
+/// Returns the problems of a file, checked along with others that have none.
 fn problems(path: &str, text: &str) -> Vec<String> {
     problems_of(&[&OTHERS[..], &[(path, text)]].concat(), &[])
 }
@@ -156,7 +156,7 @@ fn a_file_that_was_left_for_later_is_a_problem_when_it_is_done() {
     let files = [OTHERS[0], ("old.rs", "// grows\n")];
     let done = "old.rs has no refused phrase: remove it from xtask/words.toml, or run `cargo xtask words --update`";
     assert_eq!(problems_of(&files, &[]), [done]);
-    // Also when it is gone.
+    // The entry is also obsolete if the file is gone.
     assert_eq!(problems_of(&files[..1], &[]), [done]);
 }
 

@@ -1,17 +1,17 @@
-//! `xtask/words.toml`: the phrases that are refused or counted, and the number of words of all pages.
+//! `xtask/words.toml`: the refused and counted phrases, and the number of words of all pages.
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use toml_edit::{DocumentMut, value};
 
-/// The path of the file, from the root.
+/// The path of the list, relative to the root.
 pub(super) const PATH: &str = "xtask/words.toml";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct List {
     pub(super) pages: Limit,
-    /// Files whose refused phrases are still to be rewritten.
+    /// Files whose refused phrases have yet to be rewritten.
     pub(super) later: Vec<String>,
     pub(super) refused: Vec<Phrase>,
     pub(super) counted: Vec<Counted>,
@@ -22,22 +22,22 @@ pub(super) struct List {
 #[serde(deny_unknown_fields)]
 pub(super) struct Limit {
     pub(super) limit: usize,
-    /// The limit is not lowered below it.
+    /// The limit is never lowered below this.
     pub(super) goal: usize,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Phrase {
-    /// Its words in lower case. A `#` is any number.
+    /// The words of the phrase in lower case. A `#` is any number.
     pub(super) found: String,
-    /// Longer phrases with this one that are good English.
+    /// Longer phrases that contain this one and are good English.
     #[serde(default)]
     except: Vec<String>,
     pub(super) write: String,
 }
 
-/// A phrase that is good English in some sentences, with the number of places where it is.
+/// A phrase that is good English in some sentences, and the number of places that have it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Counted {
@@ -53,13 +53,13 @@ impl List {
 }
 
 impl Phrase {
-    /// Where the phrase begins in `text`, which is in lower case.
+    /// Returns where the phrase begins in `text`, which must be in lower case.
     pub(super) fn offsets(&self, text: &str) -> Vec<usize> {
         without(words(text, &self.found), text, &self.found, &self.except)
     }
 }
 
-/// Where `phrase` is in `text` as whole words.
+/// Returns where `phrase` occurs in `text` as whole words.
 pub(super) fn words(text: &str, phrase: &str) -> Vec<usize> {
     let is_word = |character: char| character.is_alphanumeric() || character == '_';
     let first = phrase.split('#').next().unwrap_or(phrase);
@@ -72,7 +72,7 @@ pub(super) fn words(text: &str, phrase: &str) -> Vec<usize> {
     whole.map(|(at, _)| at).collect()
 }
 
-/// The length of `phrase` at the start of `text`; `None` if it is not there.
+/// Returns the length of `phrase` at the start of `text`; `None` if `text` does not start with it.
 fn length(text: &str, phrase: &str) -> Option<usize> {
     let mut rest = text;
     for (index, piece) in phrase.split('#').enumerate() {
@@ -88,7 +88,7 @@ fn length(text: &str, phrase: &str) -> Option<usize> {
     Some(text.len() - rest.len())
 }
 
-/// The offsets of `phrase` in `text` that are not inside one of the longer phrases of `except`.
+/// Returns the offsets of `phrase` in `text` that are not inside one of the longer phrases of `except`.
 fn without(offsets: Vec<usize>, text: &str, phrase: &str, except: &[String]) -> Vec<usize> {
     let is_good = |at: usize| {
         except.iter().any(|longer| {
@@ -103,11 +103,11 @@ fn without(offsets: Vec<usize>, text: &str, phrase: &str, except: &[String]) -> 
     offsets.into_iter().filter(|&at| !is_good(at)).collect()
 }
 
-/// The text of the file with lower numbers, and without the files of `later` that are `done`. No number is raised.
+/// Returns the list's text with lower numbers, and without the files of `later` that are `done`. No number is raised.
 pub(super) fn lowered(text: &str, counts: &[usize], words: usize, done: &[&str]) -> Result<String> {
     let list = List::parse(text)?;
     let mut file: DocumentMut = text.parse()?;
-    // Not by the word, or each changed sentence would change it.
+    // Rounded up, because otherwise each changed sentence would change the limit.
     let limit = words.next_multiple_of(100).max(list.pages.goal);
     if limit < list.pages.limit {
         replace(&mut file["pages"]["limit"], limit)?;
@@ -125,7 +125,7 @@ pub(super) fn lowered(text: &str, counts: &[usize], words: usize, done: &[&str])
     Ok(file.to_string())
 }
 
-/// Gives an item another number, with the comment that follows it left as it is.
+/// Replaces the number of an item, and keeps the comment after it.
 fn replace(item: &mut toml_edit::Item, number: usize) -> Result<()> {
     let old = item.as_value().context("a number is missing")?;
     let decor = old.decor().clone();

@@ -1,4 +1,4 @@
-//! Looks for phrases that a native reader stumbles over, and counts the words of the pages.
+//! Finds phrases that a native reader stumbles over, and counts the words of the pages.
 
 mod check;
 mod list;
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &WordsArgs) -> Result<()> {
     }
 }
 
-/// The path and the text of each file that is checked, also of one that is new.
+/// Returns path and text of each file to check, including new files.
 fn files(root: &Path) -> Result<Vec<(String, String)>> {
     let listed = git(
         root,
@@ -79,7 +79,7 @@ fn files(root: &Path) -> Result<Vec<(String, String)>> {
         if path == list::PATH || Kind::of(path).is_none() {
             continue;
         }
-        // It may be deleted, and still in the index.
+        // The file may be deleted, but still in the index.
         if let Some(text) = read(&root.join(path))? {
             files.push((path.to_owned(), text));
         }
@@ -87,7 +87,7 @@ fn files(root: &Path) -> Result<Vec<(String, String)>> {
     Ok(files)
 }
 
-/// The text of a file; `None` if it does not exist.
+/// Returns the text of a file; `None` if it does not exist.
 fn read(path: &Path) -> Result<Option<String>> {
     match fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -97,7 +97,7 @@ fn read(path: &Path) -> Result<Option<String>> {
     }
 }
 
-/// The lines that changed since the last commit of the list; none if git cannot tell.
+/// Returns the lines that changed since the last commit of the list; none if git cannot tell.
 fn changed(root: &Path) -> HashSet<Place> {
     let commit = git(root, &["log", "-1", "--format=%H", "--", list::PATH]);
     let diff = commit.and_then(|commit| {
@@ -116,7 +116,7 @@ fn changed(root: &Path) -> HashSet<Place> {
     changed_in(&diff.unwrap_or_default())
 }
 
-/// The lines that a diff without context adds.
+/// Returns the lines that a diff without context adds.
 fn changed_in(diff: &str) -> HashSet<Place> {
     let (mut places, mut path) = (HashSet::new(), "");
     for line in diff.lines() {

@@ -1,20 +1,20 @@
-//! The prose of a file: all of a page or a script; the comments and string literals of a program.
+//! Extracts the prose of a file: everything in a page or script; comments and string literals of a program.
 //!
-//! The lines of a paragraph, a comment or a string are joined by a space, so that a phrase is found across their ends.
+//! The lines of a paragraph, comment or string are joined by spaces, so that a phrase is found across line ends.
 
 /// How a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Markdown.
     Page,
-    /// Anything with `#` or `//` comments whose code is not told apart: shell, TOML, YAML, assembly.
+    /// Any file with `#` or `//` comments, including its code: shell, TOML, YAML, assembly.
     Script,
     /// Rust and C.
     Program,
 }
 
 impl Kind {
-    /// The kind of the file with this path; `None` if it is not checked.
+    /// Returns the kind of the file with this path; `None` if it is not checked.
     pub(super) fn of(path: &str) -> Option<Self> {
         let name = path.rsplit('/').next().unwrap_or(path);
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
@@ -27,7 +27,7 @@ impl Kind {
         }
     }
 
-    /// What the text that allows a phrase follows.
+    /// Returns the text that precedes an allowed phrase.
     fn marker(self) -> &'static str {
         match self {
             Self::Page => "<!-- words: allow ",
@@ -37,25 +37,25 @@ impl Kind {
     }
 }
 
-/// A comment that allows a phrase on its own line and the next: `words: allow "PHRASE": REASON`.
+/// A comment that allows a phrase on its own line and the next line: `words: allow "PHRASE": REASON`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Marker {
     pub(super) line: usize,
     pub(super) phrase: String,
-    /// Empty if it was not given.
+    /// Empty if no reason was given.
     pub(super) reason: String,
 }
 
-/// What a file says.
+/// The prose of a file.
 #[derive(Debug)]
 pub(super) struct Prose {
-    /// In lower case, a paragraph, comment or string on each line.
+    /// In lower case, with one paragraph, comment or string per line.
     pub(super) text: String,
     pub(super) markers: Vec<Marker>,
     kind: Kind,
-    /// Where each line of the file begins in `text`: the offset, and the number of the line, from 1.
+    /// For each line of the file, its offset in `text` and its number, counted from 1.
     starts: Vec<(usize, usize)>,
-    /// The line of the comment that the next one may continue.
+    /// The line of a comment that the next line may continue.
     open: Option<usize>,
 }
 
@@ -79,16 +79,16 @@ impl Prose {
         prose
     }
 
-    /// The line of the file that has the byte at `offset` of the text.
+    /// Returns the file's line that contains the byte at `offset` of the text.
     pub(super) fn line(&self, offset: usize) -> usize {
         let after = self.starts.partition_point(|&(start, _)| start <= offset);
         self.starts[after - 1].1
     }
 
-    /// Adds a line of a comment or page. It continues the line before, unless that is empty or something else.
+    /// Adds a line of a comment or page. It continues the previous line, unless that is empty or something else.
     fn comment(&mut self, line: usize, text: &str) {
         let marked = text.find(self.kind.marker());
-        // A program's string may have what looks like a marker, and a comment may describe one.
+        // A program's string may contain text like a marker, and a comment may describe a marker.
         let marked = marked.filter(|&at| self.kind != Kind::Program || at == 0);
         if let Some(at) = marked {
             let marker = parse_marker(line, &text[at + self.kind.marker().len()..]);
@@ -106,7 +106,7 @@ impl Prose {
         self.add(line, text);
     }
 
-    /// Adds what continues the text before it.
+    /// Adds text that continues the previous text.
     fn add(&mut self, line: usize, text: &str) {
         if text.is_empty() {
             return;
@@ -118,7 +118,7 @@ impl Prose {
         self.text.push_str(text);
     }
 
-    /// What follows continues nothing.
+    /// Ends the current text: the next text does not continue it.
     fn separate(&mut self) {
         self.open = None;
         if !self.text.is_empty() && !self.text.ends_with('\n') {
@@ -171,7 +171,7 @@ impl Prose {
         }
     }
 
-    /// Adds the string literal whose first character is at `at`, and returns where its end is.
+    /// Adds the string literal whose first character is at `at`, and returns the position of its end.
     fn string(&mut self, text: &str, mut at: usize, line: &mut usize) -> usize {
         self.separate();
         let mut piece = String::new();
@@ -203,7 +203,7 @@ impl Prose {
         at
     }
 
-    /// Adds the raw string literal whose first character is at `at`, and returns where its end is.
+    /// Adds the raw string literal whose first character is at `at`, and returns the position of its end.
     fn raw_string(&mut self, text: &str, at: usize, hashes: usize, line: &mut usize) -> usize {
         self.separate();
         let closing = format!("\"{}", "#".repeat(hashes));
@@ -220,7 +220,7 @@ impl Prose {
     }
 }
 
-/// What follows `words: allow `: the phrase in quotes, a colon and the reason.
+/// Parses the text after `words: allow `: the phrase in quotes, a colon and the reason.
 fn parse_marker(line: usize, text: &str) -> Marker {
     let quoted = text.strip_prefix('"').and_then(|text| text.split_once('"'));
     let (phrase, rest) = quoted.unwrap_or((text, ""));
@@ -232,7 +232,7 @@ fn parse_marker(line: usize, text: &str) -> Marker {
     }
 }
 
-/// The end of the block comment that begins at `at`. In Rust they nest.
+/// Returns the end of the block comment that begins at `at`. In Rust, block comments nest.
 fn block_end(bytes: &[u8], mut at: usize) -> usize {
     let mut depth = 0;
     while at + 1 < bytes.len() {
@@ -252,7 +252,7 @@ fn block_end(bytes: &[u8], mut at: usize) -> usize {
     bytes.len()
 }
 
-/// Where the code goes on after the quote at `at`, which begins a character or a lifetime.
+/// Returns where the code continues after the quote at `at`, which begins a character literal or a lifetime.
 fn quote_end(text: &str, at: usize) -> usize {
     let mut characters = text[at + 1..].chars();
     match characters.next() {

@@ -1,10 +1,10 @@
-//! Compares a report with what it must say.
+//! Compares a report with what it has to say.
 
 use vmbell_report::{Report, Row, Status, Timing};
 
 use super::expected::{Expected, OVERHEAD};
 
-/// What is wrong with the report.
+/// Returns what is wrong with the report.
 pub(super) fn failures(report: &Report, expected: &Expected) -> Vec<String> {
     let mut failures = Vec::new();
     if report.timing != Timing::Instructions {
@@ -62,12 +62,12 @@ fn find<'r>(report: &'r Report, name: &str) -> Option<&'r Row> {
     report.results.iter().find(|row| row.command == name)
 }
 
-/// All exits for each operation, if they are counted.
+/// Returns the number of exits per operation, if exits are counted.
 fn exits(row: &Row) -> Option<f64> {
     row.exits()?.total
 }
 
-/// Why a row without figures is a failure; `None` if it has figures or a good reason.
+/// Returns why a row without figures is a failure; `None` if it has figures or a good reason.
 fn unmeasured(row: &Row, expected: &Expected) -> Option<String> {
     let reason = row.reason().unwrap_or("no reason given");
     match row.status() {
@@ -79,7 +79,7 @@ fn unmeasured(row: &Row, expected: &Expected) -> Option<String> {
     }
 }
 
-/// What is wrong with a row that must have at least `least` exits per operation; `None` if it is right.
+/// Returns what is wrong with a row that must have at least `least` exits per operation; `None` if it is right.
 fn fault(row: &Row, userspace: f64, least: f64) -> Option<String> {
     if !row.is_ok() {
         let reason = row.reason().unwrap_or("no reason given");

@@ -2,7 +2,7 @@ use super::super::expected::{self, AARCH64, X86_64};
 use super::*;
 use vmbell_report::{Exits, Outcome};
 
-/// A stored report with the rows that are checked, all as they should be.
+/// Makes a report from a stored one, with all rows that are checked, and correct.
 pub(in super::super) fn good_report(expected: &Expected) -> Report {
     let stored = include_str!("../../../../crates/report/tests/data/report.json");
     let stored = vmbell_report::parse(stored).unwrap();
@@ -60,7 +60,7 @@ fn each_is_found(expected: &Expected, cases: &[(Spoil, &str)]) {
     for (spoil, fault) in cases {
         let mut report = good_report(expected);
         spoil(&mut report);
-        // A floor that was not measured is one fault, and the row that is compared with it has another.
+        // A floor without figures is one fault, and the row that is compared with the floor is a second fault.
         let found = failures(&report, expected);
         assert_eq!(found.first().map(String::as_str), Some(*fault));
     }

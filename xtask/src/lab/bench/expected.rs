@@ -1,29 +1,29 @@
-//! What the report of all rows must say, for each architecture.
+//! What the report of all rows has to say, per architecture.
 
-/// A row, and how many of its exits reach the VMM for each operation.
+/// A row, and how many exits per operation reach the VMM.
 pub(super) type ExpectedExits = (&'static str, f64);
 
-/// What a report must say.
+/// What a report has to say.
 #[derive(Debug)]
 pub(crate) struct Expected {
     /// The device that L1 has.
     pub(super) device: &'static str,
-    /// Rows with at least one exit for each operation.
+    /// Rows with at least one exit per operation.
     pub(super) rows: &'static [ExpectedExits],
-    /// The same for rows with an assigned device. Interrupts of the host are not counted as exits, so such a row may have none.
+    /// The same for rows with an assigned device. Interrupts of the host do not count as exits, so there may be none.
     pub(super) assigned: &'static [ExpectedExits],
-    /// Rows and the most exits that each of their operations may have.
+    /// Rows, and the most exits per operation that each may have.
     pub(super) most: &'static [(&'static str, f64)],
-    /// The row of a device model, and the row of the bare loop around `KVM_RUN` with the same exit.
+    /// The row of a device model, and the row of a bare `KVM_RUN` loop with the same exit.
     pub(super) floors: &'static [(&'static str, &'static str)],
-    /// Two rows, and the most that the instructions of the first may be in units of the second's.
+    /// Two rows, and the highest allowed ratio of the first row's instructions to the second's.
     pub(super) ratios: &'static [(&'static str, &'static str, f64)],
-    /// The reasons for which a row may be skipped.
+    /// Valid reasons to skip a row.
     pub(super) skips: &'static [&'static str],
 }
 
-/// The most instructions of a row above its floor. The goal is 250; another compiler changes either
-/// number by a few per cent.
+/// The most instructions that a row may need more than its floor. The goal is 250; with a different compiler, both
+/// numbers change by a few per cent.
 pub(super) const OVERHEAD: f64 = 350.0;
 
 /// A doorbell costs the same as a bare ioeventfd.
@@ -32,7 +32,7 @@ const IOEVENTFDS: [(&str, &str, f64); 2] = [
     ("mmio-datamatch-eventfd", "floor-kvm-ioeventfd", 1.02),
 ];
 
-/// What one CPU, or KVM, cannot do.
+/// What a single CPU, or KVM, cannot do.
 const SKIPS: &[&str] = &[
     "needs two CPUs",
     "ioeventfds on ports and memory only",
@@ -40,8 +40,8 @@ const SKIPS: &[&str] = &[
     "no other way to a device of a vmm",
 ];
 
-/// passthrough-intx-userspace is left out, with three or a few more exits: when the VMM sees the handler's first access,
-/// it unmasks a line that is still up, and its thread's latency decides whether the guest takes a spurious interrupt.
+/// passthrough-intx-userspace is left out. It has three exits or a few more: at the handler's first access, the VMM
+/// unmasks a line that is still up, and the latency of its thread decides whether the guest takes a spurious interrupt.
 pub(in crate::lab) const X86_64: Expected = Expected {
     device: "edu",
     rows: &[

@@ -1,6 +1,6 @@
-//! Measures all rows on KVM in deterministic mode. No row may hang or fail, or be skipped without one
-//! of two good reasons; the exit counts of the main rows must be exact; and the instructions that our
-//! run loop adds to a bare one must stay below a limit.
+//! Measures all rows on KVM in deterministic mode. No row may hang or fail, or be skipped without a valid reason; the
+//! exit counts of the main rows must be exact; and the instructions that our run loop needs in addition to a bare loop
+//! must stay below a limit.
 
 mod checks;
 mod expected;
@@ -15,16 +15,16 @@ use checks::failures;
 use expected::Expected;
 pub(super) use expected::{AARCH64, X86_64};
 
-/// Why a row failed whose guest took an interrupt twice. Under QEMU's emulated SVM a vCPU does that about once in
-/// 100,000 interrupts, by irqfd and by message alike. The row is measured again in a separate boot, and each
-/// time is counted as a retry.
+/// The reason of a failed row whose guest took an interrupt twice. Under QEMU's emulated SVM a vCPU does that about
+/// once in 100,000 interrupts, for irqfds and messages alike. The row is measured again in a separate boot, and each
+/// repetition counts as a retry.
 const TWICE: &str = "it took one twice";
 
-/// How often a row is measured again. Each time the program begins at another moment of the timer's period: at the
-/// same one, it would run the same instructions.
+/// How often a row is measured again. Each time the program starts at a different phase of the timer: at the same
+/// phase, it would execute the same instructions.
 const MOST_RETRIES: u32 = 3;
 
-/// Measures in one boot, and checks the report.
+/// Measures all rows in one boot, and checks the report.
 pub(super) fn run(
     launcher: LabLauncher<'_>,
     expected: &Expected,
@@ -47,7 +47,7 @@ pub(super) fn run(
     Ok((counts, failures))
 }
 
-/// The rows whose guest took an interrupt twice.
+/// Returns the rows whose guest took an interrupt twice.
 fn took_one_twice(report: &Report) -> Vec<String> {
     let failed_so = |row: &&Row| {
         row.status() == Status::Failed && row.reason().unwrap_or_default().contains(TWICE)
@@ -56,8 +56,8 @@ fn took_one_twice(report: &Report) -> Vec<String> {
     rows.map(|row| row.command.clone()).collect()
 }
 
-/// Measures these rows, or all if there are none, in one boot, with this seed of the lab. A row that failed makes the
-/// command fail, but it leaves its report.
+/// Measures these rows, or all if none are named, in one boot with this seed of the lab. A failed row makes the command
+/// fail, but the report is still written.
 fn measure(
     launcher: LabLauncher<'_>,
     device: &str,
@@ -66,7 +66,7 @@ fn measure(
 ) -> Result<(StageCounts, Report)> {
     let folder = tempfile::tempdir().context("cannot make a folder for the report")?;
     let path = folder.path().join("kvm.json");
-    // Without names the lab plugs in no device. Only a hang takes as long as the limits.
+    // The lab adds devices only for rows that `bench` names, not for all. Only a hang takes as long as the limits.
     let mut command = launcher.lab(&["--deterministic", "--device", device]);
     command.args(["--timeout", "1h", "--boot-timeout", "1h", "--retries", "1"]);
     if let Some(seed) = seed {
@@ -92,7 +92,7 @@ fn measure(
     Ok((counts, report))
 }
 
-/// Puts the rows of `second` in the place of those of the same name.
+/// Replaces rows by those of `second` with the same name.
 fn replace(report: &mut Report, second: Report) {
     for row in second.results {
         if let Some(old) = report
