@@ -1,12 +1,12 @@
-# What passed before on this machine, in ~/.cache/vmbell/ci/passed: for each step and each hash of all that its result depends
-# on, the commit and the log. Only commits are recorded, never a tree with changes. Sourced by .ci/run.
+# Records of steps that passed on this machine, in ~/.cache/vmbell/ci/passed: the commit and the log, for each step and
+# each hash of everything that its result depends on. Only commits are recorded, never changed files. For .ci/run.
 
-# The commit that is checked out; nothing if files differ from it.
+# Prints the commit that is checked out, or nothing if files differ from it.
 commit() {
     [ -n "$(git status --porcelain 2>&1)" ] || git rev-parse --verify --quiet HEAD || true
 }
 
-# What all results depend on besides files: the machine, its tools, and what variables say. It is the same in the whole run.
+# Prints what all results depend on besides files: the machine, its tools, and variables. It is constant in a run.
 machine() {
     local name
     uname -srm
@@ -19,7 +19,7 @@ machine() {
     done
 } 2>&1
 
-# The path of the record of a step, without an ending; nothing if its result is never taken from an earlier run.
+# Prints the path of a step's record, without an extension, or nothing if its result is never taken from an earlier run.
 record() {
     local paths
     paths=$(inputs "$1")
@@ -27,15 +27,15 @@ record() {
     # shellcheck disable=SC2086 # They are several words.
     echo "$cache/passed/$1-$({
         echo "$machine"
-        # Its step may have installed it since.
+        # The step may have installed the nightly toolchain in the meantime.
         [[ $1 != miri-* ]] || rustc +nightly -vV 2>&1 || true
-        # The names and hashes of the files, and how the steps run.
+        # The names and hashes of the files, including those that run the steps.
         set -f
         git ls-files -s -- $paths '.ci'
     } | sha256sum | cut -c 1-32)"
 }
 
-# Takes the log of a step that passed before; fails if there is none.
+# Takes the log of a step that passed before. Fails if there is none.
 take_passed() {
     local record
     [ -n "$commit" ] || return 1
@@ -51,9 +51,9 @@ keep_passed() {
     record=$(record "$1")
     [ -n "$record" ] || return 0
     mkdir -p "$cache/passed"
-    # What comes from the network changes: packages and compilers.
+    # Downloaded packages and compilers change, so old records are removed.
     find "$cache/passed" -type f -mtime +6 -delete
-    # The last file makes the record whole.
+    # The record is complete when the last file exists.
     cp "$logs/$1.log" "$record.log.$$" && mv "$record.log.$$" "$record.log"
     git log -1 --format='%h' >"$record.commit.$$" && mv "$record.commit.$$" "$record.commit"
 }

@@ -1,7 +1,7 @@
 # The steps of .ci/run: what each needs, what its result depends on, and what it does. Sourced by .ci/run.
 
-# In the order in which they begin, as soon as those that they need have passed. `build` and `test` have the CPUs first, so
-# that a broken test is known early; the lab's are long, and begin when their programs are built.
+# In the order in which they begin, as soon as the steps that they need have passed. `build` and `test` get the CPUs
+# first, so that a broken test is known early. The lab's steps take long, and begin when their programs are built.
 steps='format      rustfmt, and no conflict marker is left
 workflows   actionlint; needs go
 build       the programs of the tests, for the steps that run them
@@ -29,20 +29,20 @@ deb         the Debian package in a clean root; needs root and apt-get
 smoke       the benchmark in short, and the probe
 '
 
-# If one of them fails, the run ends.
+# If one of these steps fails, the run ends.
 first='build test'
 
-# The thirds of what Miri tests, which together take five minutes of CPU and more.
+# The three parts of the Miri tests, which together take at least five minutes of CPU time.
 thirds=(miri-irq miri-bus miri-rings)
 
-# The thirds that a run leaves to other commits, if it names no step: two, by the hash of its own commit.
+# Prints the two parts that a run without named steps leaves to other commits, by the hash of its own commit.
 left_to_other_commits() {
     local hash
     hash=$(git rev-parse HEAD)
     printf '%s\n' "${thirds[@]}" | grep -vx "${thirds[$((16#${hash:0:8} % 3))]}"
 }
 
-# The steps that a step takes something from, with their own.
+# Prints the steps that a step needs, including the steps that those need.
 needs() {
     case $1 in
     test | words | release | api | subjects | subjects-c | lab-arm64) echo build ;;
@@ -50,8 +50,8 @@ needs() {
     esac
 }
 
-# The files on which the result of a step depends, as pathspecs of git; nothing if it is never taken from an earlier run. Too
-# many do no harm.
+# Prints the files on which a step's result depends, as git pathspecs, or nothing if the result is never taken from an
+# earlier run. Too many files do no harm.
 inputs() {
     case $1 in
     build | release) ;;
@@ -66,12 +66,12 @@ inputs() {
     subjects | subjects-c) echo check/subjects "$(closure vmbell-virtqueue vmbell-devices vmbell-check)" ;;
     # Tests may read pages by any name.
     format | words | test) echo . ;;
-    # Of these steps none reads the README.
+    # None of these steps reads the README.
     *) echo . "$(prose)" ':!README.md' ;;
     esac
 }
 
-# The pages that no code names in a string which ends with their name, as those that are left out.
+# Prints exclusions of the pages that code does not name at the end of a string.
 prose() {
     ! git grep -qE '"([.]{2}/)*docs/?"' -- '*.rs' '*.mjs' || return 0
     comm -23 <(git ls-files 'docs/*.md' CHANGELOG.md CONTRIBUTING.md SECURITY.md | sort) \
@@ -79,13 +79,13 @@ prose() {
             sed -E 's,^([.]{2}/)*,,; s,"$,,' | sort -u) | sed 's/^/:!/'
 }
 
-# The folders of these packages and of those that they are made of and tested with, and those whose files they include.
+# Prints the folders of these packages, of what they use or are tested with, and of those whose files they include.
 closure() {
     local packages=() name folders
     for name in "$@"; do packages+=(-p "$name"); done
     folders=$(cargo tree --locked --quiet --edges all --target all --prefix none --format '{p}' "${packages[@]}" |
         sed -n "s,.* ($PWD/\([^)]*\)).*,\1,p" | sort -u)
-    # An error would leave out everything.
+    # After an error all files count, instead of none.
     [ -n "$folders" ] || folders=.
     echo '*Cargo.toml' '*Cargo.lock' .cargo .ci rust-toolchain.toml "$folders"
     # shellcheck disable=SC2086 # They are several words.
@@ -93,16 +93,16 @@ closure() {
         sed -E 's,^([.]{2}/)+,,; s,/.*,,; p; s,^,crates/,' | sort -u || true
 }
 
-# What other projects depend on.
+# The packages that other projects depend on.
 libraries=(vmbell vmbell-core vmbell-virtqueue vmbell-hypervisor vmbell-usermode vmbell-guest vmbell-vfio vmbell-devices vmbell-vmm vmbell-check)
 
-# xtask as `build` made it.
+# Runs the xtask that `build` made.
 xtask() {
     "$target/debug/xtask" "$@"
 }
 
-# Installs a toolchain: its name, then options of rustup. One that is there stays as it is: another nightly each day would
-# be another reason to fail.
+# Installs a toolchain, given by its name and options of rustup. An installed one is not updated: a new nightly each day
+# would be one more reason to fail.
 toolchain() {
     has rustup || skip "needs rustup, to install Rust $1"
     rustup toolchain install --profile minimal --no-self-update "$@" || skip "rustup cannot install Rust $1"
@@ -114,7 +114,7 @@ step_format() {
     cargo fmt --manifest-path check/manifests/Cargo.toml --check
     cargo fmt --manifest-path check/subjects/Cargo.toml --check
     cargo fmt --manifest-path embed/Cargo.toml --all --check
-    # What a conflict leaves behind when it is not resolved.
+    # The marks that an unresolved conflict leaves in a file.
     ! git grep -nE '^(<{7}|>{7}) '
 }
 
@@ -139,25 +139,25 @@ step_build() {
 
 step_test() {
     VMBELL_FUZZ_CASES=10000 cargo test --workspace --locked
-    # README.md's other command: cargo finds which of the workspace's programs it means.
+    # README.md's other command: cargo has to find out which of the workspace's programs it means.
     cargo run --locked --quiet -- list >/dev/null
 }
 
 step_release() {
     xtask package --program
-    # A build script that names a missing file has cargo compile its crate, and all that use it, in each build.
+    # If a build script names a missing file, every build compiles its crate again, and all crates that use it.
     if xtask package --program 2>&1 | grep Compiling; then
         echo "a second build compiles again what has not changed" >&2
         return 1
     fi
 }
 
-# The steps that only check share a folder, in which `build` and `test` do not wait for them.
+# The steps that only check share a target folder, so that `build` and `test` do not wait for them.
 step_clippy() {
     local folder=$target/check
     cargo clippy --locked --workspace --all-targets --target-dir "$folder" -- -D warnings
     cargo clippy --locked --manifest-path benches/Cargo.toml --all-targets --target-dir "$folder" -- -D warnings
-    # Build scripts compile these programs, where clippy does not see them.
+    # Build scripts compile these programs, and clippy does not check them there.
     cargo clippy --locked -p vmbell-stub --target-dir "$folder" -- --cfg vmbell_stub_elf -D warnings
     cargo clippy --locked -p vmbell-probe-image --target-dir "$folder" -- --cfg vmbell_probe_elf -D warnings
     cargo clippy --locked -p vmbell-loader --target-dir "$folder" -- --cfg vmbell_loader_elf -D warnings
@@ -167,9 +167,9 @@ step_doc() {
     RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items --target-dir "$target/check"
 }
 
-# Each crate is checked as its package has it: unpacked beside the packages of its neighbours, far from their sources. Those that
-# only tests use have none. `cargo package` would build them itself, with all dependencies anew, and takes an old package for a
-# new one of the same version.
+# Checks each crate as its package has it: unpacked next to the packages of the other crates, away from their sources.
+# Crates that only tests use are not packaged. `cargo package` itself would build all dependencies again, and takes an
+# old package for a new one with the same version.
 step_crates() {
     local fresh=$target/crates package
     rm -rf "$fresh"
@@ -180,18 +180,18 @@ step_crates() {
     {
         printf '[workspace]\nresolver = "3"\nmembers = ["*-[0-9]*", "embed", "embed/guide"]\n[patch.crates-io]\n'
         for package in "$fresh"/package/*.crate; do
-            # All files in a package have one time, by which cargo would see no change.
+            # All files in a package have the same time, so cargo would see no change.
             tar --extract --touch --file "$package" --directory "$fresh/unpacked"
             package=$(basename "$package" .crate)
             printf '%s = { path = "%s" }\n' "${package%-*}" "$package"
         done
     } >"$fresh/unpacked/Cargo.toml"
     tar --create --exclude=target embed docs/guide.md | tar --extract --directory "$fresh/unpacked"
-    # There the packages are its workspace.
+    # There the packages are the workspace of `embed`.
     sed -i '/^\[workspace\]$/,/^$/d; /^\[patch/,$d' "$fresh/unpacked/embed/Cargo.toml"
     local at=(--manifest-path "$fresh/unpacked/Cargo.toml" --target-dir "$target/check")
     cargo check --workspace --exclude embed --exclude my-vmm "${at[@]}"
-    # What docs/guide.md shows, on the usermode backend.
+    # The code in docs/guide.md, on the usermode backend.
     cargo test --package my-vmm --test page "${at[@]}"
     # VMMs that depend on the packages, on real KVM.
     has apt-get || skip "needs apt-get, to fetch QEMU and a kernel"
@@ -204,12 +204,12 @@ step_crates() {
     done
 }
 
-# Without `advisories`, whose data base is a repository on a git host, which CI hosts may not reach.
+# Without `advisories`: its database is a git repository on a host that CI hosts may be unable to reach.
 step_deny() {
     local version=0.20.2
     local folder=$cache/cargo-deny-$version
     if [ ! -x "$folder/bin/cargo-deny" ]; then
-        # It runs for seconds, so its optimization is left out, which takes minutes.
+        # The program runs only for seconds, but its optimization would take minutes.
         CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=0 \
             cargo install cargo-deny --version "$version" --locked --no-default-features --no-track \
             --root "$folder" --target-dir "$target/deny" || skip "cargo cannot install cargo-deny"
@@ -218,7 +218,7 @@ step_deny() {
     "$folder/bin/cargo-deny" --locked check --hide-inclusion-graph licenses bans sources
 }
 
-# The toolchain of Cargo.toml's rust-version, as `version`.
+# Installs the toolchain of Cargo.toml's rust-version, and sets `version`.
 oldest_toolchain() {
     version=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
     cargo "+$version" --version >/dev/null 2>&1 || toolchain "$version"
@@ -227,7 +227,7 @@ oldest_toolchain() {
 step_msrv() {
     local version packages=() name
     oldest_toolchain
-    # Who builds the command has the toolchain of this workspace.
+    # Only the libraries: the command is built with the toolchain of this workspace.
     for name in "${libraries[@]}"; do packages+=(-p "$name"); done
     cargo "+$version" check --locked --target-dir "$target/msrv" "${packages[@]}" --features vmbell-virtqueue/serde
 }
@@ -243,13 +243,13 @@ step_api() {
     fi
 }
 
-# As cargo-fuzz compiles them, but for the instrumentation. Nothing is linked, so libFuzzer, which is C++, is not needed.
+# Compiles the targets like cargo-fuzz, but without instrumentation. No linking, so libFuzzer (C++) is not needed.
 step_fuzz() {
     CUSTOM_LIBFUZZER_PATH=/nonexistent/libfuzzer.a RUSTFLAGS="--cfg fuzzing" \
         cargo check --locked --manifest-path fuzz/Cargo.toml --target-dir "$target/fuzz"
 }
 
-# The subcommand of vmbell-check in the workspace of the subjects, whose crates ask for newer compilers than they need.
+# Runs vmbell-check's subcommand in the subjects' workspace, whose crates ask for newer compilers than they need.
 vmbell_check() {
     local folder
     folder=$(realpath "$target")
@@ -259,7 +259,7 @@ vmbell_check() {
     )
 }
 
-# The pairs are tested once, in the other step, which has those of C as well.
+# The pairs are tested only once: by the other step, if that can run, because it also has the pairs with C.
 step_subjects() {
     local skip=()
     ! has apt-get || skip=(--skip _pair_loses_a_notification_)
@@ -271,14 +271,14 @@ step_subjects-c() {
     VMBELL_SUBJECTS_C=$cache/subjects-c vmbell_check test --locked --ignore-rust-version --features c --test c --test pairs
 }
 
-# Under every order that the memory model allows.
+# Runs the models under every order that the memory model allows.
 step_loom() {
     RUSTFLAGS="--cfg loom" cargo test --locked --profile loom -p vmbell -p vmbell-virtqueue -p vmbell-core -p vmbell-devices --lib models \
         --target-dir "$target/loom"
 }
 
-# Some unit tests of packages under Miri: those of what shares memory between threads, or treats a ring as raw memory. They do
-# less under cfg(miri), and leave out what Miri has no system calls for.
+# Runs some unit tests of packages under Miri: those of code that shares memory between threads, or treats a ring as raw
+# memory. They do less under cfg(miri), and leave out what Miri has no system calls for.
 miri() {
     local packages=()
     while [ "$1" != -- ]; do
@@ -286,12 +286,12 @@ miri() {
         shift
     done
     cargo +nightly miri --version >/dev/null 2>&1 || toolchain nightly --component miri,rust-src
-    # Without isolation proptest finds its number of cases, and the folder of its regressions. Miri has one CPU.
+    # Without isolation proptest reads its number of cases and finds the folder of its regressions. Miri has one CPU.
     PROPTEST_CASES=2 RUST_TEST_THREADS=1 MIRIFLAGS="-Zmiri-disable-isolation ${MIRIFLAGS:-}" \
         cargo +nightly miri test --locked "${packages[@]}" --lib --target-dir "$target/miri" "$@"
 }
 
-# Left out of all three: thousands of random and exhaustive steps of one thread.
+# All three parts leave out thousands of random and exhaustive steps of one thread.
 step_miri-irq() {
     miri vmbell vmbell-usermode -- irq:: irqchip:: --skip irqchip::tests::model --skip irqchip::tests::reach \
         --skip irqchip::tests::shared_bit --skip forwarded::line_does
@@ -301,19 +301,19 @@ step_miri-bus() {
     miri vmbell -- quiesce:: bus:: doorbell::
 }
 
-# A ring's words are written and read in several widths, which the buffers that Miri has for weak memory do not know; the
-# loom models have that. Left out: many laps round the ring; the other tests go round a few times.
+# Miri's store buffers for weak memory do not support a ring's words, which are accessed in several widths; the loom
+# models cover that. Left out: many laps of the ring, because the other tests make a few laps.
 step_miri-rings() {
     MIRIFLAGS=-Zmiri-disable-weak-memory-emulation miri vmbell-virtqueue -- --skip tests::model \
         --skip tests::plain_packed --skip tests::polling --skip tests::rounds --skip tests::suppression
 }
 
-# The README's main command, shortened, on the backend that every machine has: every row measured, none failed.
-# What KVM's rows need is held by the lab.
+# The README's main command, shortened, on the backend that every machine has: every row is measured, none fails. The
+# lab's steps check the rows that need KVM.
 step_smoke() {
     local vmbell
     vmbell=$(xtask package --program)
-    # Below the command's own limit of 5 minutes: a run that hangs is then told from one that cannot be ended.
+    # Shorter than the command's own limit of 5 minutes, to distinguish a run that hangs from one that cannot be ended.
     "$vmbell" bench --all --backend usermode --runs 3 --min-time 2ms --run-timeout 2m \
         --export-json "$target/smoke.json"
     if grep -q '"status": *"\(failed\|skipped\)"' "$target/smoke.json"; then
@@ -348,7 +348,7 @@ step_lab() {
     xtask lab
 }
 
-# All of it is built for arm64 once, and a warning there is an error.
+# Everything is built for arm64 once, and a warning there is an error.
 step_lab-arm64() {
     has apt-get || skip "needs apt-get, to fetch QEMU and a kernel"
     has rustup || skip "needs rustup, to install Rust's target for arm64"

@@ -1,14 +1,14 @@
-# Third-party crates are compiled once on a machine: what cargo made of them is kept in ~/.cache/vmbell/ci/target, in a folder
-# for each set of compilers and Cargo.locks, and linked into the target folder of the next clone, wherever that is. The crates
-# of this repository are never kept: cargo tells their versions apart by the times of files only, which another clone has
-# otherwise. Sourced by .ci/run.
+# Third-party crates are compiled once per machine. cargo's output is kept in ~/.cache/vmbell/ci/target, in one folder
+# per set of compilers and Cargo.locks, and linked into the target folder of the next clone, wherever that is. This
+# repository's own crates are never kept: cargo distinguishes their versions only by file times, which differ in another
+# clone. Sourced by .ci/run.
 
-# The folder for these compilers and lock files.
+# Prints the folder for these compilers and lock files.
 third_party_folder() {
     local key
     key=$({
         rustc -vV
-        # The toolchains of the steps `miri` and `msrv`, if they are there.
+        # The toolchains of the steps `miri-*` and `msrv`, if they are installed.
         rustc +nightly -vV || true
         rustup toolchain list || true
         git ls-files '*Cargo.lock' | xargs cat
@@ -16,7 +16,7 @@ third_party_folder() {
     echo "$cache/target/$key"
 }
 
-# The names of this repository's packages, as an alternation.
+# Prints the names of this repository's packages, as an alternation.
 own_packages() {
     git ls-files '*Cargo.toml' | xargs awk '
         /^\[/ { package = $0 == "[package]" }
@@ -24,8 +24,8 @@ own_packages() {
         END { print substr(names, 2) }'
 }
 
-# The units of third-party crates below a target folder: PROFILE/.fingerprint/PACKAGE-HASH, and, as newer versions of cargo have
-# it, PROFILE/build/PACKAGE/HASH/fingerprint. cargo writes the file *.json when a unit is whole.
+# Prints the units of third-party crates below a target folder: PROFILE/.fingerprint/PACKAGE-HASH, and, in newer
+# versions of cargo, PROFILE/build/PACKAGE/HASH/fingerprint. cargo writes *.json when a unit is complete.
 third_party_units() {
     (
         cd "$1" 2>/dev/null || return 0
@@ -35,8 +35,8 @@ third_party_units() {
     )
 }
 
-# Links the files of third-party crates from one target folder to another that lacks them: those that cargo never writes
-# again. The small ones that tell it so are copied, last of all.
+# Links files of third-party crates from one target folder to another that lacks them, if cargo never changes the files.
+# The small files that mark a unit as complete are copied, last of all.
 link_third_party() {
     local from=$1 to=$2 own units how=--link profile
     units=$(realpath "$logs")/units
@@ -44,7 +44,7 @@ link_third_party() {
     LC_ALL=C comm -23 <(third_party_units "$from") <(third_party_units "$to") >"$units"
     [ -s "$units" ] || return 0
     mkdir -p "$to"
-    # On another file system they are copied.
+    # On a different file system the files are copied.
     ln -f "$units" "$to/.probe" 2>/dev/null || how=
     rm -f "$to/.probe"
     {
@@ -63,13 +63,13 @@ link_third_party() {
     } >"$units.files"
     (
         cd "$from"
-        # shellcheck disable=SC2086 # It may be no word.
+        # shellcheck disable=SC2086 # It may be empty.
         xargs -r -d '\n' cp -a $how -f --parents -t "$to" <"$units.files"
         xargs -r -d '\n' cp -a --parents -t "$to" <"$units"
     )
 }
 
-# Runs link_third_party while no other clone does.
+# Runs link_third_party while no other clone runs it.
 exchange_third_party() {
     local folder
     mkdir -p "$cache/target" "$target"
@@ -83,7 +83,7 @@ exchange_third_party() {
         keep)
             link_third_party "$(realpath "$target")" "$folder"
             touch "$folder"
-            # Two are kept: this one, and that of the branch before.
+            # Two folders are kept: this one, and the one used before.
             find "$cache/target" -mindepth 1 -maxdepth 1 -type d -printf '%T@ %p\n' | sort -rn | tail -n +3 |
                 cut -d ' ' -f 2- | xargs -r -d '\n' rm -rf
             ;;
