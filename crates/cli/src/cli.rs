@@ -21,36 +21,36 @@ use super::version;
 
 const EXAMPLES: &str = "\
 Examples:
-  vmbell bench                                  measure the notification paths of this host
-  vmbell bench --all --export-json now.json     measure all of them, and keep the report
-  vmbell bench rings                            measure virtqueues
-  vmbell bench eoi -z                           count exits of interrupts, with PV EOI off and on
-  vmbell bench vmms                             measure QEMU and other VMMs with the same guest
-  vmbell bench net                              measure Linux's network driver in a guest
-  vmbell list                                   show what can be measured
-  vmbell compare old*.json -- new*.json         show what changed between reports
-  vmbell gate                                   hold the exits and instructions of VMMs to a budget
-  vmbell report a.json b.json                   make an HTML page from reports
-  vmbell probe                                  show what this host offers
-  vmbell probe --devices                        show which devices a guest could have
-  vmbell top --once                             show exits and notifications of running VMs
-  vmbell run vmexit.flat --device pci-testdev   boot an image of kvm-unit-tests
-  vmbell lab -- ./program                       run a program on real KVM, inside QEMU
-  vmbell lab -- vmbell bench                    measure there, counting instructions
+  vmbell bench                  measure the notification paths of this host
+  vmbell bench eoi -z           count exits of interrupts, PV EOI off and on
+  vmbell bench rings            measure virtqueues
+  vmbell bench vmms             measure QEMU and other VMMs with the same guest
+  vmbell bench net              measure Linux's network driver in a guest
+  vmbell list                   show what can be measured
+  vmbell compare a.json b.json  show what changed between two reports
+  vmbell report a.json b.json   make an HTML page from reports
+  vmbell gate                   check VMMs against their budget of exits
+  vmbell probe                  show what this host offers
+  vmbell probe --devices        show which devices can be assigned to a guest
+  vmbell top --once             show exits and notifications of running VMs
+  vmbell run vmlinuz            boot a Linux kernel on KVM
+  vmbell lab -- ./program       run a program on real KVM, inside QEMU
+  vmbell lab -- vmbell bench    measure there, counting instructions
+  vmbell man bench | man -l -   read the manual page of a command
 
-Exit codes:
+Exit status:
   0    success
   1    something failed
   2    the arguments are wrong
   69   this host does not offer what was asked for (vmbell top --source)
   77   everything was skipped
   124  the command's own time limit (--timeout) expired
-  130  interrupted by SIGINT (143: by SIGTERM); finished results have been written
+  130  interrupted by SIGINT (143: by SIGTERM); finished results are written
 ";
 
 /// Measure and test notifications between a VM guest and its host: ioeventfd, irqfd, PV EOI and virtqueues
 #[derive(Debug, Parser)]
-#[command(name = "vmbell", version = version::short(), long_version = version::long(), after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "vmbell", version = version::short(), long_version = version::long(), after_help = EXAMPLES, max_term_width = 80)]
 #[command(arg_required_else_help = true, propagate_version = true)]
 pub(super) struct Cli {
     #[command(subcommand)]
@@ -68,9 +68,7 @@ pub(super) enum CliCommand {
     Probe(ProbeArgs),
     Run(RunArgs),
     Lab(Box<LabArguments>),
-    #[command(hide = true)]
     Completions(CompletionsArgs),
-    #[command(hide = true)]
     Man(ManArgs),
 }
 

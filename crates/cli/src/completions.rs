@@ -11,7 +11,7 @@ use vmbell_bench::catalogue;
 use vmbell_bench::scenario::ScanValues;
 use vmbell_report::Group;
 
-/// Print a completion script for a shell
+/// Print a completion script for bash, fish, zsh or another shell
 #[derive(Args, Debug)]
 pub(super) struct CompletionsArgs {
     /// Print the script for this shell

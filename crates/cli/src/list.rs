@@ -20,10 +20,10 @@ use vmbell_report::Group;
 
 const EXAMPLES: &str = "\
 Examples:
-  vmbell list                 show the rows of `vmbell bench`
-  vmbell list --json          show them as JSON
-  vmbell list vmms            show which VMMs are installed
-  vmbell list net             show the ways and patterns of `net`, and what is missing
+  vmbell list         show the rows of `vmbell bench`
+  vmbell list --json  show them as JSON
+  vmbell list vmms    show which VMMs are installed
+  vmbell list net     show the ways and patterns of `net`, and what is missing
 ";
 
 /// Show what a suite of `vmbell bench` can measure

@@ -18,17 +18,17 @@ const STDIN: &str = "-";
 const EXAMPLES: &str = "\
 Examples:
   vmbell bench --export-json a.json && vmbell report a.json
-                                   make report.html, which needs no other file and no network
+      make report.html, a single file that needs no network
   vmbell report old.json new.json -o both.html
-                                   show two runs side by side, relative to the first one
+      show two runs side by side, relative to the first one
   vmbell bench vmms --export-json - --style none | vmbell report - -o vmms.html
-                                   read a run from a pipe
+      read a run from a pipe
   vmbell top -b --record top.jsonl -n 60 && vmbell report top.jsonl
-                                   show what the VMs of this host did in a minute
+      show what the VMs of this host did in a minute
   vmbell report a.json -o - | gzip > a.html.gz
-                                   write the page to stdout
+      write the page to stdout
   vmbell report a.json --export-svg paths.svg
-                                   draw guest, KVM and VMM with the cost of each path between them
+      draw guest, KVM and VMM with the cost of each path between them
 ";
 
 /// Make an HTML page from exported reports, or from a recording of `vmbell top`

@@ -171,16 +171,19 @@ pub const ALL: [(&str, Tested); 37] = [
     ("vmbell lab kernel selftests --json", SELFTESTS),
 ];
 
-/// The commands for the lab in a text: in Markdown's backticks, or in a column of their own with two spaces after it.
-pub fn commands(text: &str) -> Vec<&str> {
+/// The commands for the lab in a text: in Markdown's backticks, or in their own column with two spaces after it. A command goes on
+/// in the next line after a backslash.
+pub fn commands(text: &str) -> Vec<String> {
     const LAB: &str = "vmbell lab ";
     let of_line = |line| {
         let from = str::find(line, LAB).map(|begin| &line[begin..])?;
         let to = ["`", "  ", " | "]
             .into_iter()
             .filter_map(|end| from.find(end));
-        Some(from[..to.min().unwrap_or(from.len())].trim_end())
+        let command = &from[..to.min().unwrap_or(from.len())];
+        Some(command.trim_end().to_owned())
     };
+    let text: String = text.split("\\\n").map(str::trim_start).collect();
     let lines = text.lines().flat_map(|line| match line.contains('`') {
         true => line.split('`').collect(),
         false => vec![line],

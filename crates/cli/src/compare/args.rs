@@ -15,19 +15,19 @@ const VERDICT: &str = "When it fails";
 
 const EXAMPLES: &str = "\
 Examples:
-  vmbell bench --export-json old.json           before a change
-  vmbell bench --export-json new.json           after it
-  vmbell compare old.json new.json              show how these two runs differ
-  vmbell compare old*.json -- new*.json         compare several runs on each side
+  vmbell bench --export-json old.json    measure before a change
+  vmbell bench --export-json new.json    measure after it
+  vmbell compare old.json new.json       show how these two runs differ
+  vmbell compare old*.json -- new*.json  compare several runs on each side
   vmbell compare --turns old*.json -- new*.json
-                                                the same, measured in turns: old1, new1, old2, ...
+      compare runs that were measured in turns: old1, new1, old2, ...
   vmbell compare --fail-above 5% --turns old*.json -- new*.json
-                                                exit 1 if a row is slower by more than 5 %
+      exit with 1 if a row is more than 5 % slower
 
-Exit codes:
-  0  the reports were compared, and with --fail-above no row has become slower by more
-  1  with --fail-above, a row is significantly slower and its whole interval is above the limit, or
-     a row that was measured before failed now or was not measured
+Exit status:
+  0  the reports were compared, and no row is slower by more than --fail-above
+  1  with --fail-above, a row is significantly slower and its whole interval is
+     above the limit, or a row that was measured before failed or is missing
   2  nothing was compared, or the result could not be written
 ";
 

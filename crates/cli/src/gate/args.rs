@@ -18,28 +18,31 @@ const NEW: &str = "What --init writes into it";
 
 const EXAMPLES: &str = "\
 Examples:
-  vmbell gate --init alioth                       measure alioth, and write plan and budget
-  vmbell gate                                     measure again, and fail if anything grew
-  vmbell gate --vmm alioth=target/release/alioth  measure this build of it
-  vmbell gate --accept                            take the new figures as the budget
+  vmbell gate --init alioth      measure alioth, and write its plan and budget
+  vmbell gate                    measure again, and fail if a figure grew
+  vmbell gate --accept           make the new figures the budget
+  vmbell gate --json | jq .grown
+      let a program read the verdict
+  vmbell gate --vmm alioth=target/release/alioth
+      measure this build of alioth
+  vmbell gate --markdown \"$GITHUB_STEP_SUMMARY\"
+      write the verdict where a reviewer reads it
   vmbell gate --init --kernel debian:6.1 --kernel debian:6.12 \\
       --vmm 'mine=my-vmm --kernel {image} --cmdline {cmdline} --disk {disk}'
-                                                  hold a VMM by its command line, on two kernels
-  vmbell gate --markdown \"$GITHUB_STEP_SUMMARY\"   write the verdict where a reviewer reads it
-  vmbell gate --json | jq .grown                  let a program read it
+      add a VMM by its command line, and check it on two kernels
 
-Exit codes:
+Exit status:
   0    everything is within the budget
-  1    something grew or is gone, or a VMM failed
-  2    the arguments or the files are wrong, or the budget is of something else
+  1    a figure grew, a row is missing, or a VMM failed
+  2    the arguments or files are wrong, or the budget does not match the plan
   125  the lab itself failed
   130  interrupted by SIGINT (143: by SIGTERM)
 ";
 
-/// Hold the exits and instructions of VMMs to a budget
+/// Check the exits and instructions of VMMs against a budget
 ///
 /// Boots a guest image in each VMM on real KVM in the deterministic lab, several times with perturbed layouts, counts
-/// the exits and the instructions of its operations, and compares them with those of before. vmbell-gate.toml says what is
+/// the exits and the instructions of its operations, and compares them with the budget. vmbell-gate.toml says what is
 /// measured, and a report next to it for each kernel is the budget. The figures do not depend on the machine, so you can keep
 /// both in your repository.
 #[derive(Args, Debug)]
@@ -49,28 +52,28 @@ pub(crate) struct GateArgs {
     #[arg(long, conflicts_with = "accept", help_heading = BUDGET)]
     pub(super) init: bool,
 
-    /// The VMMs of --init
+    /// Measure these VMMs, with --init
     #[arg(value_name = "NAME", requires = "init")]
     pub(super) names: Vec<String>,
 
-    /// Take what is measured as the new budget
+    /// Make the new figures the budget
     #[arg(long, help_heading = BUDGET)]
     pub(super) accept: bool,
 
-    /// The plan; the budgets are next to it
+    /// Read the plan from this file, and the budgets from the files next to it
     #[arg(short, long, value_name = "FILE", default_value = "vmbell-gate.toml", help_heading = BUDGET)]
     pub(super) file: PathBuf,
 
-    /// With --init, add a VMM by its command line, as `vmbell bench vmms --vmm`; without, use this program or command for a VMM
-    /// of the plan, whose version may be another one
+    /// With --init, add a VMM by its command line, as `vmbell bench vmms --vmm` does; without --init, use this program or
+    /// command, of any version, for a VMM of the plan
     #[arg(long, value_name = "NAME=COMMAND|PATH", value_parser = vmm, help_heading = SUBJECT)]
     pub(super) vmm: Vec<(String, String)>,
 
-    /// With --init, hold the VMMs on these kernels; without, measure only on these kernels of the plan [default: debian:6.12]
+    /// With --init, check the VMMs on these kernels; without --init, measure only on these kernels of the plan [default: debian:6.12]
     #[arg(long, value_name = "debian:VERSION|FILE", value_parser = NonEmptyStringValueParser::new(), help_heading = SUBJECT)]
     pub(super) kernel: Vec<String>,
 
-    /// Hold only these rows, with --init [default: all]
+    /// Check only these rows, with --init [default: all]
     #[arg(long, value_name = "ROW,...", value_delimiter = ',', requires = "init", value_parser = row, help_heading = NEW)]
     pub(super) rows: Vec<String>,
 
@@ -84,7 +87,7 @@ pub(crate) struct GateArgs {
     )]
     pub(super) virtio: Vec<VmmDeviceName>,
 
-    /// Hold a boot of Linux in each VMM, too, with --init: its exits by reason and by address
+    /// Also check a boot of Linux in each VMM, with --init: its exits by reason and by address
     #[arg(long, requires = "init", help_heading = NEW)]
     pub(super) linux: bool,
 
@@ -92,11 +95,11 @@ pub(crate) struct GateArgs {
     #[arg(long, value_name = "N", requires = "init", value_parser = boots(), help_heading = NEW)]
     pub(super) boots: Option<u32>,
 
-    /// Perturb the layouts by the seeds from N on
+    /// Perturb the layouts with seeds from N upwards
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = MEASUREMENT)]
     pub(super) seed: u32,
 
-    /// Boot so many labs at a time [default: one for each CPU]
+    /// Boot N labs at a time [default: one for each CPU]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = MEASUREMENT)]
     pub(super) jobs: Option<u32>,
 

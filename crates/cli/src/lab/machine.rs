@@ -101,7 +101,7 @@ pub(super) struct Details {
     /// input is already read [default: 0; 3 with --depth 2 and 3]
     #[arg(long, value_name = "N")]
     retries: Option<u32>,
-    /// Start each Linux inside another one by this VMM [default: vmbell]
+    /// Start each nested Linux with this VMM [default: vmbell]
     #[arg(long, help_heading = NESTED, value_name = "VMM", requires = "depth", value_parser = vmm())]
     vmm: Option<InnerVmm>,
     /// Count L1's exits by their reasons while the program runs, and those of an operation of each row if the program is

@@ -45,63 +45,78 @@ use vmbell_lab::{LabError, LabFailure};
 
 const EXAMPLES: &str = "\
 Examples:
-  vmbell lab -- target/debug/examples/kvm_smoke       run a program on real KVM
-  vmbell lab --out results --with data -- PROGRAM     copy files in, and bring files back
-  vmbell lab --device edu -- PROGRAM                  add a PCI device to assign to a guest
+  vmbell lab -- target/debug/examples/kvm_smoke
+      run a program on real KVM
+  vmbell lab --out results --with data -- PROGRAM
+      copy files in, and bring files back
+  vmbell lab --device edu -- PROGRAM
+      add a PCI device that can be assigned to a guest
   vmbell lab --arch aarch64 -- target/aarch64-unknown-linux-musl/debug/PROGRAM
-                                                      run an arm64 program on arm64's KVM
+      run an arm64 program on arm64's KVM
   vmbell lab -- vmbell bench --all --export-json kvm.json
-                                                      measure there, and bring the report back
-  vmbell lab --arch aarch64 -- vmbell bench           measure on arm64's KVM
-  vmbell lab -- vmbell bench vmms                     compare VMMs there, in instructions
-  vmbell lab -- vmbell bench net                      measure Linux's network driver there
-  vmbell lab --kernel debian:6.1 -- PROGRAM           run it on the KVM of Debian's Linux 6.1
+      measure there, and bring the report back
+  vmbell lab --arch aarch64 -- vmbell bench
+      measure on arm64's KVM
+  vmbell lab -- vmbell bench vmms
+      compare VMMs there, in instructions
+  vmbell lab -- vmbell bench net
+      measure Linux's network driver there
+  vmbell lab --kernel debian:6.1 -- PROGRAM
+      run it on the KVM of Debian's Linux 6.1
   vmbell lab --kernel debian:6.1 --kernel debian:newest -- vmbell bench
-                                                      compare the KVM of two kernels
-  vmbell lab kernel --help                            patch KVM, find a change, all other options
-  vmbell lab prepare                                  download what is missing
-  vmbell lab status --verify                          check what has been downloaded
+      compare the KVM of two kernels
+  vmbell lab kernel --help
+      show the options that patch KVM or find a change, and all others
+  vmbell lab prepare
+      download what is missing
+  vmbell lab status --verify
+      check what has been downloaded
 
-Exit status: that of PROGRAM, and
-  124       a time limit expired
-  125       the lab itself failed
-  128 + N   signal N killed PROGRAM
+Exit status:
+  N        PROGRAM exited with N
+  124      a time limit expired
+  125      the lab itself failed
+  128 + N  signal N killed PROGRAM
 
 Environment variables:
-  VMBELL_STATE_LIMIT  keep at most this much of saved machines, the last used ones [default: 4G]
-  VMBELL_AARCH64      the vmbell for L1 with --arch aarch64 on another machine [default: what cargo
-                      built for the target aarch64-unknown-linux-musl]
+  VMBELL_STATE_LIMIT
+      keep at most this much of saved machines, those last used [default: 4G]
+  VMBELL_AARCH64
+      run this vmbell in L1 with --arch aarch64 on another architecture
+      [default: the one that cargo built for aarch64-unknown-linux-musl]
 ";
 
 const KERNEL_EXAMPLES: &str = "\
 Examples:
-  vmbell lab kernel --kernel debian:6.12 --kvm-patch my.patch --unpatched -- vmbell bench
-                                                      measure what a patch of KVM changes
-  vmbell lab kernel --bisect --kernel debian:6.12 --kernel debian:newest -- vmbell bench ROW --only
-                                                      find the kernel that changed a row
+  vmbell lab kernel --kernel debian:6.12 --kvm-patch my.patch --unpatched \\
+      -- vmbell bench
+      measure what a patch of KVM changes
+  vmbell lab kernel --bisect --kernel debian:6.12 --kernel debian:newest \\
+      -- vmbell bench ROW --only
+      find the kernel that changed a row
   vmbell lab kernel --kernel bzImage --modules none -- PROGRAM
-                                                      run it on a kernel of yours
-  vmbell lab kernel --retries 2 --console -- PROGRAM  look at L1's console
+      run it on your own kernel
+  vmbell lab kernel --retries 2 --console -- PROGRAM
+      show L1's console
   vmbell lab kernel prepare --kernel debian:6.12 --kvm-patch my.patch
-                                                      build this KVM ahead of a run
-  vmbell lab kernel selftests --kernel debian:6.12    build and run the kernel's selftests of KVM
-
-Exit status: as that of `vmbell lab`
+      build this KVM ahead of a run
+  vmbell lab kernel selftests --kernel debian:6.12
+      build and run the kernel's selftests of KVM
 ";
 
 const PREPARE_EXAMPLES: &str = "\
 Examples:
-  vmbell lab prepare                                  download what a run needs by default
-  vmbell lab prepare --kernel debian:6.1              download another kernel
-  vmbell lab prepare --depth 2                        save the machines that have a Linux inside
+  vmbell lab prepare                      download what a run needs by default
+  vmbell lab prepare --kernel debian:6.1  download another kernel
+  vmbell lab prepare --depth 2            save the machines with a nested Linux
 ";
 
 const KERNEL_PREPARE_EXAMPLES: &str = "\
 Examples:
   vmbell lab kernel prepare --kernel debian:6.12 --kvm-patch my.patch
-                                                      build this KVM ahead of a run
+      build this KVM ahead of a run
   vmbell lab kernel prepare --kernel debian:6.12 --debug-kernel
-                                                      build a kernel that checks itself
+      build a kernel that checks itself
 ";
 
 /// Run a program on real KVM, on a machine without /dev/kvm
@@ -130,7 +145,7 @@ Examples:
     subcommand_negates_reqs = true
 )]
 pub(super) struct LabArguments {
-    /// Emulate this architecture, for programs of this architecture [default: this machine's]
+    /// Emulate this architecture, which must be the program's [default: this machine's]
     #[arg(long, global = true, help_heading = MACHINE, value_name = "ARCH", value_parser = parts::architectures())]
     arch: Option<String>,
     #[command(subcommand)]
@@ -142,7 +157,7 @@ pub(super) struct LabArguments {
 /// Run a program on a KVM or a kernel that you change, with all options of the lab
 ///
 /// It has the options of `vmbell lab`, and those to build KVM with a patch, to find the kernel that changed a row, to load modules, to
-/// give QEMU arguments, to start again after a crash, and more.
+/// give QEMU arguments, to start again after a crash, and more. Its exit status is that of `vmbell lab`.
 #[derive(Debug, Args)]
 #[command(
     after_help = KERNEL_EXAMPLES,

@@ -72,7 +72,7 @@ pub(crate) fn kernel(value: OsString) -> Result<KernelChoice, LabError> {
 #[derive(Debug, Args)]
 pub(super) struct PlainParts {
     /// Use this kernel: Debian's newest of a version (debian:6.1, debian:6.12.43) or of all (debian:newest), or a file
-    /// (x86-64: bzImage or ELF vmlinux, arm64: Image); several times to run with each and to compare what `vmbell bench` measures [default: the distribution's 6.12]
+    /// (x86-64: bzImage or ELF vmlinux, arm64: Image); repeat it to run with each kernel and compare what `vmbell bench` measures [default: the distribution's 6.12]
     #[arg(long, help_heading = MACHINE, display_order = 0, value_name = "debian:VERSION|FILE", value_parser = OsStringValueParser::new().try_map(kernel))]
     kernel: Vec<KernelChoice>,
     /// Print errors only
@@ -94,7 +94,7 @@ pub(super) struct Changes {
     /// Build vmbell's kernel module kvm_ioeventfd for the kernel and load it: it takes over KVM's ioeventfds, on x86-64
     #[arg(long, conflicts_with_all = ["kvm_patch", "kvm_source"])]
     kvm_ioeventfd: bool,
-    /// Build the kernel from its source with lockdep, RCU's checks, KASAN and kmemleak, on x86-64; in the cache afterwards
+    /// Build the kernel from its source with lockdep, RCU's checks, KASAN and kmemleak, on x86-64, and keep it in the cache
     #[arg(long, conflicts_with_all = ["kvm_patch", "kvm_source"])]
     debug_kernel: bool,
     /// Run with the unpatched KVM or without kvm_ioeventfd first, and compare what `vmbell bench` measures

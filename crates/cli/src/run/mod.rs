@@ -41,33 +41,43 @@ const RUN: &str = "The run";
 
 const EXAMPLES: &str = "\
 Examples:
-  vmbell run x86/vmexit.flat --device pci-testdev
-  vmbell run x86/vmexit.flat --vcpus 2 --append 'cpuid vmcall ipi'
-  vmbell run x86/ioapic.flat --vcpus 4 --device pc-testdev
-  vmbell run x86/apic.flat --vcpus 2 --device pc-testdev --cpu-features -x2apic
   vmbell run vmlinuz --initrd initrd.img --append console=ttyS0 -m 512M \\
-      --device virtio-blk,file=disk.img        boot Linux with a disk
-  vmbell run kernel.elf --device vfio-pci,host=0000:00:03.0
-                                               give the guest a PCI device of the host
-  vmbell run vmlinuz --initrd initrd.img --nested-guest --device virtio-net,tap=tap0
-                                               on a host that is itself a guest
+      --device virtio-blk,file=disk.img
+      boot Linux with a disk
   vmbell run vmlinuz --initrd initrd.img --machine micro --append console=ttyS0
-                                               boot Linux with the fewest exits
-  vmbell run x86/vmexit.flat --sandbox off     find out whether the sandbox causes a problem
+      boot Linux with the fewest exits
+  vmbell run vmlinuz --initrd initrd.img --nested-guest \\
+      --device virtio-net,tap=tap0
+      boot Linux with a network, on a host that is itself a guest
+  vmbell run kernel.elf --device vfio-pci,host=0000:00:03.0
+      give the guest a PCI device of the host
+  vmbell run x86/vmexit.flat --device pci-testdev
+      run kvm-unit-tests' vmexit
+  vmbell run x86/vmexit.flat --vcpus 2 --append 'cpuid vmcall ipi'
+      run some of its tests
+  vmbell run x86/ioapic.flat --vcpus 4 --device pc-testdev
+      test the I/O APIC
+  vmbell run x86/apic.flat --vcpus 2 --device pc-testdev --cpu-features -x2apic
+      test the local APIC without x2APIC
   vmbell run arm/selftest.flat --device chr-testdev --append vectors-kernel
-                                               on arm64
-  vmbell lab -- vmbell run x86/vmexit.flat     where there is no /dev/kvm
+      run a test on arm64
+  vmbell run x86/vmexit.flat --sandbox off
+      find out whether the sandbox causes a problem
+  vmbell lab -- vmbell run x86/vmexit.flat
+      run on a machine without /dev/kvm
 
-Exit status: odd ones are the guest's, even ones the command's
-  2N+1  cut to 8 bits: the guest wrote N to port 0xf4 (as with QEMU's isa-debug-exit) or to
-        chr-testdev
-  0     the guest powered off (port 0x8900, ACPI's S5, PSCI) or reset (port 0x64 or 0x92, PSCI)
+Exit status:
+  2N+1  the guest wrote N to port 0xf4, as with QEMU's isa-debug-exit, or to
+        chr-testdev; only the low 8 bits count
+  0     the guest powered off (port 0x8900, ACPI's S5, PSCI) or reset (port
+        0x64 or 0x92, PSCI)
   2     the arguments are wrong
   124   the time limit (--timeout) expired
   126   the image, the machine or the guest failed
-  130   interrupted by SIGINT, or Ctrl-A x at a kernel's console (143: by SIGTERM)
-  141   whoever reads the output has gone
-  148   a thread made a system call that its sandbox does not allow, which a line on stderr names
+  130   interrupted by SIGINT, or by Ctrl-A x at a kernel's console (143: by
+        SIGTERM)
+  141   the reader of the output closed it
+  148   a thread made a system call that its sandbox forbids; stderr names it
 ";
 
 /// Boot a Linux kernel or an image of kvm-unit-tests on KVM
@@ -121,7 +131,7 @@ pub(super) struct RunArgs {
     /// Hide these features of the CPU from the guest, such as `-x2apic,-pcid`
     ///
     /// The names are those of /proc/cpuinfo. The guest sees all other features that KVM supports on this CPU. A feature that the
-    /// CPU does not have may be hidden too.
+    /// CPU does not have may also be hidden.
     #[arg(long, value_name = "-NAME,...", default_value = "", hide_default_value = true, allow_hyphen_values = true, value_parser = cpu::hidden, help_heading = MACHINE)]
     cpu_features: CpuFeatures,
 
@@ -143,10 +153,10 @@ pub(super) struct RunArgs {
     #[arg(long, help_heading = MACHINE)]
     nested_guest: bool,
 
-    /// Give the guest virtualization of its own, so that a Linux in it has KVM (docs/nested.md)
+    /// Give the guest nested virtualization, so that a Linux in it has KVM (docs/nested.md)
     ///
     /// On arm64 its vCPUs start at EL2, for which the host's Linux needs the parameter `kvm-arm.mode=nested` and a CPU with FEAT_NV2.
-    /// A guest of x86-64 has virtualization without this option, too, if KVM offers it. With the option it is an error if KVM does not.
+    /// A guest of x86-64 also has it without this option if KVM offers it. With the option, it is an error if KVM does not.
     #[arg(long, help_heading = MACHINE)]
     virtualization: bool,
 
@@ -154,7 +164,7 @@ pub(super) struct RunArgs {
     #[arg(short, long, value_name = "SIZE", default_value = "128M", value_parser = values::size, help_heading = MACHINE)]
     memory: u64,
 
-    /// Give the kernel this initial file system: a cpio archive, which may be compressed. Give a multiboot image these modules
+    /// Give the kernel this initrd, a cpio archive that may be compressed, or give a multiboot image these modules
     ///
     /// Modules are FILE or `FILE ARGUMENTS`, with a comma between two. Each module gets its own text. A comma in it is written twice.
     #[arg(long, value_name = "FILE", help_heading = IMAGE)]
@@ -220,9 +230,10 @@ const NESTED_WORDS: &str = "virtio_net.napi_tx=0";
 
 const MACHINES: &str = "\
 Choose the hardware of an x86-64 guest:
-  pc     what images for QEMU's PC expect: interrupt controllers with lines, timer, clock, PCI by ports
-  micro  what Linux needs, with the fewest exits: x2APIC, PCI in memory, devices that interrupt by MSI-X
-         (docs/linux.md)";
+  pc     what images for QEMU's PC expect: interrupt controllers with
+         lines, timer, clock, PCI by ports
+  micro  what Linux needs, with the fewest exits: x2APIC, PCI in memory,
+         devices that interrupt by MSI-X (docs/linux.md)";
 
 /// What a triple fault does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -39,11 +39,11 @@ const RUNS: u32 = 10;
 
 const EXAMPLES: &str = "\
 Examples:
-  vmbell bench eoi -z                           leave out the events that did not happen
-  vmbell bench eoi --rate 100000 -d 5s          raise 100,000 interrupts a second, for 5 seconds
-  vmbell bench eoi --deterministic -n 1000      count exactly 1,000 interrupts
-  vmbell bench eoi --interval -f exit           show exits on the way, every second
-  vmbell lab -- vmbell bench eoi                count on a machine without /dev/kvm
+  vmbell bench eoi -z                       omit events that did not happen
+  vmbell bench eoi --rate 100000 -d 5s      raise 100,000 interrupts per second
+  vmbell bench eoi --deterministic -n 1000  count exactly 1,000 interrupts
+  vmbell bench eoi --interval -f exit       print the exits every second
+  vmbell lab -- vmbell bench eoi            count without /dev/kvm
 ";
 
 /// Count the exits and KVM events of a guest that takes interrupts, with PV EOI off and on
@@ -74,7 +74,7 @@ pub(crate) struct EoiArgs {
           value_parser = clap::value_parser!(u64).range(1..), help_heading = MEASUREMENT)]
     interrupts: Option<u64>,
 
-    /// Print a line with the counts so far on stderr at this interval [default of TIME: 1s]
+    /// Print the counts on stderr at this interval [default of TIME: 1s]
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s",
           value_parser = values::positive_duration, help_heading = OUTPUT)]
     interval: Option<Duration>,

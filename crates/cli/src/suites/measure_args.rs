@@ -26,7 +26,8 @@ const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// The options of everything that measures.
 #[derive(Args, Debug)]
 pub(crate) struct MeasureArgs {
-    /// Stop the command after this time, write the finished results and exit with 124; 0 is no limit [default: 5m; vmms, net and in the lab: 0]
+    /// Stop the command after this time, write the finished results and exit with 124; 0 is no limit [default: 5m; 0 for vmms and net,
+    /// and in the lab]
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = MEASUREMENT)]
     pub(crate) timeout: Option<Duration>,
 

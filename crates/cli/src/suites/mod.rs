@@ -31,18 +31,21 @@ use super::exit::Exit;
 
 const EXAMPLES: &str = "\
 Examples:
-  vmbell bench                                  measure a short selection of paths
-  vmbell bench --all                            measure every path and every floor
-  vmbell bench 'portio-*' --export-json -       measure some paths, and print the report as JSON
+  vmbell bench                  measure a short selection of paths
+  vmbell bench --all            measure every path and every floor
+  vmbell bench eoi -z           count exits of interrupts, PV EOI off and on
+  vmbell bench vmms             measure QEMU and other VMMs with the same guest
+  vmbell bench net              measure Linux's network driver in a guest
+  vmbell lab -- vmbell bench --all
+      measure on a machine without /dev/kvm
+  vmbell bench 'portio-*' --export-json -
+      measure some paths, and print the report as JSON
   vmbell bench '*-datamatch-*' --doorbells 1,1000
-                                                show how the cost grows with the number of doorbells
-  vmbell bench mmio-no-eventfd --spin spin      run the device model on a spinning core
+      show how the cost grows with the number of doorbells
+  vmbell bench mmio-no-eventfd --spin spin
+      run the device model on a spinning core
   vmbell bench rings --event-idx --no-event-idx
-                                                show what event indices save on a virtqueue
-  vmbell bench eoi -z                           count exits of interrupts, with PV EOI off and on
-  vmbell bench vmms                             measure QEMU and other VMMs with the same guest
-  vmbell bench net                              measure Linux's network driver in a guest
-  vmbell lab -- vmbell bench --all              measure on a machine without /dev/kvm
+      show what event indices save on a virtqueue
 ";
 
 /// Measure the cost of notifications between a guest and its host

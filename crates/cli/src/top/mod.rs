@@ -48,24 +48,27 @@ const COUNTED: &str = "What is counted";
 
 const EXAMPLES: &str = "\
 Examples:
-  vmbell top                          show the VMs of this host on a live screen; F1 shows its keys
-  vmbell top --once                   print one interval, measured for one second
-  vmbell top -b -n 10 -d 5            print ten tables, each of 5 seconds
-  vmbell top --pid 4711 --once        show the VMs of one process, and do not slow others down
-  vmbell top --with reasons,time      show also reasons of exits, and the time of the VMM
-  vmbell top --costs costs.json       show also what exits cost, and what would cost less
+  vmbell top                          watch the VMs of this host; F1 lists keys
+  vmbell top --once                   print one table, measured for one second
+  vmbell top -b -n 10 -d 5            print ten tables of 5 seconds each
+  vmbell top --pid 4711 --once        measure the VMs of one process only
+  vmbell top --with reasons,time      also show exit reasons and the VMM's time
+  vmbell top --costs costs.json       also show what exits cost, and what would
+                                      cost less
   vmbell top --json -d 10 >top.jsonl  write cumulative counts every 10 seconds
+  vmbell top --source counters        use only KVM's statistics, which do not
+                                      slow the VMs down
   vmbell top --record top.jsonl && vmbell report top.jsonl
-                                      record what the screen shows, and make a page of it
-  vmbell top --export-openmetrics /var/lib/prometheus/node-exporter/top.prom -b -d 15 >/dev/null
-                                      write totals every 15 seconds where node_exporter finds them
-  vmbell top --source counters        use KVM's statistics only, which cost the VMs nothing
+      record the screen, and make an HTML page from the recording
+  vmbell top -b -d 15 >/dev/null --export-openmetrics \\
+      /var/lib/prometheus/node-exporter/top.prom
+      write totals every 15 seconds to a file that node_exporter reads
 
-Exit codes:
-  0    success, also if a source is missing that was not asked for
+Exit status:
+  0    success, even if a source that was not asked for is missing
   1    something failed, or the process of --pid has no VM
   2    the arguments are wrong
-  69   the source of --source, or all sources, cannot be used here
+  69   the source of --source, or every source, is unusable here
   130  interrupted by SIGINT (143: by SIGTERM)
 ";
 
@@ -103,7 +106,7 @@ pub(super) struct TopArgs {
     #[arg(long, value_enum, value_name = "NAME", help_heading = COUNTED)]
     source: Option<Source>,
 
-    /// Count more with programs that slow VMs down further, and fail if that is impossible
+    /// Count more, with programs that slow VMs down further; fail if that is impossible
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',', help_heading = COUNTED)]
     with: Vec<With>,
 

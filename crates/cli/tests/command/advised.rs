@@ -33,8 +33,11 @@ fn file(path: &str) -> String {
 fn every_command_for_the_lab_that_the_readme_and_the_help_advise_is_tested() {
     let mut texts = vec![file("../../README.md")];
     texts.extend(COMMANDS.map(|command| stdout(vmbell(command).arg("--help"))));
-    let advised: BTreeSet<&str> = texts.iter().flat_map(|text| commands(text)).collect();
-    let tested: BTreeSet<&str> = ALL.iter().map(|(command, _)| *command).collect();
+    let advised: BTreeSet<String> = texts.iter().flat_map(|text| commands(text)).collect();
+    let tested: BTreeSet<String> = ALL
+        .iter()
+        .map(|(command, _)| (*command).to_owned())
+        .collect();
     let difference: Vec<_> = advised.symmetric_difference(&tested).collect();
     assert!(
         difference.is_empty(),

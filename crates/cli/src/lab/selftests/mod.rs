@@ -35,20 +35,23 @@ const TESTS: &str = "The tests";
 
 const EXAMPLES: &str = "\
 Examples:
-  vmbell lab kernel selftests                         run all on the distribution's kernel
+  vmbell lab kernel selftests
+      run all tests on the distribution's kernel
   vmbell lab kernel selftests --kernel debian:6.12 '*irq*'
-                                                      run those whose names have irq in them
-  vmbell lab kernel selftests ioeventfd_test --kernel debian:6.12 --kvm-patch my.patch
-                                                      run one of vmbell's own on a KVM with a patch
+      run the tests whose names contain irq
+  vmbell lab kernel selftests ioeventfd_test --kernel debian:6.12 \\
+      --kvm-patch my.patch
+      run one of vmbell's tests on a patched KVM
   vmbell lab kernel selftests --kernel debian:6.18 --from debian:newest
-                                                      run the tests of another kernel's source
+      run the tests of another kernel's source
   vmbell lab kernel selftests --kernel debian:6.1 --kernel debian:6.12
-                                                      count the results of two kernels
-  vmbell lab kernel selftests --json | jq '.kernels[].tests[] | select(.known | not)'
-                                                      let a program read it
+      count the results on two kernels
+  vmbell lab kernel selftests --json \\
+      | jq '.kernels[].tests[] | select(.known | not)'
+      let a program read the results that are not as expected
 
-Exit codes:
-  0    each test ended with the result that is known of it
+Exit status:
+  0    each test had the result known for it
   1    a result differs from the known one
   2    no test has this name
   124  a boot did not start in time
@@ -78,7 +81,7 @@ pub(super) struct SelftestsArguments {
     #[arg(long, help_heading = TESTS, value_name = "TIME", default_value = "25s", value_parser = values::positive_duration)]
     limit: Duration,
     /// Compare with this list instead of vmbell's: lines `KERNEL TEST RESULT CAUSE`, with a `?` after the result if the test may
-    /// also pass; what it does not name is to pass
+    /// also pass; tests that it does not name must pass
     #[arg(long, help_heading = TESTS, value_name = "FILE")]
     known: Option<PathBuf>,
     /// Give L1 N CPUs

@@ -58,14 +58,13 @@ pub(super) fn help<T: Subcommand>() -> String {
                 shared.push(arg.clone());
             }
         }
-        let properties: String = own.iter().copied().map(property).collect();
+        let properties = properties(&own);
         let about = plain(device.get_long_about().or(device.get_about()));
         text += &format!("\n{}{properties}\n    {about}\n", device.get_name());
         text += &own.iter().copied().map(line).collect::<String>();
     }
     for heading in shared.iter().filter_map(Arg::get_help_heading).take(1) {
-        let properties: String = shared.iter().map(property).collect();
-        text += &format!("\n{heading}: {properties}\n");
+        text += &format!("\n{heading}:\n");
         text += &shared.iter().map(line).collect::<String>();
     }
     text
@@ -125,18 +124,22 @@ fn message(device: &Command, error: &clap::Error) -> String {
     }
 }
 
-/// A property as the help has it: `,file=FILE`, or in brackets if it may be left out.
+/// The properties after the device's name: those that it needs, and whether it has others.
+fn properties(own: &[&Arg]) -> String {
+    let (needed, others): (Vec<&Arg>, Vec<&Arg>) =
+        own.iter().copied().partition(|arg| arg.is_required_set());
+    let needed = needed.into_iter().map(|arg| format!(",{}", property(arg)));
+    let others = (!others.is_empty()).then(|| "[,PROPERTY=VALUE]...".to_owned());
+    needed.chain(others).collect()
+}
+
+/// `file=FILE` or `mmap=on|off`.
 fn property(arg: &Arg) -> String {
-    let text = format!(",{}={}", arg.get_long().unwrap_or_default(), value(arg));
-    match arg.is_required_set() {
-        true => text,
-        false => format!("[{text}]"),
-    }
+    format!("{}={}", arg.get_long().unwrap_or_default(), value(arg))
 }
 
 fn line(arg: &Arg) -> String {
-    let name = arg.get_long().unwrap_or_default();
-    format!("    {name}: {}\n", plain(arg.get_help()))
+    format!("    {}: {}\n", property(arg), plain(arg.get_help()))
 }
 
 /// What a property may be: its possible values, or the name of its value.

@@ -30,17 +30,17 @@ enum DeviceWords {
     VirtioVsock(VsockArgs),
     /// A disk that another process serves
     VhostUserBlk(UserBlkArgs),
-    /// A PCI device of the host, which is bound to VFIO's driver (docs/passthrough.md; `vmbell probe --devices` says what is
-    /// in the way)
+    /// A PCI device of the host that is bound to VFIO's driver (see docs/passthrough.md and
+    /// `vmbell probe --devices`)
     VfioPci(PciArgs),
-    /// A platform device of the host, with its registers above 3 GiB and its lines on pins of the I/O APIC, which stderr and
-    /// --dump-dtb name
+    /// A platform device of the host. Its registers are above 3 GiB and its interrupts on pins of the I/O APIC; stderr and
+    /// --dump-dtb name both
     VfioPlatform(PlatformArgs),
     /// Interrupt lines (port 0x2000), a latch (port 0xe0) and memory (0xff000000) for kvm-unit-tests
     PcTestdev,
     /// Doorbells to measure, on the PCI bus
     PciTestdev(TestdevArgs),
-    /// A console by which arm64's kvm-unit-tests end with a status
+    /// A console through which arm64's kvm-unit-tests exit with a status
     ChrTestdev,
 }
 
@@ -75,7 +75,7 @@ struct PlatformArgs {
     /// Map the device's registers into the guest
     #[arg(long, value_enum, default_value_t = OnOff::On)]
     mmap: OnOff,
-    /// A compiled device tree that describes the device, in place of the host's
+    /// A compiled device tree that describes the device instead of the host's
     #[arg(long, value_name = "FILE")]
     dtb: Option<PathBuf>,
 }

@@ -86,10 +86,21 @@ fn help_has_each_device_with_its_properties_and_what_virtio_devices_share_once()
     let text = help();
     for part in [
         "\nvirtio-rng\n",
-        "\nvirtio-blk,file=FILE[,readonly=on|off][,format=raw][,lock=on|off][,serial=TEXT]\n",
-        "\nvfio-pci,host=ADDRESS[,mmap=on|off]\n",
+        "\nvirtio-blk,file=FILE[,PROPERTY=VALUE]...\n",
+        "\n    file=FILE: ",
+        "\n    readonly=on|off: ",
+        "\n    format=raw: ",
+        "\n    lock=on|off: ",
+        "\n    serial=TEXT: ",
+        "\nvirtio-vsock,cid=N\n",
+        "\nvfio-pci,host=ADDRESS[,PROPERTY=VALUE]...\n",
         "\nchr-testdev\n",
-        ": [,notify=ioeventfd|poll|exit][,interrupt=irqfd|call][,notify-ports=on|off][,packed=on|off][,notification-data=on|off][,transport=pci|mmio]\n",
+        "\n    notify=ioeventfd|poll|exit: ",
+        "\n    interrupt=irqfd|call: ",
+        "\n    notify-ports=on|off: ",
+        "\n    packed=on|off: ",
+        "\n    notification-data=on|off: ",
+        "\n    transport=pci|mmio: ",
     ] {
         assert_eq!(text.matches(part).count(), 1, "{part}: {text}");
     }

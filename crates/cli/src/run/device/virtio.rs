@@ -24,13 +24,13 @@ pub(super) struct VirtioWaysArgs {
     /// Raise interrupts by an irqfd, or by a call for each message
     #[arg(long, value_enum, default_value_t = RaiseBy::Irqfd)]
     interrupt: RaiseBy,
-    /// Let the driver notify at I/O ports, too: an exit there costs less than one of a store [default: on with transport=pci]
+    /// Also let the driver notify at I/O ports, where an exit costs less than that of a store to memory [default: on with transport=pci]
     #[arg(long, value_enum)]
     notify_ports: Option<OnOff>,
     /// Offer packed rings to the driver
     #[arg(long, value_enum, default_value_t = OnOff::Off)]
     packed: OnOff,
-    /// Let the driver say how far it is with each notification (VIRTIO_F_NOTIFICATION_DATA)
+    /// Let each notification say how far the driver is (VIRTIO_F_NOTIFICATION_DATA)
     #[arg(long, value_enum, default_value_t = OnOff::Off)]
     notification_data: OnOff,
     /// Put the registers on the PCI bus, or in memory with an interrupt line (always so on arm64)
@@ -127,16 +127,16 @@ pub(super) struct BlkArgs {
     /// The disk's image, or a block device, for example disk.img
     #[arg(long, value_name = "FILE")]
     file: PathBuf,
-    /// Let the guest only read
+    /// Let the guest only read the disk
     #[arg(long, value_enum, default_value_t = OnOff::Off)]
     readonly: OnOff,
-    /// Give the guest the bytes of the file, though they are an image in a format such as qcow2
+    /// Give the guest the file's bytes, even if the file is in a format such as qcow2
     #[arg(long, value_enum)]
     format: Option<ImageFormat>,
     /// Refuse a file that another program, such as QEMU, has locked: any number of guests may read it, or one may write to it
     #[arg(long, value_enum, default_value_t = OnOff::On)]
     lock: OnOff,
-    /// The serial number by which the guest knows the disk, at most 20 bytes
+    /// The serial number that the guest sees, at most 20 bytes
     #[arg(long, value_name = "TEXT")]
     serial: Option<DiskSerial>,
     #[command(flatten)]
@@ -168,7 +168,7 @@ pub(super) struct VirtioNetArgs {
     /// The tap of the host at the other end (`ip tuntap add dev tap0 mode tap user $USER`), for example tap0
     #[arg(long, value_name = "NAME")]
     tap: String,
-    /// The guest's Ethernet address; by default one that follows from the tap's name
+    /// The guest's Ethernet address [default: derived from the tap's name]
     #[arg(long, value_name = "ADDRESS")]
     mac: Option<Mac>,
     /// Let the kernel's vhost-net move the packets

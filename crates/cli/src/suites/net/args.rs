@@ -15,23 +15,24 @@ use vmbell_vfio::host::PciAddress;
 
 const EXAMPLES: &str = "\
 Examples:
-  vmbell list net                         show the columns and patterns, and what is missing
-  vmbell bench net                        measure round trips over every way that works here
+  vmbell list net                 show ways and patterns, and what is missing
+  vmbell bench net                measure round trips in every available way
+  vmbell lab -- vmbell bench net  count instructions, without /dev/kvm
   vmbell bench net vmbell-ioeventfd qemu-ioeventfd --pattern rr,in-bulk,out-bulk
-                                          compare two, with streams in both directions
+      compare two ways, with streams in both directions
   vmbell bench net --card 0000:03:00.0 --wire eth1 --driver igb
-                                          add a network card, whose wire leads to eth1
-  vmbell bench net --kernel vmlinuz --modules lib/modules/6.12.0 --busybox ./busybox
-                                          use another kernel and user space
-  vmbell lab -- vmbell bench net          count instructions, without /dev/kvm
+      add a network card whose wire leads to eth1
+  vmbell bench net --kernel vmlinuz --modules lib/modules/6.12.0 \\
+      --busybox ./busybox
+      use another kernel and user space
 
-Exit codes:
+Exit status:
   0    every way gave results
   1    a way failed, or a file could not be written
   2    the arguments are wrong
   77   nothing can be measured here
-  124  the time limit (--timeout) expired; finished results have been written
-  130  interrupted by SIGINT (143: by SIGTERM); finished results have been written
+  124  the time limit (--timeout) expired; finished results are written
+  130  interrupted by SIGINT (143: by SIGTERM); finished results are written
 ";
 
 /// Measure Linux's network driver in a guest with netperf: device model, ioeventfd, vhost-net, assigned card

@@ -20,7 +20,7 @@ use vmbell_hypervisor::SpinPolicy;
 pub(crate) struct PathsArgs {
     /// Measure these rows: names of `vmbell list`, or globs such as 'portio-*' [default: a short selection]
     ///
-    /// The device-model row that a row is compared with and the floors are measured too.
+    /// The device-model row that a row is compared with and the floors are also measured.
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
 
@@ -61,7 +61,7 @@ pub(crate) struct PathsArgs {
     #[arg(long, value_name = "TIME", value_parser = values::positive_duration, help_heading = MEASUREMENT)]
     pub(crate) min_time: Option<Duration>,
 
-    /// Run exactly N operations in one run; fewer in a row that rests between them [default in the lab: 2000, or as many as take
+    /// Run exactly N operations in one run; fewer in a row that pauses between them [default in the lab: 2000, or as many as take
     /// 200ms]
     #[arg(long, value_name = "N", conflicts_with = "min_time", value_parser = clap::value_parser!(u64).range(1..), help_heading = MEASUREMENT)]
     pub(crate) ops: Option<u64>,
@@ -71,7 +71,7 @@ pub(crate) struct PathsArgs {
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = MEASUREMENT)]
     pub(crate) run_timeout: Option<Duration>,
 
-    /// Let guest and VMM wait for each other in this way at an exit; only for backends where they are two processes
+    /// Choose how guest and VMM wait for each other at an exit; only for backends where they are two processes
     #[arg(long, value_name = "POLICY", value_enum, default_value_t = SpinPolicyName::OneCpu, help_heading = MEASUREMENT)]
     pub(crate) spin: SpinPolicyName,
 
@@ -94,7 +94,7 @@ pub(crate) struct PathsArgs {
 /// A spin policy by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SpinPolicyName {
-    /// Sleep at once, on one CPU while exits are frequent: a wake-up is a switch there
+    /// Sleep at once, on one CPU while exits are frequent, so that a wake-up is a context switch
     OneCpu,
     /// Sleep at once, each where the scheduler places it: two wake-ups per exit, mostly of another CPU
     Sleep,

@@ -11,26 +11,29 @@ use vmbell_bench::workload::{Batch, Threads};
 pub(crate) const VARIANTS: &str = "Variants";
 
 const EXAMPLES: &str = "\
-Give a switch and its opposite to measure both in turns, with the ratio of on to off. Without such a
-pair, the three ways to poll are compared.
-
 Examples:
-  vmbell bench rings                                    compare the three ways to poll
-  vmbell bench rings --packed --one-thread              the same on a packed ring, without wake-ups
-  vmbell bench rings --event-idx --no-event-idx         show what event indices save
-  vmbell bench rings --split --packed --batch random    compare the two formats of a ring
-  vmbell bench rings --reset=1000 --wrap-counters       reset under load; one variant, no ratio
+  vmbell bench rings
+      compare the three ways to poll
+  vmbell bench rings --packed --one-thread
+      compare them on a packed ring, without wake-ups
+  vmbell bench rings --event-idx --no-event-idx
+      show what event indices save
+  vmbell bench rings --split --packed --batch random
+      compare the two ring formats
+  vmbell bench rings --reset=1000 --wrap-counters
+      reset the queue under load; one variant, no ratio
   vmbell bench rings --export-json - --style none | jq '.results[].counts'
-                                                        print kicks and calls of every run
-
-Opposites are --split and --packed, each switch and its --no form, and the three ways to poll:
---wrap-counters, --no-wrap-counters and --wide-tokens. The names are those of Linux's virtio_test.
+      print kicks and calls of every run
 ";
 
 /// Measure virtqueues: a driver and a device that notify each other, as Linux's virtio_test does
 ///
 /// A driver thread offers a fixed number of buffers of 1024 bytes, and a device thread returns them. Both sleep on an eventfd when
 /// the ring is empty.
+///
+/// Give a switch and its opposite to measure both in turns, with the ratio of on to off. Without such a pair, the three ways to poll
+/// are compared. Opposites are --split and --packed, each switch and its --no form, and the three ways to poll: --wrap-counters,
+/// --no-wrap-counters and --wide-tokens. The names are those of Linux's virtio_test.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RingsArgs {

@@ -14,25 +14,27 @@ use vmbell_probe_image::names;
 
 const EXAMPLES: &str = "\
 Examples:
-  vmbell list vmms                                show which VMMs are here
-  vmbell bench vmms                               measure all of them
-  vmbell bench vmms qemu-pc qemu-microvm --ratios show the ratios of the second to the first
+  vmbell list vmms                         show which VMMs are installed
+  vmbell bench vmms                        measure all of them
+  vmbell bench vmms image -o probe.elf     write the guest image to a file
+  vmbell lab -- vmbell bench vmms          count instructions, without /dev/kvm
+  vmbell bench vmms qemu-pc qemu-microvm --ratios
+      show the second VMM relative to the first
   vmbell bench vmms --rows cpuid,pio-unassigned --runs 10
-                                                  measure some rows, more often
-  vmbell bench vmms --vmm mine='my-vmm --kernel {image} --append {cmdline} --disk {disk}'
-                                                  add a VMM by its command line
+      measure only these rows, in more boots
+  vmbell bench vmms \\
+      --vmm mine='my-vmm --kernel {image} --append {cmdline} --disk {disk}'
+      add a VMM by its command line
   vmbell bench vmms alioth --vmm alioth=./target/release/alioth
-                                                  measure your own build of a VMM that vmbell knows
-  vmbell bench vmms image -o probe.elf            write the guest image to a file
-  vmbell lab -- vmbell bench vmms                 count instructions, without /dev/kvm
+      measure your own build of a VMM that vmbell knows
 
-Exit codes:
+Exit status:
   0    every VMM gave results
   1    a VMM failed, or a file could not be written
   2    the arguments are wrong
   77   no VMM can run here, or no row was measured
-  124  the time limit (--timeout) expired; finished results have been written
-  130  interrupted by SIGINT (143: by SIGTERM); finished results have been written
+  124  the time limit (--timeout) expired; finished results are written
+  130  interrupted by SIGINT (143: by SIGTERM); finished results are written
 ";
 
 /// The value of --linux for the lab's own kernel.
@@ -59,13 +61,12 @@ pub(crate) struct VmmsArgs {
     /// line, the path of an empty disk and the number of --vcpus; {bzimage} is the image as a bzImage
     ///
     /// The command must print the guest's serial port (0x3f8) on its standard output. It is split into words as by a shell,
-    /// but no shell runs. docs/vmm.md has commands for some VMMs. Of a VMM of `vmbell list vmms`, the path of its program is
+    /// but no shell runs. docs/vmm.md has commands for some VMMs. For a VMM of `vmbell list vmms`, the path of its program is
     /// enough.
     #[arg(long, value_name = "NAME=COMMAND|PATH", value_parser = template::parse, help_heading = SUBJECT)]
     pub(super) vmm: Vec<VmmTemplate>,
 
-    /// Boot Linux in each VMM too, until its kernel finds no root file system, and count its exits by reason and address; in the
-    /// lab, without FILE, the lab's own kernel
+    /// Also boot Linux in each VMM, until its kernel finds no root file system, and count its exits by reason and address; in the lab, FILE defaults to the lab's own kernel
     ///
     /// FILE is a kernel that the VMM takes as its image: a vmlinux with PVH's entry for the VMMs that vmbell knows. The row is
     /// `linux-boot`. In a --vmm, {memory} stands for the memory in MiB, 64 for the image and 256 for Linux.
