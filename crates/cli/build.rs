@@ -1,5 +1,5 @@
-//! Tells the program what it is built from: the git revision, which its reports name, the compiler and the target, which
-//! `vmbell --version` names. Nothing here depends on the time or the place of the build.
+//! Tells the program what it is built from: the git revision, which its reports name, its date, which its manual pages name, the
+//! compiler and the target, which `vmbell --version` names. Nothing here depends on the time or the place of the build.
 
 use std::env;
 use std::fs;
@@ -21,6 +21,11 @@ fn main() {
         packaged().or_else(|| output("git", &["rev-parse", "--short=12", "HEAD"]))
     {
         println!("cargo::rustc-env=VMBELL_GIT={revision}");
+    }
+    if !Path::new(VCS_INFO).exists()
+        && let Some(date) = output("git", &["log", "-1", "--format=%cs"])
+    {
+        println!("cargo::rustc-env=VMBELL_DATE={date}");
     }
     let rustc = env::var("RUSTC").ok();
     let rustc = rustc.and_then(|rustc| output(&rustc, &["--version"]));

@@ -112,3 +112,15 @@ fn help_fits_into_80_columns_as_it_is_laid_out() {
         }
     }
 }
+
+#[test]
+fn manual_pages_have_all_that_follows_the_options() {
+    for command in commands() {
+        let after = command.get_after_help().map(ToString::to_string);
+        let lines = after.iter().flat_map(|text| text.lines());
+        for line in lines.filter(|line| !line.is_empty() && !line.starts_with(' ')) {
+            let is_section = man::SECTIONS.iter().any(|(heading, _)| *heading == line);
+            assert!(is_section, "{line}");
+        }
+    }
+}

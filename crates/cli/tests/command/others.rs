@@ -77,6 +77,57 @@ fn help_shows_the_commands_for_pages_and_completions() {
 }
 
 #[test]
+fn manual_pages_have_the_usual_sections_and_footer() {
+    let sections = |page: &str| -> Vec<String> {
+        let titles = page.lines().filter_map(|line| line.strip_prefix(".SH "));
+        titles.map(|title| title.replace('"', "")).collect()
+    };
+    let page = stdout(&mut vmbell("man"));
+    let expected = [
+        "NAME",
+        "SYNOPSIS",
+        "DESCRIPTION",
+        "OPTIONS",
+        "COMMANDS",
+        "EXIT STATUS",
+        "EXAMPLES",
+    ];
+    assert_eq!(sections(&page), expected, "{page}");
+    let folder = tempfile::tempdir().unwrap();
+    vmbell(&["man", "--all"])
+        .arg(folder.path())
+        .assert()
+        .success();
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder.path()).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        let page = fs::read_to_string(entry.path()).unwrap();
+        let title = page.lines().find(|line| line.starts_with(".TH ")).unwrap();
+        let of_name = format!(".TH {} 1 ", name.trim_end_matches(".1").to_uppercase());
+        let source = concat!(
+            "\"vmbell ",
+            env!("CARGO_PKG_VERSION"),
+            "\" \"vmbell manual\""
+        );
+        assert!(title.starts_with(&of_name), "{title}");
+        assert!(title.ends_with(source), "{title}");
+        for section in sections(&page) {
+            assert_eq!(section, section.to_uppercase(), "{name}");
+            assert_ne!(section, "EXTRA", "{name}");
+        }
+        let command = name.trim_end_matches(".1").replacen("vmbell", "man", 1);
+        let words: Vec<&str> = command.split('-').collect();
+        assert_eq!(stdout(&mut vmbell(&words[..])), page, "{name}");
+        names.push(name);
+    }
+    for name in ["vmbell.1", "vmbell-man.1", "vmbell-lab-kernel-selftests.1"] {
+        assert!(names.iter().any(|other| other == name), "{names:?}");
+    }
+    assert!(names.iter().all(|name| !name.contains("help")), "{names:?}");
+}
+
+#[test]
 fn every_suite_that_measures_here_exports_and_shows_its_report() {
     let folder = tempfile::tempdir().unwrap();
     for suite in [
