@@ -1,14 +1,14 @@
-//! Advice: what a VM pays for that another mechanism of KVM does for less, by the rows of this host's report.
+//! Advice: where a VM uses a KVM mechanism that costs more than another, by the rows of this host's report.
 //!
-//! Wrong advice is worse than none. So each piece needs the rows that it compares, saves 10 ms of each second at least, and is
-//! given only where nothing speaks against it.
+//! Wrong advice is worse than none. So each piece needs both rows that it compares, saves at least 10 ms of each
+//! second, and is given only if nothing speaks against it.
 
 use crate::bpf::Metric;
 use crate::costs::{self, Costs};
 use crate::model::{Address, Name, NameSource, Space, Vm};
 use crate::rates::per_second;
 
-/// What is not worth a line: a hundredth of a core, or of the time.
+/// The smallest saving worth a line: a hundredth of a core, or of the time.
 const LEAST: f64 = 0.01;
 
 /// A piece of advice for a VM.
@@ -16,9 +16,9 @@ const LEAST: f64 = 0.01;
 pub struct Advice {
     /// The VMM's process.
     pub pid: u32,
-    /// What it is about.
+    /// What the advice is about.
     pub kind: AdviceKind,
-    /// It, with its figures and their rows.
+    /// The advice, with its figures and the rows that they are from.
     pub text: String,
 }
 
@@ -27,15 +27,15 @@ pub struct Advice {
 pub enum AdviceKind {
     /// A notification that exits to the VMM.
     UseIoeventfd,
-    /// Interrupts that end by an exit.
+    /// Interrupts whose EOI exits.
     UsePvEoi,
     /// Messages that the VMM sends by a system call.
     UseIrqfd,
-    /// Irqfds that a worker of the kernel raises.
+    /// Irqfds whose interrupts a kernel worker raises.
     AvoidWorker,
 }
 
-/// Advice for what happened in this many seconds.
+/// The advice on what happened in this number of seconds.
 pub fn advice(vms: &[Vm], costs: &Costs, seconds: f64) -> Vec<Advice> {
     let mut all = Vec::new();
     for vm in vms.iter().filter(|vm| !vm.has_ended) {
@@ -59,7 +59,7 @@ pub fn advice(vms: &[Vm], costs: &Costs, seconds: f64) -> Vec<Advice> {
     all
 }
 
-/// Two rows, and what a rate of events takes by each of them.
+/// Two rows, and what events at a given rate cost according to each row.
 struct Saving {
     rate: f64,
     now: CostRow,
@@ -73,7 +73,7 @@ struct CostRow {
 }
 
 impl Saving {
-    /// `None` unless both rows were measured and the other one saves enough.
+    /// Compares two rows. `None` unless both were measured and the second saves enough.
     fn of(
         count: u64,
         seconds: f64,
@@ -95,12 +95,12 @@ impl Saving {
         is_enough.then_some(Self { rate, now, other })
     }
 
-    /// The rate, and the CPU time that it takes now.
+    /// Describes the rate, and the CPU time that the events take now.
     fn now(&self, what: &str) -> String {
         format!("{:.0} {what} a second take {}", self.rate, self.now.cores())
     }
 
-    /// The rate, and how long each takes now.
+    /// Describes the rate, and how long each event takes now.
     fn each_now(&self, what: &str) -> String {
         let (rate, each) = (self.rate, self.now.each());
         format!("{rate:.0} {what} a second, each handled after {each}")
@@ -108,13 +108,13 @@ impl Saving {
 }
 
 impl CostRow {
-    /// If all of a row's time is the vCPU's.
+    /// For a row whose whole time is spent on the vCPU.
     fn cores(&self) -> String {
         let (cores, each) = (self.cores, self.nanoseconds / 1e3);
         format!("{cores:.2} core ({}, {each:.2} us)", self.name)
     }
 
-    /// If a row's time is a latency.
+    /// For a row whose time is a latency.
     fn each(&self) -> String {
         format!("{:.2} us ({})", self.nanoseconds / 1e3, self.name)
     }
@@ -149,7 +149,7 @@ fn use_ioeventfd(address: &Address, costs: &Costs, seconds: f64) -> Option<Strin
     ))
 }
 
-/// Writes of one size, no reads, and the shape of a virtio notification where a PC has nothing fixed.
+/// Whether all accesses are writes of one size, of the shape of a virtio notification, where a PC has no fixed device.
 fn looks_like_a_notification(address: &Address) -> bool {
     let is_notification = |name: &Name| name.source == NameSource::Guess;
     let is_write_only = address.accesses.iter().all(|(is_write, _)| *is_write);
@@ -162,7 +162,7 @@ fn looks_like_a_notification(address: &Address) -> bool {
 fn use_pv_eoi(vm: &Vm, costs: &Costs, seconds: f64) -> Option<String> {
     let count = |metric| vm.counts.get(&metric).copied();
     let (all, pv) = (count(Metric::Eois)?, count(Metric::PvEois)?);
-    // PV EOI is not for interrupts of a level, nor where the CPU ends interrupts itself.
+    // PV EOI does not cover level-triggered interrupts, and is not used where the CPU ends interrupts itself.
     let lines = count(Metric::Lines)?;
     if pv > 0 || vm.eois_by_cpu || lines > all / 2 {
         return None;

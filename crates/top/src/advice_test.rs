@@ -20,7 +20,7 @@ fn costs() -> Costs {
     Costs::new(rows.map(|(name, time)| (name.to_owned(), time)))
 }
 
-/// Costs without one row.
+/// All costs except one row's.
 fn costs_without(row: &str) -> Costs {
     let all = [
         "mmio-no-eventfd",
@@ -70,12 +70,12 @@ fn with_counts(counts: &[(Metric, u64)]) -> Vm {
     }
 }
 
-/// The advice for one second of a VM.
+/// Returns the advice for one second of a VM.
 fn of(vm: Vm) -> Vec<Advice> {
     advice(&[vm], &costs(), 1.0)
 }
 
-/// The words of the only advice, which is of this kind.
+/// Returns the text of the only advice, after checking its kind.
 fn only(vm: Vm, kind: AdviceKind) -> String {
     let [advice] = <[Advice; 1]>::try_from(of(vm)).unwrap();
     assert_eq!(advice.kind, kind);
@@ -127,7 +127,7 @@ fn an_address_with_reads_or_of_several_sizes_is_not_for_an_ioeventfd() {
     }
 }
 
-// Other machines have nothing fixed.
+// Only PCs have devices at fixed addresses.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn what_is_fixed_on_a_pc_or_has_no_shape_of_a_notification_is_not_for_an_ioeventfd() {
@@ -204,10 +204,10 @@ fn pv_eoi_is_not_for_few_or_unknown_eois_nor_where_it_is_used_or_cannot_be() {
     for (counts, eois_by_cpu) in [
         (&[(Metric::Eois, 5000), unused, no_line][..], false),
         (&[eois, (Metric::PvEois, 1), no_line], false),
-        // It is not known.
+        // The number of PV EOIs is not known.
         (&[eois], false),
         (&[unused, no_line], false),
-        // Interrupts of a level have no PV EOI, and those that the CPU ends need none.
+        // PV EOI does not cover level-triggered interrupts, and interrupts that the CPU ends need none.
         (&[eois, unused, (Metric::Lines, 9000)], false),
         (&MANY_EOIS, true),
     ] {
@@ -235,7 +235,7 @@ fn few_messages_and_a_vm_that_uses_irqfds_are_fine() {
     assert_eq!(kinds(with_counts(&few)), []);
     let both = [(Metric::Messages, 10_000), (Metric::Irqfds, 1)];
     assert_eq!(kinds(with_counts(&both)), []);
-    // Whether it uses irqfds is not known.
+    // It is not known whether the VM uses irqfds.
     assert_eq!(kinds(with_counts(&few[..1])), []);
 }
 

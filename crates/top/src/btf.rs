@@ -1,8 +1,8 @@
-//! The kernel's description of its own types (BTF): where a member of a structure is, and which number a function has.
+//! The kernel's description of its own types (BTF): offsets of structure members, and numbers of functions.
 //!
-//! `/sys/kernel/btf/vmlinux` describes the kernel and `/sys/kernel/btf/kvm` adds what `kvm.ko` has; a KVM that is built into
-//! the kernel is in the first file. Types and strings of a module continue the numbers of the kernel's. Programs take offsets
-//! and sizes from here when they are loaded, so they fit the kernel that runs. The format is in Linux'
+//! `/sys/kernel/btf/vmlinux` describes the kernel, and `/sys/kernel/btf/kvm` adds the types of `kvm.ko`; a built-in KVM
+//! is described in the first file. A module's type and string numbers continue after the kernel's. Programs take
+//! offsets and sizes from here when they are loaded, so they fit the running kernel. The format is in Linux'
 //! `Documentation/bpf/btf.rst`.
 
 use std::io;
@@ -24,9 +24,9 @@ const FLOAT: u32 = 16;
 const ENUM64: u32 = 19;
 /// Typedefs, `volatile`, `const`, `restrict` and type tags refer to the type that they change.
 const MODIFIERS: [u32; 5] = [TYPEDEF, 9, 10, 11, 18];
-/// How many modifiers a type has at most.
+/// The most modifiers of one type.
 const MODIFIED: usize = 32;
-/// How deep arrays and anonymous members are nested at most.
+/// The deepest nesting of arrays and anonymous members.
 const DEPTH: usize = 6;
 
 /// The types of the kernel and of one module.
@@ -40,7 +40,7 @@ pub struct Btf {
 #[derive(Debug)]
 struct BtfSection {
     types: Vec<u8>,
-    /// Where each type is in `types`.
+    /// The offset of each type in `types`.
     starts: Vec<usize>,
     strings: Vec<u8>,
 }
@@ -50,24 +50,24 @@ struct BtfSection {
 pub struct Member {
     /// Bytes from the start of the structure.
     pub offset: u32,
-    /// Bytes that it takes.
+    /// The member's size in bytes.
     pub size: u32,
 }
 
 /// A function, or a tracepoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Its name.
+    /// The function's name.
     pub name: String,
-    /// Its number.
+    /// The function's number.
     pub id: u32,
-    /// Whether the module has it, and not the kernel.
+    /// Whether the function is in the module, not in the kernel.
     pub in_module: bool,
-    /// The names of its parameters. Those of a tracepoint have none.
+    /// The names of its parameters. A tracepoint's parameters have no names.
     pub parameters: Vec<String>,
 }
 
-/// Why the kernel's types are not known.
+/// Why the kernel's types cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BtfError {
     /// The kernel has no BTF.
@@ -75,7 +75,7 @@ pub enum BtfError {
         "this kernel has no {} (CONFIG_DEBUG_INFO_BTF, CONFIG_DEBUG_INFO_BTF_MODULES)", path.display()
     )]
     Absent {
-        /// Where it would be.
+        /// Where the file would be.
         path: PathBuf,
     },
     /// The file cannot be read.
@@ -102,18 +102,18 @@ pub enum BtfError {
         function: String,
         /// The parameter.
         parameter: String,
-        /// Those that it has.
+        /// The parameters that the function has.
         own: Vec<String>,
     },
 }
 
 type Result<T> = std::result::Result<T, BtfError>;
 
-/// A type's fixed part and what follows it.
+/// A type's fixed part and the data after it.
 #[derive(Clone, Copy)]
 struct Type<'a> {
     kind: u32,
-    /// Whether offsets of members have the size of a bit-field in their upper byte.
+    /// Whether the upper byte of a member's offset is the size of a bit-field.
     has_bit_fields: bool,
     length: usize,
     name: u32,
@@ -123,13 +123,13 @@ struct Type<'a> {
 }
 
 impl Btf {
-    /// Reads the types of the running kernel and, unless it is built in, of its module.
+    /// Reads the types of the running kernel and, unless the module is built in, of the module.
     pub fn of_kernel(module: &str) -> Result<Self> {
         let folder = Path::new("/sys/kernel/btf");
         let kernel = read(&folder.join("vmlinux"))?;
         match read(&folder.join(module)) {
             Ok(module) => Self::parse(&kernel, Some(&module)),
-            // A module that is built in is described with the kernel, and has no file.
+            // A built-in module is described with the kernel, and has no file.
             Err(BtfError::Absent { .. }) => Self::parse(&kernel, None),
             Err(error) => Err(error),
         }
@@ -164,7 +164,7 @@ impl Btf {
         self.prototype(id, self.get(id)?.refers)
     }
 
-    /// A tracepoint, whose parameters begin with one of the kernel's own.
+    /// Finds a tracepoint. Its first parameter is the kernel's own context pointer.
     pub fn tracepoint(&self, name: &str) -> Result<Function> {
         let none = || BtfError::NoFunction(format!("of the tracepoint {name}"));
         let typedef = format!("btf_trace_{name}");
@@ -191,7 +191,7 @@ impl Btf {
         })
     }
 
-    /// The types of a kind with this name, the module's first.
+    /// The types of this kind with this name, the module's first.
     fn named(&self, kind: u32, name: &str) -> impl Iterator<Item = u32> {
         let kernel = self.kernel.count();
         let all = kernel + self.module.as_ref().map_or(0, BtfSection::count);
@@ -202,7 +202,7 @@ impl Btf {
         })
     }
 
-    /// Whether a type's name is this one. A kernel has a hundred thousand types, so the name's end is not looked for.
+    /// Whether a type has this name. A kernel has a hundred thousand types, so no name is searched for its end.
     fn is_named(&self, at: u32, name: &str) -> bool {
         let rest = self.strings_from(at).strip_prefix(name.as_bytes());
         rest.is_some_and(|rest| rest.first() == Some(&0))
@@ -333,7 +333,7 @@ impl BtfSection {
         })
     }
 
-    /// How many types there are, which have the numbers from 1.
+    /// The number of types. Types are numbered from 1.
     fn count(&self) -> u32 {
         u32::try_from(self.starts.len()).unwrap_or(u32::MAX)
     }
@@ -359,7 +359,7 @@ impl<'a> Type<'a> {
         })
     }
 
-    /// How many bytes of `rest` are this type's.
+    /// How many bytes of `rest` belong to this type.
     fn rest_length(&self) -> Result<usize> {
         match self.kind {
             INT | 14 | 17 => Ok(4),
@@ -373,7 +373,7 @@ impl<'a> Type<'a> {
 }
 
 impl Function {
-    /// The place of a parameter among the words that a program finds.
+    /// The position of a parameter among the words of the program's context.
     pub fn parameter(&self, names: &[&str]) -> Result<usize> {
         let mut own = self.parameters.iter();
         let place = own.position(|own| names.contains(&own.as_str()));
@@ -395,7 +395,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     })
 }
 
-/// The word at this offset. The kernel writes its own byte order, and BPF's machines have the lowest byte first here.
+/// Reads the word at this offset. Kernels write BTF in their own byte order, which is little-endian on BPF hosts here.
 fn word(bytes: &[u8], at: usize) -> Result<u32> {
     let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
     let word = word.ok_or(BtfError::Malformed("a type that ends early"))?;

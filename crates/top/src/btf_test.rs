@@ -8,7 +8,7 @@ pub(crate) struct Made {
     types: Vec<u8>,
     strings: Vec<u8>,
     count: u32,
-    /// What the kernel's file has of each, if this is a module's.
+    /// How many types and strings the kernel's file has, if this is a module's file.
     before: (u32, u32),
 }
 
@@ -171,7 +171,7 @@ fn what_a_kernel_does_not_have_is_named() {
 #[test]
 fn types_that_refer_to_themselves_are_an_error_and_no_endless_search() {
     let mut kernel = Made::kernel();
-    // A typedef and an anonymous structure, each of itself.
+    // A typedef of itself, and an anonymous structure that contains itself.
     let typedef = kernel.typedef("own", 1);
     kernel.structure("", &[("", 2, 0)]);
     kernel.structure("outer", &[("member", typedef, 0), ("", 2, 0)]);

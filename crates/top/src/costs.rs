@@ -1,4 +1,4 @@
-//! What operations cost on this host, as `vmbell bench` measured them, and what that makes of counts.
+//! What operations cost on this host, as `vmbell bench` measured them, and the cost of operations that were counted.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::rates::per_second;
 const APIC_EOI: u64 = 0xfee0_00b0;
 const X2APIC_EOI: u64 = 0x80b;
 
-/// The median of each row of a report, in nanoseconds of the vCPU.
+/// The median of each row of a report, in nanoseconds of vCPU time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Costs {
     rows: BTreeMap<String, f64>,
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn what_no_row_measured_costs_an_unknown_time_and_not_none() {
-        // The report has no row of MMIO's ioeventfds, and bench none of other MSRs.
+        // The report has no row for MMIO ioeventfds, and bench has none for other MSRs.
         assert_eq!(cores(Space::Mmio, 0xd000_0050, [1000, 1, 0]), None);
         assert_eq!(cores(Space::Msr, 0x6e0, [0, 0, 1]), None);
         assert_eq!(cores(Space::Msr, 0x80b, [1, 0, 1]), None);

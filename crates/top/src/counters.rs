@@ -1,7 +1,8 @@
-//! The source `counters`: KVM's own statistics of each VM, by debugfs.
+//! The source `counters`: KVM's own statistics of each VM, read from debugfs.
 //!
-//! They cost the VMs nothing and have no addresses. `/sys/kernel/debug/kvm/PID-FD/` has a file for each, the sum of all
-//! vCPUs; PID is the thread that created the VM, and FD the descriptor that it got. A VM's folder is gone when the VM is.
+//! Reading them costs the VMs nothing; they have no addresses. `/sys/kernel/debug/kvm/PID-FD/` has one file per
+//! statistic, summed over all vCPUs; PID is the thread that created the VM, FD its descriptor there. The folder
+//! disappears with the VM.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,13 +10,13 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where the statistics are.
+/// The folder of the statistics.
 pub const FOLDER: &str = "/sys/kernel/debug/kvm";
 
-/// Whether the statistics name the threads of vCPUs. KVM makes a folder for a vCPU only if it has statistics for it.
+/// Whether the statistics name the vCPUs' threads. KVM makes a folder for a vCPU only if it has statistics for it.
 pub(crate) const TELLS_THREADS: bool = cfg!(target_arch = "x86_64");
 
-/// What is read of each VM. A kernel may lack some.
+/// The statistics that are read for each VM. A kernel may lack some.
 pub const NAMES: [&str; 12] = [
     "exits",
     "halt_attempted_poll",
@@ -31,14 +32,14 @@ pub const NAMES: [&str; 12] = [
     "signal_exits",
 ];
 
-/// A VM's folder.
+/// The folder of a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Directory {
     /// The thread that created the VM.
     pub creator: u32,
-    /// The VM's descriptor in the process of this thread.
+    /// The VM's descriptor in the process of that thread.
     pub fd: u32,
-    /// Tells this folder from an earlier one of the same name.
+    /// Tells this folder from an earlier one with the same name.
     pub(crate) inode: u64,
 }
 
@@ -47,14 +48,14 @@ pub struct Directory {
 pub struct Statistics {
     /// The numbers of the vCPUs, and their threads.
     pub vcpus: BTreeMap<u32, u32>,
-    /// Whether the kernel says that it has no vCPU, and so cannot run.
+    /// Whether the kernel reports no vCPU, so that the VM cannot run.
     pub has_no_vcpu: bool,
-    /// Those of [`NAMES`] that the kernel has.
+    /// The [`NAMES`] that the kernel has, with their values.
     pub values: BTreeMap<&'static str, u64>,
 }
 
 impl Statistics {
-    /// The threads of the VM in this folder that are known: of its vCPUs, and the one that created it.
+    /// The known threads of the VM in this folder: those of its vCPUs, and the thread that created it.
     pub(crate) fn threads(&self, directory: Directory) -> impl Iterator<Item = u32> {
         let vcpus = self.vcpus.values().copied();
         vcpus.chain([directory.creator])
@@ -64,7 +65,7 @@ impl Statistics {
 /// Why there are no statistics.
 #[derive(Debug, thiserror::Error)]
 pub enum CountersError {
-    /// debugfs, or KVM's part of it, is not there.
+    /// debugfs is not mounted, or has no folder of KVM.
     #[error(
         "{} does not exist: mount debugfs (`mount -t debugfs none /sys/kernel/debug`), or load kvm", folder.display()
     )]
@@ -78,7 +79,7 @@ pub enum CountersError {
     /// The kernel forbids it.
     #[error("the kernel's lockdown (Secure Boot) forbids debugfs")]
     Lockdown,
-    /// Something else.
+    /// Reading failed for another reason.
     #[error("cannot read {}", path.display())]
     Read {
         /// What was read.
@@ -110,7 +111,7 @@ pub fn read(folder: &Path) -> Result<BTreeMap<Directory, Statistics>, CountersEr
     Ok(all)
 }
 
-/// `None` if the VM has ended.
+/// Reads the statistics in a folder; `None` if the VM has ended.
 fn statistics(folder: &Path) -> Result<Option<Statistics>, CountersError> {
     let mut statistics = Statistics::default();
     for name in NAMES {
@@ -138,7 +139,7 @@ fn statistics(folder: &Path) -> Result<Option<Statistics>, CountersError> {
             statistics.vcpus.extend(thread.map(|thread| (id, thread)));
         }
     }
-    // If a VM ends during the reading, some of its files are missing.
+    // If a VM ends while its folder is read, some of the files are missing.
     let is_there = if_there(fs::metadata(folder), folder)?.is_some();
     Ok(is_there.then_some(statistics))
 }
@@ -152,7 +153,7 @@ fn if_there<T>(result: io::Result<T>, path: &Path) -> Result<Option<T>, Counters
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        // debugfs answers so while it removes a file.
+        // debugfs returns EIO while it removes a file.
         Err(error) if error.raw_os_error() == Some(libc::EIO) => Ok(None),
         Err(error) => Err(explain(path, error)),
     }
@@ -168,7 +169,7 @@ fn explain(path: &Path, source: io::Error) -> CountersError {
     }
 }
 
-/// The thread and the descriptor in a folder's name.
+/// Splits a folder's name into the thread and the descriptor.
 fn parse(name: &str) -> Option<(u32, u32)> {
     let (creator, fd) = name.split_once('-')?;
     Some((creator.parse().ok()?, fd.parse().ok()?))

@@ -33,7 +33,7 @@ fn each_vm_has_its_statistics_and_the_threads_of_its_vcpus() {
     let first = all.values().next().unwrap();
     let values = BTreeMap::from([("exits", 20313), ("halt_exits", 1415)]);
     assert_eq!(first.values, values);
-    // The second one has not run.
+    // The second vCPU has not run.
     assert_eq!(first.vcpus, BTreeMap::from([(0, 148), (10, 150)]));
     let has_no_vcpu: Vec<_> = all.values().map(|vm| vm.has_no_vcpu).collect();
     assert_eq!(has_no_vcpu, [false, TELLS_THREADS]);

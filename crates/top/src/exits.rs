@@ -1,7 +1,7 @@
-//! The reasons for which a guest exits, as the CPU tells them, and their names.
+//! The reasons of guest exits, as the CPU reports them, and their names.
 //!
-//! AMD's are in Linux' `arch/x86/include/uapi/asm/svm.h`, and Intel's in `vmx.h` next to it. Where both have a reason for the
-//! same, it has the same name.
+//! AMD's are in Linux' `arch/x86/include/uapi/asm/svm.h`, and Intel's in `vmx.h` next to it. Equivalent reasons of both
+//! have the same name.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use crate::bpf::Isa;
 /// Exits for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// Its name.
+    /// The reason's name.
     pub name: String,
-    /// The exits of each vCPU that exited for it.
+    /// The number of exits for this reason, by vCPU.
     pub by_vcpu: BTreeMap<u32, u64>,
 }
 
@@ -23,7 +23,7 @@ impl Reason {
     }
 }
 
-/// The basic reason is in these bits of Intel's.
+/// The bits of Intel's basic exit reason.
 const BASIC: u64 = 0xffff;
 /// The entry failed, so the guest did not run.
 const FAILED_ENTRY: u64 = 1 << 31;

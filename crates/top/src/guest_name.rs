@@ -1,24 +1,24 @@
 //! The name of a VM in the arguments of its VMM.
 //!
-//! QEMU, and StratoVirt like it, have `-name` with properties in any order: `debug-threads=on,guest=web`. Firecracker has `--id`,
-//! and crosvm and kvmtool have `--name`; Cloud Hypervisor gives its VM no name. The command line of the guest's kernel is an
-//! argument as well, and may look like any of these.
+//! QEMU, like StratoVirt, has `-name` with properties in any order: `debug-threads=on,guest=web`. Firecracker has
+//! `--id`, crosvm and kvmtool have `--name`; Cloud Hypervisor does not name its VM. The guest kernel's command line is
+//! also an argument of the VMM, and may look like any of these options.
 
 /// VMMs with QEMU's options.
 const LIKE_QEMU: [&str; 2] = ["qemu", "stratovirt"];
 
 const NAMES: [&str; 3] = ["-name", "--name", "--id"];
 
-/// Options, of any of these VMMs, whose argument is for the guest's kernel.
+/// Options of any of these VMMs whose argument is for the guest's kernel.
 const FOR_KERNEL: [&str; 5] = ["-append", "--append", "--cmdline", "--params", "-p"];
 
-/// The name, if the VM was given one.
+/// Returns the VM's name, if it was given one.
 pub(crate) fn of(vmm: &str, arguments: &[&str]) -> Option<String> {
     let mut names = Vec::new();
     let mut words = arguments.get(1..).unwrap_or_default().iter();
     while let Some(word) = words.next() {
         let (option, value) = match word.split_once('=') {
-            // The arguments of a program that the guest runs.
+            // What follows are the arguments of a program that the guest runs.
             _ if *word == "--" => break,
             Some((option, value)) if option.starts_with("--") => (option, value),
             _ => (*word, words.as_slice().first().copied().unwrap_or_default()),
@@ -31,14 +31,14 @@ pub(crate) fn of(vmm: &str, arguments: &[&str]) -> Option<String> {
         }
     }
     match LIKE_QEMU.contains(&vmm) {
-        // Later properties replace earlier ones.
+        // Later properties override earlier ones.
         true => names.into_iter().rev().find_map(guest),
         false => names.first().map(|name| (*name).to_owned()),
     }
 }
 
-/// The value of `guest` among the properties of QEMU's `-name`. The first property may be the value alone, and a comma in a value is
-/// written twice.
+/// Returns the value of `guest` from the properties of QEMU's `-name`. The first property may be the value alone, and a
+/// comma in a value is doubled.
 fn guest(properties: &str) -> Option<String> {
     let mut name = None;
     let mut rest = Some(properties);
@@ -58,7 +58,7 @@ fn guest(properties: &str) -> Option<String> {
     name
 }
 
-/// A value up to a comma that is not doubled, and what is after that comma.
+/// Splits off the value up to the first comma that is not doubled, and returns the rest after that comma.
 fn value_and_rest(text: &str) -> (String, Option<&str>) {
     let mut value = String::new();
     let mut rest = text;

@@ -1,10 +1,10 @@
-//! What the notifications of the VMs that run on a host cost it, seen from outside: VMs of any VMM on KVM, none of which is
-//! changed or stopped.
+//! Measures from outside what the notifications of a host's VMs cost. The VMs may run under any VMM on KVM, and none of
+//! them is changed or stopped.
 //!
-//! `process` finds VMs by their processes' descriptors. There are two sources of counts: `bpf` counts in the kernel by event
-//! and address, and `counters` reads KVM's own statistics; without the first, `sampler` looks at the vCPUs' pages. [`sources`]
-//! reads them. A [`reading::Reading`] has what all of them said at one moment, [`rates`] makes the difference of two, and [`model`]
-//! joins it to VMs. With the [`costs`] of a host, [`advice`] says what would take less.
+//! `process` finds VMs by their processes' descriptors. `bpf` counts in the kernel by event and address, and `counters`
+//! reads KVM's own statistics; without `bpf`, `sampler` looks at the vCPUs' pages. [`sources`] reads all of them into a
+//! [`reading::Reading`] of one moment, [`rates`] computes the difference of two readings, and [`model`] assigns it to
+//! VMs. With the [`costs`] of a host, [`advice`] says what would be cheaper.
 
 pub mod advice;
 pub mod bpf;

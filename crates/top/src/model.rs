@@ -1,7 +1,7 @@
-//! VMs with what they did: a reading, or the difference of two, joined.
+//! VMs and what they did, from one reading or from the difference of two.
 //!
-//! Programs know a VM by the kernel's address of it, statistics by a folder. The thread of a vCPU is in both, and a VM that has
-//! not run yet is found by the thread that created it. What is not known is `None`, and never 0.
+//! Programs identify a VM by its kernel address, statistics by a folder. Both know the threads of vCPUs. A VM that has
+//! not run yet is identified by the thread that created it. What is not known is `None`, never 0.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,33 +19,33 @@ use crate::{exits, names};
 pub struct Vm {
     /// The VMM's process.
     pub pid: u32,
-    /// The VM's descriptor in it; `None` if only KVM's statistics would tell.
+    /// The VM's descriptor in that process; `None` if it is only in KVM's statistics and those are not read.
     pub fd: Option<u32>,
-    /// The VMM; `None` if it ended before it was looked at.
+    /// The VMM's name; `None` if it ended before it could be read.
     pub vmm: Option<String>,
     /// The VM's name, from the VMM's arguments.
     pub name: Option<String>,
-    /// Whether it has ended.
+    /// Whether the VM has ended.
     pub has_ended: bool,
-    /// Whether the CPU ends interrupts itself (AVIC, APICv), so that they are not counted.
+    /// Whether the CPU ends interrupts itself (AVIC, APICv), so that EOIs are not counted.
     pub eois_by_cpu: bool,
     /// The threads of its vCPUs, by number.
     pub vcpus: BTreeMap<u32, u32>,
-    /// CPU time of these threads, in clock ticks.
+    /// CPU time of the vCPUs' threads, in clock ticks.
     pub cpu: Option<u64>,
-    /// KVM's statistics, by their names there.
+    /// KVM's statistics, by KVM's names.
     pub statistics: Option<BTreeMap<&'static str, u64>>,
-    /// Counts, by metric. One is missing if it is not counted.
+    /// Counts by metric. A metric that is not counted is missing.
     pub counts: BTreeMap<Metric, u64>,
-    /// Where accesses were that exited to the VMM, signalled ioeventfds or were answered by KVM, the most frequent first.
+    /// The addresses of exits to the VMM, ioeventfds and accesses that KVM answered, the most frequent first.
     pub addresses: Vec<Address>,
     /// Returns to the VMM without an address, by reason.
     pub reasons: BTreeMap<String, u64>,
-    /// All exits, by the CPU's reasons, the most frequent first.
+    /// All exits by CPU exit reason, the most frequent first.
     pub exits: Vec<Reason>,
     /// Irqfds, by GSI.
     pub irqfds: Vec<Irqfd>,
-    /// Where its vCPUs were seen. `None` also if its process has several VMs, whose pages cannot be told apart.
+    /// Where its vCPUs were seen. `None` also if the process has several VMs, because their pages cannot be told apart.
     pub sampled: Option<Sampled>,
 }
 
@@ -58,79 +58,79 @@ pub enum Space {
     Mmio,
     /// MSRs.
     Msr,
-    /// Another of the kernel's buses.
+    /// A different bus of the kernel.
     Bus(u8),
 }
 
 /// An address that a guest accesses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Address {
-    /// What kind of address.
+    /// The kind of address.
     pub space: Space,
     /// The address.
     pub address: u64,
     /// Returns to the VMM.
     pub to_vmm: u64,
-    /// Nanoseconds in the VMM until the vCPUs were back.
+    /// Nanoseconds from exits to the VMM until the vCPUs were back.
     pub vmm_time: u64,
     /// Signals of ioeventfds.
     pub rings: u64,
     /// Accesses that KVM answered itself.
     pub by_kvm: u64,
-    /// The sizes of accesses in bytes, and whether they wrote; of all accesses since programs count, so that a register that
-    /// is read now and then is not taken for one that is only written.
+    /// Whether accesses wrote, and their sizes in bytes; of all accesses since programs began to count, so that a
+    /// register that is read now and then is not taken for a write-only one.
     pub accesses: BTreeSet<(bool, u8)>,
     /// The ioeventfds.
     pub eventfds: Vec<Eventfd>,
-    /// What it is.
+    /// The name of what is at the address.
     pub name: Option<Name>,
 }
 
 /// The eventfd of an ioeventfd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eventfd {
-    /// Its number in the kernel.
+    /// The eventfd's number in the kernel.
     pub id: u32,
-    /// The lowest descriptor of it in the VMM's process, if it is still open there.
+    /// Its lowest descriptor in the VMM's process, if it is still open there.
     pub fd: Option<u32>,
-    /// The other processes that held it when it was signalled first, such as a vhost-user back end.
+    /// The other processes that held the eventfd at its first signal, such as a vhost-user back end.
     pub holders: Vec<Holder>,
-    /// What in the kernel waited for it when it was signalled first, such as vhost.
+    /// What in the kernel waited for the eventfd at its first signal, such as vhost.
     pub waiter: Option<Waiter>,
 }
 
 /// An interrupt that an irqfd raises.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Irqfd {
-    /// Its GSI.
+    /// The GSI.
     pub gsi: u64,
-    /// Signals.
+    /// The number of signals.
     pub count: u64,
-    /// Those of them that a worker of the kernel had to raise later.
+    /// Signals whose interrupt a kernel worker had to raise later.
     pub by_worker: u64,
     /// The thread that signalled it first.
     pub first_signaller: Option<u32>,
 }
 
-/// A name, and how it is known.
+/// A name, and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// It.
+    /// The name.
     pub text: String,
-    /// How it is known.
+    /// Where the name comes from.
     pub source: NameSource,
 }
 
-/// How a name is known.
+/// Where a name comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameSource {
     /// The address is fixed on a PC.
     Table,
-    /// From the shape of the access. It can be wrong.
+    /// Guessed from the shape of the access. It can be wrong.
     Guess,
 }
 
-/// Joins a reading to VMs, by process. `is_counted` says which metrics programs count.
+/// Assigns a reading to VMs, by process. `is_counted` says which metrics programs count.
 pub fn vms(reading: &Reading, is_counted: impl Fn(Metric) -> bool) -> Vec<Vm> {
     let mut all = Vec::new();
     for (pid, process) in &reading.processes {
@@ -158,7 +158,7 @@ pub fn vms(reading: &Reading, is_counted: impl Fn(Metric) -> bool) -> Vec<Vm> {
                 let counted = Metric::ALL.into_iter().filter(|metric| is_counted(*metric));
                 joined.counts = counted.map(|metric| (metric, 0)).collect();
             }
-            // A live VM has a folder, if there are statistics at all.
+            // If there are statistics at all, a live VM has a folder.
             joined.has_ended |= counters::TELLS_THREADS
                 && vm.is_some()
                 && directory.is_none()
@@ -168,7 +168,7 @@ pub fn vms(reading: &Reading, is_counted: impl Fn(Metric) -> bool) -> Vec<Vm> {
                 joined.count(reading, vm, process);
             }
             if joined.eois_by_cpu {
-                // Those that exit in spite of it are not all of them.
+                // Some EOIs still exit, but they are not all of the EOIs.
                 joined.counts.remove(&Metric::Eois);
                 joined.counts.remove(&Metric::PvEois);
             }
@@ -183,7 +183,7 @@ pub fn vms(reading: &Reading, is_counted: impl Fn(Metric) -> bool) -> Vec<Vm> {
     all
 }
 
-/// The VMs of a process: what statistics and what programs call each of them.
+/// The VMs of a process: each with its folder of statistics and its VM in the programs' counts.
 fn parts(reading: &Reading, pid: u32) -> Vec<(Option<Directory>, Option<KernelVm>)> {
     let none = BTreeMap::new();
     let directories = reading.counters.as_ref().unwrap_or(&none);
@@ -220,7 +220,7 @@ fn parts(reading: &Reading, pid: u32) -> Vec<(Option<Directory>, Option<KernelVm
             None => alone.push(*directory),
         }
     }
-    // No vCPU has run, or none since the programs are there: the creator tells if it created one such VM only.
+    // No vCPU has run since the programs were attached. The creator identifies the VM if it created only one such VM.
     for directory in &alone {
         let same = |vm: &&KernelVm| vm.creator == directory.creator;
         let of_creator = |other: &&Directory| other.creator == directory.creator;
@@ -235,7 +235,7 @@ fn parts(reading: &Reading, pid: u32) -> Vec<(Option<Directory>, Option<KernelVm
         }
         parts.push((Some(*directory), vm));
     }
-    // Those without a folder have ended, or there are no statistics.
+    // VMs without a folder have ended, or there are no statistics.
     parts.extend(vms.into_iter().map(|vm| (None, Some(vm))));
     if parts.is_empty() {
         parts.push((None, None));
@@ -327,7 +327,7 @@ impl Vm {
             .collect();
     }
 
-    /// The share of EOIs that were a bit in memory; `None` if there were none, or if they are not counted.
+    /// The share of EOIs that were a bit in memory; `None` if there were no EOIs, or if they are not counted.
     pub fn pv_eoi_share(&self) -> Option<f64> {
         let (all, pv) = (
             self.counts.get(&Metric::Eois)?,
@@ -341,7 +341,7 @@ impl Vm {
     }
 }
 
-/// Addresses that were accessed, with their names, the most frequent first.
+/// Returns the accessed addresses with their names, the most frequent first.
 pub(crate) fn named(addresses: BTreeMap<(Space, u64), Address>) -> Vec<Address> {
     let mut addresses: Vec<Address> = addresses.into_values().collect();
     addresses.retain(|address| address.count() > 0);
@@ -402,7 +402,7 @@ impl Address {
 
     fn ring(&mut self, event: &Event, counted: CountedRecord, eventfd: impl Fn(u32) -> Eventfd) {
         self.rings += counted.count;
-        // KVM's fast path does not look at the size.
+        // KVM's fast path does not check the size.
         self.accesses.insert((true, event.size));
         if counted.count == 0 {
             return;
@@ -422,7 +422,7 @@ fn irqfd(irqfds: &mut BTreeMap<u64, Irqfd>, event: &Event, counted: CountedRecor
         first_signaller: None,
     });
     irqfd.count += counted.count;
-    // The programs write "by a worker" where others write a direction.
+    // Programs for irqfds write "by a worker" where other programs write the direction.
     if event.is_write {
         irqfd.by_worker += counted.count;
     }

@@ -23,7 +23,7 @@ fn event(vm: u32, kind: RecordKind, address: u64) -> Event {
     }
 }
 
-/// A reading of one process, with these folders (descriptor, exits, thread of vCPU 0), and these counts.
+/// A reading of one process with these folders (descriptor, exits, thread of vCPU 0) and counts.
 fn reading(
     folders: &[(u32, u64, Option<u32>)],
     counts: &[(Event, u64, u64)],
@@ -82,17 +82,17 @@ fn reading(
     }
 }
 
-/// `count` writes of a VM that signalled an ioeventfd.
+/// `count` writes of a VM to an address with an ioeventfd, which they signalled.
 fn ring(vm: u32, count: u64, eventfd: u64) -> (Event, u64, u64) {
     (event(vm, RecordKind::Ring, 0x50), count, eventfd)
 }
 
-/// The first VM of a reading, with all that is counted.
+/// The first VM of a reading in which all metrics are counted.
 fn first(reading: &Reading) -> Vm {
     vms(reading, |_| true).remove(0)
 }
 
-/// The only VM, of which this is counted.
+/// The only VM, with these counts.
 fn counted(counts: &[(Event, u64, u64)]) -> Vm {
     first(&reading(&[(5, 0, None)], counts, &[]))
 }
@@ -135,7 +135,7 @@ fn the_only_vm_of_its_creator_needs_no_vcpu() {
     let counts = [ring(1, 7, 31)];
     let one = reading(&[(5, 100, None)], &counts, &[]);
     assert_eq!(parts(&one), [(Some(5), Some(100), Some(7))]);
-    // Of two, it is not known which one it is: the counts are shown alone.
+    // With two VMs, it is not known which one was counted: the counts are shown without a folder.
     let two = reading(&[(5, 100, None), (6, 200, None)], &counts, &[]);
     let expected = [
         (None, None, Some(7)),
@@ -271,13 +271,13 @@ fn a_process_whose_vms_were_shown_as_ended_is_not_shown_again() {
         reading.take_out(shown);
         vms(&reading, |_| true).len()
     };
-    // It has closed its VM, and has not ended.
+    // The process has closed its VM, and has not ended.
     assert_eq!(left(&[], &mut shown), 0);
     assert!(shown.contains_key(&PID));
-    // It has a VM again.
+    // The process has a VM again.
     assert_eq!(left(&[(6, 1, None)], &mut shown), 1);
     assert!(shown.is_empty());
-    // Another process has its number.
+    // A different process has the same number.
     shown.insert(PID, 5);
     assert_eq!(left(&[], &mut shown), 1);
     assert!(shown.is_empty());
@@ -291,7 +291,7 @@ fn the_share_of_pv_eoi_is_of_all_ends() {
     ];
     let mut reading = reading(&[(5, 0, None)], &counts, &[]);
     assert_eq!(first(&reading).pv_eoi_share(), Some(0.93));
-    // Where the CPU ends interrupts itself, those that are counted are not all.
+    // Where the CPU ends interrupts itself, the counted EOIs are not all.
     reading.eois_by_cpu = true;
     let vm = first(&reading);
     assert_eq!(
@@ -312,7 +312,7 @@ fn reasons_of_exits_have_names_and_the_most_frequent_of_all_vcpus_is_first() {
         (of(0, 0x400), 40, 0),
         (of(3, 0x400), 50, 0),
         (of(3, 0x40), 2, 0),
-        // Another exception.
+        // A different exception.
         (of(3, 0x41), 5, 0),
         (of(0, 0x7c), 0, 0),
     ];
@@ -351,7 +351,7 @@ fn what_kvm_answers_is_told_apart_from_exits_to_the_vmm_at_the_same_address() {
     assert_eq!(vm.counts[&Metric::ByKvm], 90);
 }
 
-/// A reading of exits to the VMM, and of the time that they took.
+/// A reading of exits to the VMM, with the time that they took.
 fn timed(exit: Event, count: u64, nanoseconds: u64) -> Reading {
     let mut reading = reading(&[(5, 0, None)], &[(exit, count, 0)], &[]);
     let counts = &mut reading.bpf.as_mut().unwrap().counts;

@@ -2,21 +2,21 @@
 
 use crate::model::{Name, NameSource, Space};
 
-/// Reasons of a return to the VMM that have an address, from Linux' `include/uapi/linux/kvm.h`.
+/// Reasons of a return to the VMM that come with an address, from Linux' `include/uapi/linux/kvm.h`.
 pub(crate) const EXIT_IO: u32 = 2;
 pub(crate) const EXIT_MMIO: u32 = 6;
 pub(crate) const EXIT_RDMSR: u32 = 29;
 pub(crate) const EXIT_WRMSR: u32 = 30;
 
-/// A write of this size, or at this place in a page, is what a virtio driver's notification looks like.
+/// The size of a write, and its place in a page, that a virtio driver's notifications have.
 const VIRTIO_PCI_NOTIFY: u8 = 2;
 const VIRTIO_MMIO_NOTIFY: u64 = 0x50;
-/// At a port, the place is a multiple of this: 0x10 in the BAR of a legacy device, and a place for each queue of a modern one.
+/// Notification ports are multiples of this: 0x10 in a legacy device's BAR, and one for each queue of a modern device.
 const VIRTIO_NOTIFY_PORTS: u64 = 4;
-/// Linux and firmware put BARs of ports above those of the PC.
+/// Linux and firmware put port BARs above the PC's fixed ports.
 const FIRST_BAR: u64 = 0x1000;
 
-/// The name of an address, with the sizes of its writes.
+/// Names an address, given the sizes of the writes to it.
 pub(crate) fn of(space: Space, address: u64, writes: &[u8]) -> Option<Name> {
     let fixed = match space {
         _ if !cfg!(target_arch = "x86_64") => None,
@@ -103,7 +103,7 @@ const fn msr(msr: u64) -> Option<&'static str> {
     })
 }
 
-/// The reason of a return to the VMM without a known address, by Linux' `include/uapi/linux/kvm.h`.
+/// Names the reason of a return to the VMM without a known address, from Linux' `include/uapi/linux/kvm.h`.
 pub(crate) const fn exit_reason(reason: u64) -> Option<&'static str> {
     Some(match reason {
         0 => "unknown",
@@ -148,13 +148,13 @@ mod tests {
         for port in [0xc000, 0xc004, 0xc050] {
             assert_eq!(guessed(Space::Port, port, &[2]), pci);
         }
-        // The register that selects a queue is before it.
+        // The port before it is the register that selects a queue.
         assert_eq!(guessed(Space::Port, 0xc04e, &[2]), None);
-        // Written in words, and hardly read: IDE's data, and VGA's and VBE's registers.
+        // Written as words, and hardly ever read: IDE's data, and registers of VGA and VBE.
         for port in [0x1f0, 0x170, 0x3c4, 0x3ce, 0x3d4, 0x1ce, 0x210] {
             assert_eq!(guessed(Space::Port, port, &[2]), None, "{port:#x}");
         }
-        // Text on a PC's screen.
+        // Text on a PC's screen, which is not a notification.
         let is_pc = cfg!(target_arch = "x86_64");
         assert_eq!(guessed(Space::Mmio, 0xb_8000, &[2]).is_none(), is_pc);
         let mmio = Some("virtio-mmio notify".to_owned());

@@ -1,8 +1,8 @@
-//! Finds VMs from outside: processes with a descriptor of a VM, and of a vCPU that may run it.
+//! Finds VMs from outside: processes with a descriptor of a VM and of a vCPU that may run it.
 //!
-//! `/proc/PID/fd` shows `anon_inode:kvm-vm`, and `/proc/PID/fdinfo` the number of each eventfd, which the kernel knows as
-//! well. Nothing is opened in a VMM, and none is stopped. What a VMM writes about itself, its name and its arguments, is
-//! shortened and has no control characters here.
+//! `/proc/PID/fd` shows `anon_inode:kvm-vm`, and `/proc/PID/fdinfo` the number of each eventfd, which the kernel's
+//! structures contain as well. Nothing is opened in a VMM, and no VMM is stopped. Text that a VMM chooses, such as its
+//! name and arguments, is shortened here, and control characters are removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -11,48 +11,48 @@ use std::{fs, io};
 
 use crate::guest_name;
 
-/// How much of a name is kept: what the name of a file may have, as libvirt names files after VMs.
+/// The longest name kept: the longest name of a file, because libvirt names files after VMs.
 const NAME: usize = 255;
 const VM: &str = "anon_inode:kvm-vm";
 const VCPU: &str = "anon_inode:kvm-vcpu:";
-/// How many vCPUs of a process are sampled, at most.
+/// The most vCPUs of a process that are sampled.
 const VCPUS: usize = 1 << 12;
 const EVENTFD: &str = "anon_inode:[eventfd]";
 
 /// A process that has a VM with a vCPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// When it started, in clock ticks since the host's boot. With its number, it is this process and no later one.
+    /// When it started, in clock ticks since the host's boot. Together with its number, this identifies the process.
     pub started: u64,
-    /// The VMM's short name, from its program. `None` if the process ended before it was looked at.
+    /// The VMM's short name, from its program. `None` if the process ended before it could be read.
     pub vmm: Option<String>,
     /// The VM's name in the VMM's arguments.
     pub name: Option<String>,
     /// The descriptors of eventfds, by the eventfd's number.
     pub eventfds: BTreeMap<u32, u32>,
-    /// Whether it has ended since the reading before.
+    /// Whether it has ended since the previous reading.
     pub has_ended: bool,
 }
 
 /// A process that holds an eventfd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its number.
+    /// The process's number.
     pub pid: u32,
-    /// Its name, which it may have chosen.
+    /// The process's name, which it may have chosen.
     pub name: String,
 }
 
-/// All processes with VMs that can be seen.
+/// All visible processes with VMs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
-    /// Them, by number.
+    /// The processes, by number.
     pub processes: BTreeMap<u32, Process>,
-    /// How many processes do not let this one see what they have open.
+    /// The number of processes whose open files this process may not see.
     pub unreadable: usize,
 }
 
-/// Looks at all processes, or at one.
+/// Scans all processes, or only one.
 pub fn scan(proc: &Path, only: Option<u32>) -> io::Result<Scan> {
     let mut scan = Scan::default();
     for entry in fs::read_dir(proc)? {
@@ -66,14 +66,14 @@ pub fn scan(proc: &Path, only: Option<u32>) -> io::Result<Scan> {
         match process(&proc.join(&name)) {
             Ok(found) => scan.processes.extend(found.map(|process| (pid, process))),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => scan.unreadable += 1,
-            // It has ended.
+            // The process has ended.
             Err(_) => {}
         }
     }
     Ok(scan)
 }
 
-/// The processes that hold each of these eventfds, by its number. Processes that cannot be looked at are left out.
+/// The processes that hold each of these eventfds, by the eventfd's number. Unreadable processes are left out.
 pub(crate) fn holders(proc: &Path, ids: &BTreeSet<u32>) -> BTreeMap<u32, Vec<Holder>> {
     let mut holders: BTreeMap<u32, Vec<Holder>> = BTreeMap::new();
     for entry in fs::read_dir(proc).into_iter().flatten().flatten() {
@@ -94,12 +94,12 @@ pub(crate) fn holders(proc: &Path, ids: &BTreeSet<u32>) -> BTreeMap<u32, Vec<Hol
     holders
 }
 
-/// Whether a process has a VM that can run, with a vCPU, and its descriptors of eventfds.
+/// Returns whether a process has a VM with a vCPU, and its descriptors of eventfds.
 fn descriptors(folder: &Path) -> io::Result<(bool, Vec<OsString>)> {
     let (mut has_vm, mut has_vcpu, mut eventfds) = (false, false, Vec::new());
     for entry in fs::read_dir(folder.join("fd"))? {
         let entry = entry?;
-        // A descriptor may be closed meanwhile.
+        // The descriptor may have been closed meanwhile.
         let Ok(target) = fs::read_link(entry.path()) else {
             continue;
         };
@@ -130,7 +130,7 @@ fn eventfds(folder: &Path, fds: &[OsString]) -> BTreeMap<u32, u32> {
     eventfds
 }
 
-/// The process if it has a VM.
+/// Reads a process; `None` if it has no VM.
 fn process(folder: &Path) -> io::Result<Option<Process>> {
     let (has_vm, fds) = descriptors(folder)?;
     if !has_vm {
@@ -144,7 +144,7 @@ fn process(folder: &Path) -> io::Result<Option<Process>> {
     let arguments = fs::read(folder.join("cmdline")).unwrap_or_default();
     let arguments = String::from_utf8_lossy(&arguments);
     let arguments: Vec<&str> = arguments.split('\0').collect();
-    // A process that is ending has no program, and runs no VM any more.
+    // A process that is ending has no program, and no longer runs a VM.
     let program = fs::read_link(folder.join("exe"))?;
     let program = program.file_name().unwrap_or_default().to_string_lossy();
     let vmm = vmm(&program, &arguments);
@@ -169,7 +169,7 @@ pub fn threads(proc: &Path, pid: u32) -> Vec<u32> {
     ids.collect()
 }
 
-/// The addresses of the pages `kvm_run` that a process maps, one of each vCPU.
+/// The addresses of the `kvm_run` pages that a process maps, one for each vCPU.
 pub(crate) fn vcpu_pages(proc: &Path, pid: u32) -> Vec<u64> {
     let maps = fs::read_to_string(proc.join(pid.to_string()).join("maps")).unwrap_or_default();
     let page = |line: &str| {
@@ -185,7 +185,7 @@ pub(crate) fn vcpu_pages(proc: &Path, pid: u32) -> Vec<u64> {
     maps.lines().filter_map(page).take(VCPUS).collect()
 }
 
-/// Whether a process is ending: its first thread is dead, and another one still lives.
+/// Whether a process is ending: its first thread is dead, and another thread is still alive.
 pub fn is_ending(proc: &Path, pid: u32) -> bool {
     let lives = |thread: &u32| {
         let stat = fs::read_to_string(proc.join(thread.to_string()).join("stat"));
@@ -194,7 +194,7 @@ pub fn is_ending(proc: &Path, pid: u32) -> bool {
     !lives(&pid) && threads(proc, pid).iter().any(lives)
 }
 
-/// The thread of vhost in a process, if it has exactly one. Linux names it after the process.
+/// The vhost thread in a process, if there is exactly one. Linux names it after the process.
 pub(crate) fn vhost_thread(proc: &Path, pid: u32) -> Option<u32> {
     let name = format!("vhost-{pid}");
     let is_named = |thread: &u32| name_of_thread(proc, *thread).as_deref() == Some(&*name);
@@ -221,14 +221,14 @@ fn started_in(stat: &str) -> Option<u64> {
     fields(stat).nth(19)?.parse().ok()
 }
 
-/// The fields of `/proc/PID/stat` from the third, the state: the second one is a name that may have spaces and brackets.
+/// The fields of `/proc/PID/stat` from the third, the state: the second is a name that may contain spaces and brackets.
 fn fields(stat: &str) -> impl Iterator<Item = &str> {
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     rest.split_ascii_whitespace()
 }
 
 fn vmm(program: &str, arguments: &[&str]) -> String {
-    // A program that a loader starts is among the loader's arguments.
+    // A program started through the dynamic loader is among the loader's arguments.
     let is_loader = program.starts_with("ld-");
     let named = arguments
         .iter()

@@ -164,7 +164,7 @@ fn a_process_has_the_thread_of_vhost_unless_there_are_several() {
     let add = |thread: u32, name: &str| {
         let task = folder.path().join(format!("4711/task/{thread}"));
         fs::create_dir_all(task).unwrap();
-        // `/proc` has a folder of each thread, too, which it does not list.
+        // `/proc` also has a folder for each thread, but does not list it.
         let own = folder.path().join(thread.to_string());
         fs::create_dir_all(&own).unwrap();
         fs::write(own.join("comm"), format!("{name}\n")).unwrap();

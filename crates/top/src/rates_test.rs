@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What happens to counters: one counts, ends, or begins again from 0.
+/// What happens to a counter: it counts, ends, or begins again from 0.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Count(u8, u64),
@@ -24,7 +24,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// The model counts steps since the last reading. A counter that began again in between is seen if it is lower than before.
+    /// The model counts steps since the last reading. A restart is noticed only if the counter is lower than before.
     #[test]
     fn a_difference_is_what_was_counted_in_between(steps in prop::collection::vec(step(), 0..60)) {
         let mut counters: HashMap<u8, u64> = HashMap::new();

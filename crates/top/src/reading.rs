@@ -1,4 +1,4 @@
-//! What all sources said at one moment, the difference of two of them, and which VMs have ended.
+//! What all sources said at one moment, the difference of two such readings, and which VMs have ended.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -13,15 +13,15 @@ use crate::waiters::Waiter;
 /// What all sources said.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// When.
+    /// When the sources were read.
     pub at: Instant,
-    /// For how long it was counted, if this is a difference.
+    /// The time between the two readings, if this is a difference.
     pub interval: Duration,
-    /// The processes with VMs. Those that have ended since the reading before are marked.
+    /// The processes with VMs. Processes that have ended since the previous reading are marked.
     pub processes: BTreeMap<u32, Process>,
-    /// How many processes could not be looked at.
+    /// The number of processes that could not be read.
     pub unreadable: usize,
-    /// The processes of the threads that created VMs.
+    /// The process of each thread that created a VM.
     pub creators: HashMap<u32, u32>,
     /// CPU time of the vCPUs' threads, in clock ticks.
     pub cpu: HashMap<u32, u64>,
@@ -96,7 +96,7 @@ impl Reading {
         }
     }
 
-    /// The process of a VM that programs counted.
+    /// Finds the process of a VM that programs counted.
     pub(crate) fn process_of(&self, vm: KernelVm) -> Option<u32> {
         let vcpus = &self.bpf.as_ref()?.vcpus;
         let mut of_vm = vcpus.iter().filter(|((of, _), _)| *of == vm);
@@ -104,8 +104,8 @@ impl Reading {
         by_vcpu.or_else(|| self.creators.get(&vm.creator).copied())
     }
 
-    /// Takes out the processes whose VMs were all shown as ended by an earlier reading, which may take a while to end
-    /// themselves. Of `shown`, the processes with the times of their starts, those stay that are still there.
+    /// Removes the processes in `shown`, whose VMs an earlier reading showed as ended: a process may outlive its VM.
+    /// First drops from `shown` the processes that have ended, and those that have a VM again.
     pub(crate) fn take_out(&mut self, shown: &mut BTreeMap<u32, u64>) {
         shown.retain(|pid, started| {
             let process = self.processes.get(pid);
@@ -114,7 +114,7 @@ impl Reading {
         self.processes.retain(|pid, _| !shown.contains_key(pid));
     }
 
-    /// Whether a source tells of a VM of this process.
+    /// Whether a source knows a VM of this process.
     fn has_vm(&self, pid: u32) -> bool {
         let counted = self.bpf.iter().flat_map(|bpf| bpf.counts.keys());
         let mut counted = counted.map(|event| event.vm);
@@ -123,13 +123,13 @@ impl Reading {
             || folders.any(|(directory, statistics)| self.is_of(*directory, statistics, pid))
     }
 
-    /// Whether a VM with these statistics is one of this process.
+    /// Whether the VM with these statistics belongs to this process.
     pub(crate) fn is_of(&self, directory: Directory, statistics: &Statistics, pid: u32) -> bool {
         let mut threads = statistics.threads(directory);
         threads.any(|thread| self.creators.get(&thread) == Some(&pid))
     }
 
-    /// Takes what programs counted later of some VMs.
+    /// Replaces the counts of some VMs by what programs counted later.
     pub(crate) fn update(&mut self, later: BpfReading, vms: &BTreeSet<KernelVm>) {
         let Some(bpf) = &mut self.bpf else {
             return;
@@ -142,14 +142,14 @@ impl Reading {
             .extend(vcpus.filter(|((vm, _), _)| vms.contains(vm)));
     }
 
-    /// The VMs of programs' counts that have ended.
+    /// Returns the VMs in the programs' counts that have ended.
     pub(crate) fn ended(&self) -> BTreeSet<KernelVm> {
         let counts = self.bpf.iter().flat_map(|bpf| bpf.counts.keys());
         let all: BTreeSet<KernelVm> = counts.map(|event| event.vm).collect();
         all.into_iter().filter(|vm| self.has_ended(*vm)).collect()
     }
 
-    /// Whether a VM's process has ended; or its vCPUs' threads have, and it has no folder of statistics.
+    /// Whether a VM has ended: its process has, or all threads of its vCPUs have and it has no folder of statistics.
     pub(crate) fn has_ended(&self, vm: KernelVm) -> bool {
         let process = self.process_of(vm).and_then(|pid| self.processes.get(&pid));
         if process.is_none_or(|process| process.has_ended) {

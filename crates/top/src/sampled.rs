@@ -9,16 +9,16 @@ use crate::sampler::{SampledPlace, Samples};
 /// Where the vCPUs of a VM were seen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sampled {
-    /// How often they were looked at.
+    /// How often the vCPUs were looked at.
     pub samples: u64,
-    /// Accesses for which they were in the VMM, the most frequent first. `to_vmm` is how often they were seen there.
+    /// Accesses during which they were in the VMM, most frequent first. `to_vmm` is how often they were seen there.
     pub addresses: Vec<Address>,
-    /// How often they were in the VMM for another reason.
+    /// How often they were in the VMM for a different reason.
     pub reasons: BTreeMap<String, u64>,
 }
 
 impl Sampled {
-    /// Those of a process.
+    /// Returns the samples of a process.
     pub(crate) fn of(samples: &Samples, pid: u32) -> Self {
         let mut sampled = Self::default();
         let mut addresses: BTreeMap<(Space, u64), Address> = BTreeMap::new();

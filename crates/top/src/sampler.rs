@@ -1,8 +1,8 @@
-//! Samples of what vCPUs wait for in their VMM: without tracing, and at no cost to the VMs.
+//! Samples what vCPUs wait for in their VMM, without tracing and at no cost to the VMs.
 //!
-//! A VMM maps a page of each vCPU, `kvm_run`, in which KVM writes why `KVM_RUN` returned, and 0 when a vCPU enters again. So a
-//! look at it says whether the vCPU is in its VMM, and for which access. The looks are at irregular times, so that they do not
-//! follow a guest's timer. The page belongs to the VMM, which may write anything there.
+//! A VMM maps a page of each vCPU, `kvm_run`. KVM writes the exit reason there when `KVM_RUN` returns, and 0 when the
+//! vCPU enters again. So the page shows whether the vCPU is in its VMM, and for which access. It is read at irregular
+//! times, so that samples do not follow a guest's timer. It belongs to the VMM, which may write anything there.
 #![allow(
     unsafe_code,
     reason = "process_vm_readv(2) takes addresses of memory as numbers"
@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 use crate::model::Space;
 use crate::names::{EXIT_IO, EXIT_MMIO, EXIT_RDMSR, EXIT_WRMSR};
 
-/// The first Linux of which it is known that it writes 0 when a vCPU enters. 6.1 does not.
+/// The first Linux that is known to write 0 when a vCPU enters. 6.1 does not.
 const SINCE: (u32, u32) = (6, 12);
 /// The mean time between two samples of a vCPU, in microseconds.
 const PERIOD: u64 = 10_000;
-/// How many places of a process are told apart.
+/// The most places of a process that are told apart.
 const PLACES: usize = 1 << 10;
-/// How much of `kvm_run` is read: up to the access of an exit for MMIO.
+/// How many bytes of `kvm_run` are read: up to the end of an MMIO exit's access.
 const LENGTH: usize = 56;
 
 /// Where a vCPU was.
@@ -34,18 +34,18 @@ pub enum SampledPlace {
     Kvm,
     /// In the VMM, for an access.
     Access {
-        /// What kind of address.
+        /// The kind of address.
         space: Space,
         /// The address.
         address: u64,
         /// Whether it is a write.
         is_write: bool,
-        /// The size in bytes; 0 if it is not one of an access.
+        /// The size in bytes; 0 if it is not a valid size of an access.
         size: u8,
     },
-    /// In the VMM, for another reason.
+    /// In the VMM, for a different reason.
     Reason(u32),
-    /// In the VMM, at one more place than are told apart.
+    /// In the VMM, at a new place after too many different ones had been seen.
     Other,
 }
 
@@ -54,14 +54,14 @@ pub enum SampledPlace {
 pub struct Samples {
     /// The counts.
     pub counts: HashMap<(u32, SampledPlace), u64>,
-    /// How many processes do not let this one read.
+    /// The number of processes whose memory this process may not read.
     pub refused: usize,
 }
 
 /// Why there are no samples.
 #[derive(Debug, thiserror::Error)]
 pub enum SamplerError {
-    /// The kernel's version.
+    /// The kernel is too old.
     #[error(
         "Linux {0} keeps the reason of a vCPU's last exit while it runs, unlike Linux {major}.{minor}", major = SINCE.0, minor = SINCE.1
     )]
@@ -71,7 +71,7 @@ pub enum SamplerError {
     Thread(#[source] io::Error),
 }
 
-/// A thread that takes samples until this value is dropped.
+/// A thread that samples until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     pages: Sender<BTreeMap<u32, Vec<u64>>>,
@@ -79,7 +79,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Starts it, on a kernel of this release.
+    /// Starts the thread, on a kernel of this release.
     pub(crate) fn start(release: &str) -> Result<Self, SamplerError> {
         if version(release) < Some(SINCE) {
             return Err(SamplerError::Kernel(release.to_owned()));
@@ -94,12 +94,12 @@ impl Sampler {
         Ok(Self { pages, samples })
     }
 
-    /// What was seen until now. From now on these pages are looked at, by process.
+    /// Returns the samples so far. From now on, samples the pages `pages`, by process.
     pub(crate) fn read(&self, pages: BTreeMap<u32, Vec<u64>>) -> Samples {
         let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = samples.clone();
         samples.counts.retain(|(pid, _), _| pages.contains_key(pid));
-        // The thread ends after this value only.
+        // The thread outlives this value, so the send cannot fail.
         let _ = self.pages.send(pages);
         seen
     }
@@ -117,7 +117,7 @@ fn run(incoming: &Receiver<BTreeMap<u32, Vec<u64>>>, samples: &Mutex<Samples>) {
                 let looks: Vec<_> = looks.collect();
                 let mut samples = samples.lock().unwrap_or_else(PoisonError::into_inner);
                 samples.add(&looks);
-                // After half of the period to one and a half.
+                // Waits for 0.5 to 1.5 periods.
                 random = random
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1);
@@ -150,7 +150,7 @@ impl Samples {
     }
 }
 
-/// Looks at pages of a process. A page that is gone, and those after it, have no place.
+/// Reads pages of a process. If a page is gone, it and the pages after it yield no place.
 fn look(pid: u32, pages: &[u64]) -> io::Result<Vec<SampledPlace>> {
     let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
     let mut places = Vec::with_capacity(pages.len());
@@ -176,7 +176,7 @@ fn look(pid: u32, pages: &[u64]) -> io::Result<Vec<SampledPlace>> {
     Ok(places)
 }
 
-/// What the start of a `kvm_run` says.
+/// Decodes the start of a `kvm_run`.
 fn place(run: &[u8; LENGTH]) -> SampledPlace {
     let number = |at: usize, size: usize| {
         let bytes = run[at..at + size].iter().rev();

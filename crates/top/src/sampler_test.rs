@@ -1,6 +1,6 @@
 use super::*;
 
-/// A `kvm_run` with this reason, and these bytes from its union on.
+/// A `kvm_run` with this reason, and these bytes at the start of its union.
 fn run(reason: u32, union: &[u8]) -> [u8; LENGTH] {
     let mut run = [0xee; LENGTH];
     run[8..12].copy_from_slice(&reason.to_le_bytes());

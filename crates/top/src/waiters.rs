@@ -1,6 +1,6 @@
-//! What in the kernel waits for an eventfd, by the address of its function: vhost, or an irqfd of a VM.
+//! What in the kernel waits for an eventfd, from the address of the waiting function: vhost, or an irqfd of a VM.
 //!
-//! `/proc/kallsyms` has the addresses. It shows zeros to a user without CAP_SYSLOG; nothing is known then.
+//! The addresses are from `/proc/kallsyms`. Without CAP_SYSLOG it shows only zeros, and no waiter is known.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -8,24 +8,25 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 pub(crate) const VHOST: &str = "vhost";
-/// The functions that are known. A thread of a VMM waits by others.
+/// The functions that are known. A VMM's own threads wait with other functions.
 const FUNCTIONS: [(&str, &str); 2] = [("vhost_poll_wakeup", VHOST), ("irqfd_wakeup", "irqfd")];
 
 /// What waits for an eventfd in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiter {
-    /// `vhost`, or `irqfd` if a signal is an interrupt of a VM.
+    /// `vhost`, or `irqfd` if a signal raises an interrupt of a VM.
     pub name: &'static str,
-    /// The thread of vhost in the VMM's process, if it has exactly one. Linux before 6.4 has it outside of the process.
+    /// The vhost thread in the VMM's process, if it has exactly one. Before Linux 6.4, vhost runs outside of the
+    /// process.
     pub thread: Option<u32>,
 }
 
-/// The functions whose addresses were looked for.
+/// The functions whose addresses were searched for.
 #[derive(Debug, Default)]
 pub(crate) struct Functions(HashMap<u64, Option<&'static str>>);
 
 impl Functions {
-    /// Looks for these addresses. The kernel is asked only if one of them is new, because it has many symbols.
+    /// Finds functions by address. `kallsyms` is read only if an address is new, because it has many symbols.
     pub(crate) fn find(&mut self, proc: &Path, addresses: &BTreeSet<u64>) {
         let is_known = |address: &u64| *address == 0 || self.0.contains_key(address);
         if addresses.iter().all(is_known) {
@@ -44,13 +45,13 @@ impl Functions {
         }
     }
 
-    /// The name for an address.
+    /// The name of the function at an address.
     pub(crate) fn name(&self, address: u64) -> Option<&'static str> {
         self.0.get(&address).copied().flatten()
     }
 }
 
-/// The address and the name of a known function, in a line such as `ffffffffc0a01230 t vhost_poll_wakeup  [vhost]`.
+/// Parses a line such as `ffffffffc0a01230 t vhost_poll_wakeup  [vhost]`; returns the address and the name if known.
 fn function(line: &str) -> Option<(u64, &'static str)> {
     let mut words = line.split_ascii_whitespace();
     let address = words.next()?;

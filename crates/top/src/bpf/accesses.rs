@@ -1,4 +1,4 @@
-//! What a program does at exits of a guest: to the VMM, to an ioeventfd, or to what KVM answers itself.
+//! The programs for exits of a guest: to the VMM, to an ioeventfd, or answered by KVM itself.
 
 use super::asm::Reg::{Frame, R1, R2, R3, R7, R9};
 use super::asm::{If, Size};
@@ -73,11 +73,11 @@ impl Builder<'_> {
         self.access(R3);
         self.asm.jump(self.count);
 
-        // The verifier follows unions by their first member only, so this one is read by its address.
+        // The verifier accepts only a union's first member, so this member is read by its address.
         self.asm.bind(msr);
         self.kind(RecordKind::Msr);
         self.asm.and(R2, 1);
-        // RDMSR is odd, and a read.
+        // KVM_EXIT_X86_RDMSR is odd, and is a read.
         let read = self.asm.label();
         self.asm.jump_if(R2, If::Equal, 1, read);
         self.asm
@@ -95,7 +95,7 @@ impl Builder<'_> {
         self.finish(|_| Ok(()), true)
     }
 
-    /// `KVM_RUN` begins: the time since it returned was the VMM's.
+    /// At the start of `KVM_RUN`: counts the time since it last returned as the VMM's.
     pub(super) fn returns(&mut self) -> Result<()> {
         let none = || BtfError::Malformed("a program without its map");
         let map = self.target.away.ok_or_else(none)?;
@@ -105,7 +105,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Checks that a member of `kvm_run` is this many bytes after the union's start.
+    /// Checks that a member of `kvm_run` is this number of bytes after the union's start.
     fn same_place(&self, path: &str, after: u32) -> Result<()> {
         let [first, member] = [FIRST, path].map(|path| self.btf.member("kvm_run", path));
         match member?.offset == first?.offset + after {
@@ -116,7 +116,7 @@ impl Builder<'_> {
 
     pub(super) fn rings(&mut self) -> Result<()> {
         self.result(R9);
-        // The write was for another ioeventfd, or for none.
+        // The write was not for this ioeventfd.
         self.asm.jump_if(R9, If::NotEqual32, 0, self.out);
         self.argument(R7, &["vcpu"])?;
         self.vcpu(RecordKind::Ring)?;
@@ -127,7 +127,7 @@ impl Builder<'_> {
         self.argument(R1, &["addr"])?;
         self.address(R1);
         self.argument(R3, &["this"])?;
-        // They are aligned to words.
+        // The structures are aligned to words.
         self.distance(R3, 3);
         self.asm.store(Size::Four, Frame, KEY + counter::DEVICE, R1);
         let detail = |builder: &mut Self| {
@@ -137,7 +137,7 @@ impl Builder<'_> {
         self.finish(detail, true)
     }
 
-    /// The number of the eventfd that `/proc/PID/fdinfo` shows, and in the upper half the bus.
+    /// Reads the number of the eventfd that `/proc/PID/fdinfo` shows; the upper half is the bus.
     fn eventfd_and_bus(&mut self) -> Result<()> {
         let device = offset(self.btf.member("_ioeventfd", "dev")?)?;
         for (member, to) in [
@@ -157,7 +157,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The function of the first entry in the eventfd's wait queue. The queue is not locked, so what is read may be gone.
+    /// Reads the function of the first entry in the eventfd's wait queue. No lock is held, so the entry may be gone.
     fn waiter(&mut self) -> Result<()> {
         let head = self.btf.member("eventfd_ctx", "wqh.head")?;
         let entry = |member| self.btf.member("wait_queue_entry", member);
@@ -167,7 +167,7 @@ impl Builder<'_> {
         self.asm.copy(R3, R9);
         self.read(SCRATCH, 8);
         self.asm.load(Size::Eight, R3, Frame, SCRATCH);
-        // An empty list begins with its head.
+        // In an empty list, the head points to itself.
         let empty = self.asm.label();
         self.asm.copy(R1, R3);
         self.asm.subtract(R1, R9);
@@ -195,7 +195,7 @@ impl Builder<'_> {
                 self.asm.add(R3, offset(control)? + offset(code)?);
             }
             Isa::Vmx => {
-                // Linux 6.16 moved it.
+                // Linux 6.16 moved this member.
                 let reason = cpu.btf.member("vcpu_vmx", "exit_reason");
                 let moved = |_| cpu.btf.member("vcpu_vmx", "vt.exit_reason");
                 let reason = reason.or_else(moved)?;
@@ -206,7 +206,7 @@ impl Builder<'_> {
         self.finish(|_| Ok(()), true)
     }
 
-    /// An access to a device of KVM, unless the device has no such address.
+    /// Counts an access to a device of KVM, unless the device has no such address.
     pub(super) fn device(&mut self, kind: RecordKind, is_write: bool) -> Result<()> {
         self.result(R9);
         self.asm.jump_if(R9, If::NotEqual32, 0, self.out);
@@ -222,7 +222,7 @@ impl Builder<'_> {
         self.finish(|_| Ok(()), true)
     }
 
-    /// An access to an MSR, unless it goes to the VMM or is not done yet: the function then returns 0.
+    /// Counts an access to an MSR, unless it goes to the VMM or is not complete yet: the function then returns 0.
     pub(super) fn msr(&mut self, is_write: bool) -> Result<()> {
         self.result(R9);
         self.asm.jump_if(R9, If::Equal32, 0, self.out);
@@ -232,7 +232,7 @@ impl Builder<'_> {
             .store_number(Size::One, Frame, KEY + counter::ACCESS, is_write.into());
         self.zero_address();
         let registers = self.btf.member("kvm_vcpu", "arch.regs")?;
-        // RCX is the second.
+        // RCX is the second register.
         self.load(Size::Four, R1, R7, offset(registers)? + 8);
         self.address(R1);
         self.finish(|_| Ok(()), true)

@@ -1,8 +1,8 @@
 //! An assembler of BPF programs: instructions as bytes, and jumps to labels.
 //!
-//! The programs are a few dozen instructions each, and their offsets are known only on the host that they run on. So they are
-//! assembled when they are loaded, and a user needs neither a compiler nor libbpf. The instruction set is in Linux'
-//! `Documentation/bpf/standardization/instruction-set.rst`.
+//! The programs have a few dozen instructions each, and their offsets are known only on the host that they run on. So
+//! they are assembled when they are loaded, and a user needs neither a compiler nor libbpf. The instruction set is in
+//! Linux' `Documentation/bpf/standardization/instruction-set.rst`.
 
 /// A register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(super) enum Reg {
     R2,
     R3,
     R4,
-    /// A call keeps R6 to R9.
+    /// A call preserves R6 to R9.
     R6,
     R7,
     R8,
@@ -45,14 +45,14 @@ pub(super) enum If {
     NotLess32,
 }
 
-/// A function of the kernel.
+/// A kernel function that programs may call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Helper {
     /// `bpf_map_lookup_elem(map, key)`: the value's address, or 0.
     Lookup = 1,
     /// `bpf_map_update_elem(map, key, value, flags)`: 0, or an error.
     Update = 2,
-    /// `bpf_ktime_get_ns()`: time since the boot, without suspension.
+    /// `bpf_ktime_get_ns()`: time since boot, without time in suspend.
     Time = 5,
     /// `bpf_get_current_pid_tgid()`: the process and, in the lower half, the thread.
     PidTgid = 14,
@@ -60,11 +60,11 @@ pub(super) enum Helper {
     ReadKernel = 113,
 }
 
-/// A place in the program, which may follow.
+/// A jump target, which may be bound later.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AsmLabel(usize);
 
-/// A program that grows.
+/// A program that is being assembled.
 #[derive(Debug, Default)]
 pub(super) struct Asm {
     code: Vec<u64>,
@@ -125,12 +125,12 @@ impl Asm {
         self.put(0x62 | size.code(), to, 0, offset, number);
     }
 
-    /// Adds the register to eight bytes of memory, so that no addition of another CPU is lost.
+    /// Adds the register to eight bytes of memory atomically, so that no other CPU's addition is lost.
     pub(super) fn add_to(&mut self, to: Reg, offset: i16, from: Reg) {
         self.put(0xdb, to, from.number(), offset, 0);
     }
 
-    /// Sets the register to a map, by its descriptor.
+    /// Sets the register to a map, given by its descriptor.
     pub(super) fn map(&mut self, to: Reg, fd: i32) {
         self.put(0x18, to, 1, 0, fd);
         self.code.push(0);
@@ -151,7 +151,7 @@ impl Asm {
         AsmLabel(self.places.len() - 1)
     }
 
-    /// The label's place is here.
+    /// Binds the label to this place.
     pub(super) fn bind(&mut self, label: AsmLabel) {
         self.places[label.0] = Some(self.code.len());
     }
@@ -166,7 +166,7 @@ impl Asm {
         self.put(condition.code(), reg, 0, 0, number);
     }
 
-    /// Ends the program with 0, which is what programs of tracing return.
+    /// Ends the program with 0, which tracing programs must return.
     pub(super) fn exit(&mut self) {
         self.set(Reg::R0, 0);
         self.put(0x95, Reg::R0, 0, 0, 0);
@@ -202,7 +202,7 @@ impl Reg {
 }
 
 impl Size {
-    /// The size that BTF says.
+    /// The operand size for a size that BTF gives.
     pub(super) const fn of(bytes: u32) -> Option<Self> {
         match bytes {
             1 => Some(Self::One),

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The bytes of each instruction, in hexadecimal.
+/// The bytes of each instruction in hexadecimal.
 fn bytes(asm: Asm) -> Vec<String> {
     let code = asm.finish().unwrap();
     let each = code.iter().map(|word| {

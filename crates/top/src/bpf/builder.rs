@@ -1,23 +1,23 @@
-//! What all programs have in common: which VM an event is of, and how it is counted.
+//! What all programs have in common: they find the VM of an event, and count it.
 //!
-//! Each program adds 1 to a value of one map. Its key says which VM and vCPU, what happened, and at which address. Only when a
-//! key is new is there more to do: to look up what stays the same, such as an eventfd's number, and to note the vCPU's thread.
-//! So an event costs a lookup in a hash table and an addition. A program leaves at once if the VM is not one of those to watch.
+//! Each program adds 1 to a value in one map. The key holds the VM, the vCPU, what happened, and the address. Only for
+//! a new key does it do more: look up what stays the same, such as an eventfd's number, and note the vCPU's thread. So
+//! an event costs a hash table lookup and an addition. A program returns at once if the VM is not watched.
 
 use super::asm::Reg::{Frame, R0, R1, R2, R3, R4, R6, R7, R8, R9};
 use super::asm::{Asm, AsmLabel, Helper, If, Reg, Size};
 use super::record::{RecordKind, away, counted, counter, vcpu};
 use crate::btf::{Btf, BtfError, Function, Member};
 
-/// Where the key of the counter is on a program's stack.
+/// Stack offset of the counter's key.
 pub(super) const KEY: i16 = -24;
-/// Where the value of a new counter is.
+/// Stack offset of a new counter's value.
 pub(super) const VALUE: i16 = -56;
-/// Where the key of a vCPU is.
+/// Stack offset of a vCPU's key.
 const VCPU: i16 = -72;
-/// A place for what is read by its address.
+/// Stack offset of a scratch word for what is read by its address.
 pub(super) const SCRATCH: i16 = -80;
-/// Where what is kept of a vCPU in the VMM is.
+/// Stack offset of the record of a vCPU that is in the VMM.
 const AWAY: i16 = -112;
 
 const EEXIST: i32 = 17;
@@ -31,9 +31,9 @@ pub(super) struct BtfTarget {
     pub(super) counters: i32,
     pub(super) vcpus: i32,
     pub(super) lost: i32,
-    /// The vCPUs that are in the VMM, if the time there is counted.
+    /// The map of vCPUs that are in the VMM, if that time is counted.
     pub(super) away: Option<i32>,
-    /// The threads that created the VMs to watch; all VMs if there are none.
+    /// The threads that created the VMs to watch; empty to watch all VMs.
     pub(super) creators: Vec<u32>,
 }
 
@@ -62,17 +62,17 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Loads a parameter of the function, a pointer or eight bytes.
+    /// Loads a parameter of the function: a pointer or eight bytes.
     pub(super) fn argument(&mut self, to: Reg, names: &[&str]) -> Result<()> {
         let place = self.function.parameter(names)?;
         self.word_at(to, place, Size::Eight);
         Ok(())
     }
 
-    /// Loads the lower half of a parameter, whose upper half means nothing.
+    /// Loads the lower half of a parameter whose upper half is undefined.
     pub(super) fn word(&mut self, to: Reg, place: usize) {
         self.word_at(to, place, Size::Eight);
-        // The context is loaded in whole words only.
+        // The context can be loaded only in whole words.
         self.asm.shift_left(to, 32);
         self.asm.shift_right(to, 32);
     }
@@ -86,7 +86,7 @@ impl<'a> Builder<'a> {
     /// Loads the first word of a tracepoint, a pointer.
     pub(super) fn first_word(&mut self, to: Reg) {
         self.word_at(to, 0, Size::Eight);
-        // Some kernels take it for a pointer only once it is known not to be null.
+        // Some kernels treat it as a pointer only once it is known not to be null.
         self.asm.jump_if(to, If::Equal, 0, self.out);
     }
 
@@ -108,7 +108,7 @@ impl<'a> Builder<'a> {
     pub(super) fn load(&mut self, size: Size, to: Reg, from: Reg, offset: i32) {
         match i16::try_from(offset) {
             Ok(offset) => self.asm.load(size, to, from, offset),
-            // A load does not reach it: Linux 6.1 has a hash table of 32 KiB in `struct kvm`.
+            // The offset is too large for a load: Linux 6.1 has a hash table of 32 KiB in `struct kvm`.
             Err(_) => {
                 self.asm.copy(to, from);
                 self.asm.add(to, offset);
@@ -117,7 +117,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Reads bytes at the address in R3 to a place on the stack.
+    /// Reads bytes from the address in R3 to the stack at `to`.
     pub(super) fn read(&mut self, to: i16, bytes: i32) {
         self.asm.copy(R1, Frame);
         self.asm.add(R1, to.into());
@@ -134,7 +134,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Writes R8's VM and a kind to the key, or leaves if it is not watched.
+    /// Writes R8's VM and a kind to the key, or leaves the program if the VM is not watched.
     pub(super) fn vm(&mut self, kind: RecordKind) -> Result<()> {
         self.field(R1, R8, "kvm", "userspace_pid")?;
         if !self.target.creators.is_empty() {
@@ -148,19 +148,19 @@ impl<'a> Builder<'a> {
         }
         self.asm
             .store(Size::Four, Frame, KEY + counter::CREATOR, R1);
-        // A VM has separate pages.
+        // Each VM has its own pages.
         self.distance(R8, 12);
         self.asm.store(Size::Four, Frame, KEY + counter::VM, R1);
         self.asm
             .store_number(Size::Four, Frame, KEY + counter::DEVICE, 0);
-        // With no vCPU before it and no access after it.
+        // Clears the neighbouring fields as well: the vCPU before the kind, and the access after it.
         self.asm
             .store_number(Size::Four, Frame, KEY + counter::VCPU, (kind as i32) << 16);
         Ok(())
     }
 
-    /// Sets R1 to a number for a pointer: its distance from a place that does not move, in units of this many bits. The
-    /// verifier allows no other arithmetic.
+    /// Sets R1 to a number for a pointer: its distance from an address that never changes, in units of 2^`bits` bytes.
+    /// The verifier allows no other pointer arithmetic.
     pub(super) fn distance(&mut self, pointer: Reg, bits: i32) {
         self.asm.copy(R1, pointer);
         self.asm.value_of(R2, self.target.lost);
@@ -184,14 +184,14 @@ impl<'a> Builder<'a> {
             .store_number(Size::Eight, Frame, KEY + counter::ADDRESS, 0);
     }
 
-    /// Writes another kind to the key.
+    /// Replaces the kind in the key.
     pub(super) fn kind(&mut self, kind: RecordKind) {
         self.asm
             .store_number(Size::One, Frame, KEY + counter::KIND, kind as i32);
     }
 
-    /// Adds 1 to the key's value. If the key is new, `detail` writes the value's second half, and the thread of a vCPU is
-    /// noted if the program runs on it.
+    /// Adds 1 to the key's value. If the key is new, `detail` writes the value's second half, and the vCPU's thread is
+    /// noted if the program runs on that thread.
     pub(super) fn finish(
         &mut self,
         detail: impl FnOnce(&mut Self) -> Result<()>,
@@ -225,7 +225,7 @@ impl<'a> Builder<'a> {
         let thread = self.asm.label();
         self.asm.jump_if(R0, If::Equal, 0, thread);
         self.asm.jump_if(R0, If::NotEqual32, -EEXIST, lost);
-        // Another CPU was faster.
+        // Another CPU has just inserted the key.
         self.call_with_key(self.target.counters, key, Helper::Lookup);
         self.asm.jump_if(R0, If::Equal, 0, lost);
         self.asm.jump(add);
@@ -247,7 +247,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Writes the key of the vCPU that the counter's key names.
+    /// Writes the key of the vCPU that the counter's key contains.
     fn vcpu_key(&mut self) {
         self.asm.load(Size::Four, R1, Frame, KEY + counter::VM);
         self.asm.store(Size::Four, Frame, VCPU + vcpu::VM, R1);
@@ -257,7 +257,7 @@ impl<'a> Builder<'a> {
         self.asm.store(Size::Four, Frame, VCPU + vcpu::ID, R1);
     }
 
-    /// Keeps the time and the counter's key until the vCPU is back.
+    /// Stores the time and the counter's key until the vCPU is back.
     pub(super) fn leave(&mut self, map: i32) {
         let (new, end) = (self.asm.label(), self.asm.label());
         self.vcpu_key();
@@ -274,7 +274,7 @@ impl<'a> Builder<'a> {
         self.asm.bind(end);
     }
 
-    /// Writes R9's time and the counter's key.
+    /// Writes the time in R9 and the counter's key.
     fn keep(&mut self, to: Reg, at: i16) {
         self.asm.store(Size::Eight, to, at + away::SINCE, R9);
         for word in [0, 8, 16] {
@@ -324,7 +324,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The offset as additions have it.
+/// Returns the offset as an operand of an addition.
 pub(super) fn offset(member: Member) -> Result<i32> {
     let too_far = |_| BtfError::Malformed("a member at the end of all memory");
     i32::try_from(member.offset).map_err(too_far)

@@ -1,4 +1,4 @@
-//! What a program does where an interrupt is raised, a vCPU is woken, or an interrupt ends.
+//! The programs for when an interrupt is raised, a vCPU is woken, or an interrupt ends.
 
 use super::asm::Reg::{Frame, R0, R1, R7, R8};
 use super::asm::{Helper, If, Size};
@@ -20,7 +20,7 @@ impl Builder<'_> {
         self.result(R1);
         let at_once = self.count;
         self.asm.jump_if(R1, If::NotEqual32, -EWOULDBLOCK, at_once);
-        // A worker of the kernel raises it later.
+        // A kernel worker raises the interrupt later.
         self.asm
             .store_number(Size::One, Frame, KEY + counter::ACCESS, 1);
         self.finish(
@@ -38,7 +38,7 @@ impl Builder<'_> {
         self.vm(RecordKind::Message)?;
         self.argument(R1, &["msi"])?;
         self.field(R1, R1, "kvm_msi", "data")?;
-        // The vector; the rest says how it is delivered.
+        // The vector; the other bits say how it is delivered.
         self.asm.and(R1, 0xff);
         self.address(R1);
         self.finish(|_| Ok(()), false)
@@ -59,7 +59,7 @@ impl Builder<'_> {
         self.finish(|_| Ok(()), false)
     }
 
-    /// A line that `KVM_IRQ_LINE` raises on arm64, without the function that it uses on x86-64.
+    /// Counts a line that `KVM_IRQ_LINE` raises on arm64, which does not call the function that x86-64 calls.
     pub(super) fn lines_by_ioctl(&mut self) -> Result<()> {
         self.argument(R7, &["irq_level"])?;
         self.field(R1, R7, "kvm_irq_level", "level")?;
@@ -67,7 +67,7 @@ impl Builder<'_> {
         self.argument(R8, &["kvm"])?;
         self.vm(RecordKind::Line)?;
         self.field(R1, R7, "kvm_irq_level", "irq")?;
-        // The upper half says of which kind the interrupt is.
+        // The upper half is the type of the interrupt.
         self.asm.and(R1, 0xffff);
         self.address(R1);
         self.finish(|_| Ok(()), false)
@@ -81,7 +81,7 @@ impl Builder<'_> {
     }
 
     pub(super) fn eois(&mut self, kind: RecordKind) -> Result<()> {
-        // Its local APIC.
+        // The vCPU's local APIC.
         self.first_word(R7);
         self.field(R7, R7, "kvm_lapic", "vcpu")?;
         self.vcpu(kind)?;

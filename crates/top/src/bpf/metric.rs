@@ -1,4 +1,4 @@
-//! What programs count, and which of it they count only if it is asked for.
+//! What programs count, and which metrics they count only on request.
 
 /// What a program counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -7,28 +7,28 @@ pub enum Metric {
     ToVmm,
     /// Writes that signalled an ioeventfd.
     Rings,
-    /// Interrupts by irqfds.
+    /// Interrupts raised by irqfds.
     Irqfds,
-    /// Messages by `KVM_SIGNAL_MSI`.
+    /// Messages sent with `KVM_SIGNAL_MSI`.
     Messages,
     /// Lines raised.
     Lines,
     /// vCPUs woken or interrupted.
     Kicks,
-    /// Ends of interrupts.
+    /// EOIs.
     Eois,
-    /// Those of them that were a bit in memory.
+    /// EOIs that were a bit in memory.
     PvEois,
     /// All exits of guests, by the CPU's reasons.
     Exits,
     /// Nanoseconds from a return of `KVM_RUN` until the next call.
     VmmTime,
-    /// Accesses that a device of KVM answered, or KVM itself for an MSR.
+    /// Accesses answered by a KVM device, or by KVM itself for an MSR.
     ByKvm,
 }
 
 impl Metric {
-    /// All of them.
+    /// All metrics.
     pub const ALL: [Self; 11] = [
         Self::ToVmm,
         Self::Rings,
@@ -43,13 +43,13 @@ impl Metric {
         Self::ByKvm,
     ];
 
-    /// Whether it is counted only if it is asked for, because it slows down VMs further.
+    /// Whether the metric is counted only on request, because counting it slows VMs down further.
     pub const fn is_optional(self) -> bool {
         matches!(self, Self::Exits | Self::VmmTime | Self::ByKvm)
     }
 
-    /// Whether KVM can tell it on this architecture. On arm64 the GIC ends interrupts without KVM, and the tracepoint of exits does
-    /// not say of which vCPU.
+    /// Whether KVM can report the metric on this architecture. On arm64 the GIC ends interrupts without KVM, and the
+    /// exit tracepoint does not say which vCPU exited.
     pub const fn exists(self) -> bool {
         match self {
             Self::Eois | Self::PvEois | Self::Exits | Self::ByKvm => cfg!(target_arch = "x86_64"),

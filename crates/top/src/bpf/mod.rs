@@ -1,8 +1,8 @@
-//! The source `bpf`: programs at KVM's functions, which count in the kernel.
+//! The source `bpf`: programs attached to KVM's functions, which count in the kernel.
 //!
-//! `asm` assembles them. `programs` says for each [`Metric`] to which function they are attached, `accesses` and `interrupts` what
-//! they count there, and `builder` what all of them do. `record` is what the maps hold, and `syscall` the system call. A program
-//! that this kernel has no function for is left out, and its metric has the reason.
+//! `asm` assembles the programs. `programs` lists the functions that they are attached to, `accesses` and `interrupts`
+//! what they count there, and `builder` what they share. `record` is the layout of map entries, and `syscall` the
+//! system call. If this kernel lacks a function, its program is left out, and its [`Metric`] keeps the reason.
 
 mod accesses;
 mod asm;
@@ -26,7 +26,7 @@ pub use self::record::{CountedRecord, Event, KernelVm, RecordKind};
 use self::syscall::{Link, Map, MapType};
 use crate::btf::{Btf, BtfError};
 
-/// How many different events are counted, of all VMs together.
+/// The most different events that are counted, for all VMs together.
 const COUNTERS: u32 = 1 << 14;
 const VCPUS: u32 = 1 << 12;
 
@@ -36,7 +36,7 @@ pub struct Bpf {
     counters: Map<COUNTER_KEY, COUNTER_VALUE>,
     vcpus: Map<VCPU_KEY, VCPU_VALUE>,
     lost: Map<4, 8>,
-    /// The vCPUs that are in the VMM, if the time there is counted.
+    /// The vCPUs that are in the VMM, if that time is counted.
     away: Option<Map<VCPU_KEY, AWAY_VALUE>>,
     isa: Option<Isa>,
     links: BTreeMap<Metric, Vec<Link>>,
@@ -50,22 +50,22 @@ pub struct BpfReading {
     pub counts: HashMap<Event, CountedRecord>,
     /// The process and the thread of each vCPU that an event was counted on.
     pub vcpus: HashMap<(KernelVm, u32), (u32, u32)>,
-    /// Events that were not counted, because a map was full or a program was running already.
+    /// Events that were not counted, because a map was full or the same program was already running.
     pub lost: u64,
-    /// What the reasons of exits mean.
+    /// How to interpret the reasons of exits.
     pub isa: Option<Isa>,
 }
 
 /// Why the source, or one of its programs, cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BpfError {
-    /// The kernel has no types, or lacks a function.
+    /// The kernel has no BTF, or lacks a function.
     #[error(transparent)]
     Btf(#[from] BtfError),
     /// The kernel does not allow it.
     #[error("{0}")]
     NotAllowed(&'static str),
-    /// KVM is not there.
+    /// KVM is not loaded.
     #[error("kvm is not loaded")]
     NoKvm,
     /// The verifier refused a program.
@@ -73,13 +73,13 @@ pub enum BpfError {
     Refused {
         /// The error.
         source: io::Error,
-        /// What the verifier said last.
+        /// The end of the verifier's message.
         log: String,
     },
-    /// A metric that was asked for is not counted on this architecture.
+    /// A requested metric does not exist on this architecture.
     #[error("{} cannot be counted on {}", .0.name(), std::env::consts::ARCH)]
     Architecture(Metric),
-    /// A metric that was asked for cannot be counted.
+    /// A requested metric cannot be counted.
     #[error("{} cannot be counted", metric.name())]
     Optional {
         /// The metric.
@@ -90,7 +90,7 @@ pub enum BpfError {
     /// A system call failed.
     #[error("{what}")]
     System {
-        /// What was to be done.
+        /// What the call was for.
         what: &'static str,
         /// The error.
         source: io::Error,
@@ -135,7 +135,7 @@ impl Bpf {
             away: away.as_ref().map(Map::fd),
             creators: creators.to_vec(),
         };
-        // A built-in KVM is in the kernel's own BTF.
+        // A built-in KVM is described in the kernel's own BTF.
         let module = match btf.has_module() {
             true => Some(syscall::module_btf("kvm").map_err(rights::explain)?),
             false => None,
@@ -155,7 +155,7 @@ impl Bpf {
                 continue;
             }
             let loaded = match metric {
-                // Its other half is the program of exits to the VMM, which is the first one.
+                // VmmTime also needs the program for exits to the VMM, whose error is the first in the list.
                 Metric::VmmTime if !links.contains_key(&Metric::ToVmm) => Err(missing.remove(0).1),
                 _ => {
                     let programs = Program::all(metric, &btf, cpu.as_ref(), &target);
@@ -190,11 +190,11 @@ impl Bpf {
         })
     }
 
-    /// The programs, if some of them count by address: exits to the VMM, or ioeventfds.
+    /// Returns the programs if at least one of them counts by address: exits to the VMM, or ioeventfds.
     pub fn by_address(mut self) -> Result<Self, BpfError> {
         match self.missing.is_empty() || self.counts(Metric::ToVmm) || self.counts(Metric::Rings) {
             true => Ok(self),
-            // That of exits to the VMM, which are the first metric.
+            // The error of exits to the VMM, which are the first metric.
             false => Err(self.missing.swap_remove(0).1),
         }
     }
@@ -204,12 +204,12 @@ impl Bpf {
         self.links.contains_key(&metric)
     }
 
-    /// The metrics that should be counted and are not, and why.
+    /// The metrics that should be counted but are not, and why.
     pub fn missing(&self) -> &[(Metric, BpfError)] {
         &self.missing
     }
 
-    /// Reads what was counted.
+    /// Reads the counts.
     pub fn read(&self) -> Result<BpfReading, BpfError> {
         let read = || system("cannot read what was counted");
         let mut reading = BpfReading {

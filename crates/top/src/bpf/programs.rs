@@ -1,7 +1,7 @@
-//! The programs: which function of KVM each is attached to.
+//! The programs: which KVM function each is attached to.
 //!
-//! A metric whose function this kernel does not have is an error of that metric only. Parameters are found by their names, and
-//! members of structures by BTF, so the programs fit each kernel that has them. What they do is in `accesses` and `interrupts`.
+//! If this kernel lacks a metric's function, only that metric fails. Parameters are found by name, and members through
+//! BTF, so the programs fit every kernel that has them. `accesses` and `interrupts` generate their code.
 
 use super::builder::{BtfTarget, Builder};
 use super::metric::Metric;
@@ -9,7 +9,7 @@ use super::record::RecordKind;
 use super::syscall::Attach;
 use crate::btf::{Btf, BtfError, Function};
 
-/// The extension of CPUs by which they run guests.
+/// The CPU's virtualization extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isa {
     /// AMD's.
@@ -19,7 +19,7 @@ pub enum Isa {
 }
 
 impl Isa {
-    /// That of the module that is loaded here.
+    /// The extension of the KVM module that is loaded on this host.
     pub(crate) fn of_host() -> Option<Self> {
         let is_there = |isa: &Self| {
             let folder = std::path::Path::new("/sys/module");
@@ -35,7 +35,7 @@ impl Isa {
         }
     }
 
-    /// The structure that has a vCPU's `struct kvm_vcpu`.
+    /// The structure that contains a vCPU's `struct kvm_vcpu`.
     pub(super) const fn vcpu(self) -> &'static str {
         match self {
             Self::Svm => "vcpu_svm",
@@ -44,7 +44,7 @@ impl Isa {
     }
 }
 
-/// The types of the module for this CPU.
+/// The types of the KVM module for this CPU.
 #[derive(Debug)]
 pub(super) struct Cpu {
     pub(super) isa: Isa,
@@ -61,7 +61,7 @@ pub(super) struct Program {
 
 type Result<T> = std::result::Result<T, BtfError>;
 
-/// Devices of KVM: the functions that write to them and read from them, and whether they are on ports.
+/// KVM's devices: the functions that write to and read from them, and whether they are at ports.
 const DEVICES: [(&str, &str, RecordKind); 7] = [
     ("apic_mmio_write", "apic_mmio_read", RecordKind::KvmMmio),
     ("ioapic_mmio_write", "ioapic_mmio_read", RecordKind::KvmMmio),
@@ -118,7 +118,7 @@ impl Program {
                 }
                 Ok(all)
             }
-            // The second is inline where the first exists.
+            // The second function is inlined where the first exists.
             Metric::Kicks => one(
                 Entry,
                 function(&["__kvm_vcpu_kick", "kvm_vcpu_kick"]),

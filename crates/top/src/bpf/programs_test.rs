@@ -87,7 +87,7 @@ fn kvm() -> Made {
     made
 }
 
-/// What `KVM_IRQ_LINE` calls. arm64 needs it.
+/// Adds what `KVM_IRQ_LINE` calls, which arm64 needs.
 fn irq_line(made: &mut Made) {
     let word = made.int(4);
     made.structure("kvm_irq_level", &[("irq", word, 0), ("level", word, 4)]);
@@ -95,7 +95,7 @@ fn irq_line(made: &mut Made) {
     made.function("kvm_vm_ioctl_irq_line", &parameters);
 }
 
-/// The types of the module for AMD's CPUs, or for Intel's.
+/// The types of KVM's module for AMD or for Intel.
 fn cpu(isa: Isa) -> Cpu {
     let mut made = Made::kernel();
     let (word, long) = (made.int(4), made.int(8));
@@ -129,7 +129,7 @@ fn programs(metric: Metric, made: &Made, creators: &[u32]) -> Result<Vec<Program
     Program::all(metric, &btf, Some(&cpu(Isa::Svm)), &target(creators))
 }
 
-/// Instructions as bytes in the order of memory, as `llvm-objdump` shows them.
+/// Instructions as bytes in memory order, as `llvm-objdump` shows them.
 fn hex(code: &[u64]) -> Vec<String> {
     let word = |word: &u64| format!("{:016x}", word.swap_bytes());
     code.iter().map(word).collect()
@@ -181,7 +181,7 @@ fn a_kick_is_counted_for_its_vm_and_its_vcpu() {
             "07020000e8ffffff",
             "bfa3000000000000",
             "07030000c8ffffff",
-            "b704000001000000", // unless it is there since
+            "b704000001000000", // unless it exists by now
             "8500000002000000", // insert
             "1500080000000000", // done
             "56000900efffffff", // neither done nor there: lost
@@ -207,7 +207,7 @@ fn a_vm_that_is_not_watched_is_left_before_anything_is_counted() {
     made.function("kvm_vcpu_kick", &["vcpu"]);
     let program = program(Metric::Kicks, &made, &[100, 200]).unwrap();
     let code = hex(&program.code[4..7]);
-    // One creator, the other one, or the end, which is two instructions before the part for new keys.
+    // A jump for each creator, then one to the end, which is two instructions before the part for new keys.
     assert_eq!(
         code,
         ["1501020064000000", "15010100c8000000", "0500140000000000"]
@@ -241,7 +241,7 @@ fn the_reason_of_an_exit_is_found_on_both_kinds_of_cpus() {
         let additions = words.filter(|word| **word & 0xffff == 0x0307);
         additions.map(|word| word >> 32).collect::<Vec<_>>()
     };
-    // The last one is of the counter's value, for an insertion.
+    // The last addition is for the counter's value, at an insertion.
     assert_eq!(additions(Isa::Svm)[..2], [6480, 112]);
     assert_eq!(additions(Isa::Vmx)[0], 6408);
     let none = Program::all(Metric::Exits, &btf, None, &target(&[]));
@@ -277,7 +277,7 @@ fn a_program_whose_function_is_not_there_is_named() {
 
 #[test]
 fn parameters_are_found_by_their_names() {
-    // Linux 6.17 has one parameter less.
+    // Linux 6.17 has one parameter fewer.
     let place = |parameters: &[&str]| {
         let mut made = Made::kernel();
         let word = made.int(4);
@@ -285,7 +285,7 @@ fn parameters_are_found_by_their_names() {
         made.function("kvm_set_irq", parameters);
         irq_line(&mut made);
         let program = programs(Metric::Lines, &made, &[]).unwrap().remove(0);
-        // The first load is the level's.
+        // The first load is of the level.
         program.code[1].to_le_bytes()[2]
     };
     assert_eq!(

@@ -1,19 +1,19 @@
-//! The records of the maps: what their bytes mean.
+//! The records in the maps: the layout of their bytes.
 //!
-//! The kernel's side writes them by the programs in `programs`, with the offsets that are here. They are checked when they are
-//! read, because a guest chooses addresses and sizes in them.
+//! The programs in `programs` write them in the kernel, at the offsets defined here. This process checks them when it
+//! reads them, because a guest chooses the addresses and sizes in them.
 
 use crate::model::Space;
 
-/// Offsets in the key of a counter. There is one for each VM, vCPU, kind, address and ioeventfd.
+/// Offsets in the key of a counter. A counter exists for each combination of VM, vCPU, kind, address and ioeventfd.
 pub(super) mod counter {
     /// The address or number that an event is about.
     pub(crate) const ADDRESS: i16 = 0;
-    /// The distance of the VM's page in the kernel from a place there, which only tells VMs apart.
+    /// The distance of the VM's page from a fixed kernel address. It only tells VMs apart.
     pub(crate) const VM: i16 = 8;
-    /// The thread that created the VM. With it, a VM at the place of an earlier one is another one.
+    /// The thread that created the VM. It tells a VM from an earlier one at the same address.
     pub(crate) const CREATOR: i16 = 12;
-    /// The same of the ioeventfd, in words.
+    /// The distance of the ioeventfd from the same fixed address, in words.
     pub(crate) const DEVICE: i16 = 16;
     /// The vCPU's number, in two bytes.
     pub(crate) const VCPU: i16 = 20;
@@ -23,7 +23,7 @@ pub(super) mod counter {
     pub(crate) const ACCESS: i16 = 23;
 }
 
-/// Offsets in the key of a vCPU, whose value is its process and, in the lower half, its thread.
+/// Offsets in the key of a vCPU. The value is the vCPU's process and, in the lower half, its thread.
 pub(super) mod vcpu {
     pub(crate) const VM: i16 = 0;
     pub(crate) const CREATOR: i16 = 4;
@@ -35,15 +35,15 @@ pub(super) mod counted {
     pub(crate) const COUNT: i16 = 0;
     pub(crate) const DETAIL: i16 = 8;
     pub(crate) const NANOSECONDS: i16 = 16;
-    /// Of a ring: the function that the kernel calls first when the eventfd is signalled; 0 if nothing waits for it.
+    /// For a ring: the function that the kernel calls first when the eventfd is signalled; 0 if nothing waits for it.
     pub(crate) const WAITER: i16 = 24;
 }
 
-/// Offsets in what is kept of a vCPU that is in the VMM.
+/// Offsets in the record of a vCPU that is in the VMM.
 pub(super) mod away {
-    /// Since when, in nanoseconds; 0 if it is not.
+    /// When the vCPU left, in nanoseconds; 0 if it is not in the VMM.
     pub(crate) const SINCE: i16 = 0;
-    /// The key of the counter of its exit.
+    /// The key of the counter for the vCPU's exit.
     pub(crate) const KEY: i16 = 8;
 }
 
@@ -62,25 +62,25 @@ pub enum RecordKind {
     Mmio = 2,
     /// `KVM_RUN` returned for an MSR.
     Msr = 3,
-    /// `KVM_RUN` returned for another reason, which is the address.
+    /// `KVM_RUN` returned for another reason; the address is the reason.
     Other = 4,
     /// `KVM_RUN` failed; the address is the error.
     Failed = 5,
     /// A write signalled an ioeventfd.
     Ring = 6,
-    /// An irqfd raised the interrupt of a GSI, which is the address.
+    /// An irqfd raised an interrupt; the address is the GSI.
     Irqfd = 7,
-    /// The VMM sent a message whose vector is the address.
+    /// The VMM sent a message; the address is its vector.
     Message = 8,
-    /// A line was raised; the GSI is the address.
+    /// A line was raised; the address is its GSI.
     Line = 9,
     /// A vCPU was woken or interrupted.
     Kick = 10,
     /// An interrupt ended.
     Eoi = 11,
-    /// An interrupt ended by the guest's bit in memory.
+    /// An interrupt ended through the guest's PV EOI bit in memory.
     PvEoi = 12,
-    /// The guest exited for a reason of the CPU, which is the address.
+    /// The guest exited; the address is the CPU's exit reason.
     Exit = 13,
     /// A device of KVM answered an access to a port.
     KvmPort = 14,
@@ -115,11 +115,11 @@ impl RecordKind {
     }
 }
 
-/// A VM as the kernel sees it. It has no meaning but its difference from others.
+/// A VM as the kernel sees it. The value only tells VMs apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KernelVm {
     pub(crate) page: u32,
-    /// The thread that created it.
+    /// The thread that created the VM.
     pub creator: u32,
 }
 
@@ -128,7 +128,7 @@ pub struct KernelVm {
 pub struct Event {
     /// The VM.
     pub vm: KernelVm,
-    /// The vCPU's number; 0 where an event is the VM's.
+    /// The vCPU's number; 0 for an event of the whole VM.
     pub vcpu: u16,
     /// What happened.
     pub kind: RecordKind,
@@ -136,26 +136,26 @@ pub struct Event {
     pub address: u64,
     /// Whether it was a write.
     pub is_write: bool,
-    /// The size of the access in bytes; 0 if the kind has none, or if KVM did not look.
+    /// The size of the access in bytes; 0 if the kind has none, or if KVM did not check it.
     pub size: u8,
     /// Tells apart ioeventfds at one address.
     pub(crate) device: u32,
 }
 
-/// How often it happened, and what was known when it happened first.
+/// How often an event happened, and what was found out when it first happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CountedRecord {
     /// How often.
     pub count: u64,
     pub(crate) detail: u64,
-    /// After an exit to the VMM: the time until the vCPU was back.
+    /// For an exit to the VMM: the total time until the vCPU was back.
     pub(crate) nanoseconds: u64,
-    /// Of a ring: the kernel's function that waits for its eventfd.
+    /// For a ring: the kernel function that waits for its eventfd.
     pub(crate) waiter: u64,
 }
 
 impl Event {
-    /// `None` if the bytes are not a key that a program writes.
+    /// Decodes a key; `None` if no program would write these bytes.
     pub(super) fn of(key: &[u8; COUNTER_KEY]) -> Option<Self> {
         let access = key[counter::ACCESS.unsigned_abs() as usize];
         Some(Self {
@@ -179,7 +179,7 @@ impl CountedRecord {
         u32::try_from(self.detail & u64::from(u32::MAX)).unwrap_or_default()
     }
 
-    /// The bus of a ring, by Linux' `enum kvm_bus`.
+    /// The bus of a ring, from Linux' `enum kvm_bus`.
     pub(crate) fn space(self) -> Space {
         match self.detail.to_le_bytes()[4] {
             0 | 3 => Space::Mmio,
@@ -188,7 +188,7 @@ impl CountedRecord {
         }
     }
 
-    /// The thread that signalled an irqfd first; `None` for the kernel's idle thread.
+    /// The thread that first signalled an irqfd; `None` for the kernel's idle thread.
     pub(crate) fn thread(self) -> Option<u32> {
         let thread = u32::try_from(self.detail & u64::from(u32::MAX)).ok()?;
         (thread != 0).then_some(thread)
@@ -217,7 +217,7 @@ fn word(bytes: &[u8], at: i16) -> u32 {
     u32::try_from(number(bytes, at, 4)).unwrap_or(u32::MAX)
 }
 
-/// A number of up to eight bytes in the machine's order, which is that of BPF.
+/// Reads a number of up to eight bytes in the machine's byte order, which BPF also uses.
 fn number(bytes: &[u8], at: i16, size: usize) -> u64 {
     let at = at.unsigned_abs() as usize;
     let bytes = bytes[at..at + size].iter().rev();

@@ -52,7 +52,7 @@ fn a_ring_names_its_eventfd_its_bus_and_what_waits() {
     };
     assert_eq!((of(0).count, of(0).eventfd()), (9, 31));
     assert_eq!(of(0).waiter, 0xffff_ffff_c0a0_1230);
-    // KVM's buses: MMIO, ports, one of another architecture, and MMIO without a size.
+    // KVM's buses: MMIO, ports, a bus of another architecture, and MMIO without a size.
     let spaces = [0, 1, 2, 3].map(|bus| of(bus).space());
     let expected = [Space::Mmio, Space::Port, Space::Bus(2), Space::Mmio];
     assert_eq!(spaces, expected);

@@ -21,7 +21,7 @@ const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 /// Used if the verifier gives no message.
 const SILENT: &str = "the verifier said nothing";
 
-/// Checks what can be known before the first system call.
+/// Checks what can be checked before the first system call.
 pub(super) fn check() -> Result<(), BpfError> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     if !has_capability(&status, CAP_SYS_ADMIN) {
@@ -33,13 +33,13 @@ pub(super) fn check() -> Result<(), BpfError> {
     }
 }
 
-/// Whether this process sees processes by the numbers that the kernel itself uses.
+/// Whether this process sees the same process numbers as the kernel.
 fn is_first_namespace() -> bool {
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     namespace.as_os_str() == FIRST_NAMESPACE
 }
 
-/// An error of the system call that all programs need.
+/// Explains an error of the system call that all programs need.
 pub(super) fn explain(source: io::Error) -> BpfError {
     match source.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => BpfError::NotAllowed(CONTAINER),
@@ -53,12 +53,12 @@ pub(super) fn explain(source: io::Error) -> BpfError {
     }
 }
 
-/// An error of one program.
+/// Explains an error of one program.
 pub(super) fn explain_refused(refused: Refused) -> BpfError {
     let Refused { source, log } = refused;
     match last_words(&log) {
         SILENT if source.raw_os_error() == Some(libc::EPERM) => BpfError::NotAllowed(FORBIDDEN),
-        // Only lockdown takes this helper away.
+        // Only lockdown disables this helper.
         words if words.contains("bpf_probe_read_kernel") => BpfError::NotAllowed(LOCKED),
         words => BpfError::Refused {
             source,
@@ -67,7 +67,7 @@ pub(super) fn explain_refused(refused: Refused) -> BpfError {
     }
 }
 
-/// The verifier's complaint: its last line but for the statistics.
+/// The verifier's complaint: the last line before its statistics.
 fn last_words(log: &str) -> &str {
     let mut lines = log.lines().map(str::trim);
     let words = lines.rfind(|line| !line.is_empty() && !line.starts_with("processed "));

@@ -1,8 +1,8 @@
 //! The system call bpf(2): maps, programs and the links that attach them.
 //!
-//! A map, a program and a link are descriptors of this process. When the last descriptor of a link is closed, the kernel
-//! detaches the program, so nothing is left behind whatever ends this process. Nothing is pinned. The layouts are those of
-//! `union bpf_attr` in Linux' `include/uapi/linux/bpf.h`.
+//! A map, a program and a link are descriptors of this process. When the last descriptor of a link is closed, the
+//! kernel detaches the program, so nothing stays attached however this process ends. Nothing is pinned. The layouts are
+//! those of `union bpf_attr` in Linux' `include/uapi/linux/bpf.h`.
 #![allow(unsafe_code, reason = "bpf(2) takes addresses of memory as numbers")]
 
 use std::ffi::CStr;
@@ -14,29 +14,29 @@ const MAP_LOOKUP: libc::c_long = 1;
 const MAP_DELETE: libc::c_long = 3;
 const PROGRAM_LOAD: libc::c_long = 5;
 const OBJECT_INFO: libc::c_long = 15;
-/// BPF_RAW_TRACEPOINT_OPEN attaches every program of this type, to what it was loaded for.
+/// BPF_RAW_TRACEPOINT_OPEN attaches every program of this type to the target that it was loaded for.
 const ATTACH: libc::c_long = 17;
 const BTF_BY_ID: libc::c_long = 19;
 const BTF_NEXT_ID: libc::c_long = 23;
-/// Since Linux 5.6, which has no BTF of modules yet.
+/// Exists since Linux 5.6, which is older than BTF of modules.
 const MAP_LOOKUP_BATCH: libc::c_long = 24;
 
 const TRACING: u32 = 26;
-/// Reading structures of the kernel takes a licence that the kernel calls compatible with the GPL.
+/// Reading kernel structures needs a licence that the kernel accepts as compatible with the GPL.
 const LICENCE: &CStr = c"Dual BSD/GPL";
-/// What the verifier says about a refused program, at most.
+/// The most bytes of the verifier's log about a refused program.
 const LOG: usize = 1 << 18;
-/// The start of `struct bpf_prog_info` up to `recursion_misses`, which is its last field here.
+/// The start of `struct bpf_prog_info`, up to and including `recursion_misses`.
 const PROGRAM_INFO: usize = 216;
 
-/// What a map is.
+/// The type of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MapType {
     Hash = 1,
     Array = 2,
 }
 
-/// When a program runs.
+/// When a program runs, and what it gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attach {
     /// At a tracepoint, with its parameters.
@@ -47,7 +47,7 @@ pub(super) enum Attach {
     Exit = 25,
 }
 
-/// A map whose keys and values are of these sizes.
+/// A map with keys and values of these sizes.
 #[derive(Debug)]
 pub(super) struct Map<const KEY: usize, const VALUE: usize> {
     fd: OwnedFd,
@@ -65,7 +65,7 @@ pub(super) struct Link {
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) source: io::Error,
-    /// The last words of the verifier.
+    /// The end of the verifier's message.
     pub(super) log: String,
 }
 
@@ -116,7 +116,7 @@ impl Attr {
         }
     }
 
-    /// The same for a command that returns a descriptor.
+    /// Makes the system call for a command that returns a descriptor.
     ///
     /// # Safety
     /// As for `call`; and the command returns a descriptor.
@@ -124,13 +124,13 @@ impl Attr {
         // SAFETY: the caller's promise.
         let fd = unsafe { self.call(command) }?;
         let fd = i32::try_from(fd).map_err(io::Error::other)?;
-        // SAFETY: the kernel has just made `fd` for this process, close-on-exec, and no other part of it knows the number.
+        // SAFETY: the kernel has just made `fd` for this process, close-on-exec, and no other code knows the number.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 }
 
 impl<const KEY: usize, const VALUE: usize> Map<KEY, VALUE> {
-    /// Makes a map with room for this many values.
+    /// Makes a map with room for this number of values.
     pub(super) fn new(of: MapType, room: u32) -> io::Result<Self> {
         let sizes = [KEY, VALUE].map(|size| u32::try_from(size).unwrap_or(u32::MAX));
         let mut attr = Attr::new().word(0, of as u32).word(4, sizes[0]);
@@ -144,7 +144,7 @@ impl<const KEY: usize, const VALUE: usize> Map<KEY, VALUE> {
         self.fd.as_raw_fd()
     }
 
-    /// The value of a key, if there is one.
+    /// The value of a key; `None` if the map does not have the key.
     pub(super) fn get(&self, key: &[u8; KEY]) -> io::Result<Option<[u8; VALUE]>> {
         let mut value = [0; VALUE];
         let mut attr = Attr::new().fd(0, &self.fd).address(8, key);
@@ -157,13 +157,13 @@ impl<const KEY: usize, const VALUE: usize> Map<KEY, VALUE> {
         }
     }
 
-    /// All keys and values of a hash map. An entry that is there all the time is there once.
+    /// All keys and values of a hash map. An entry that exists during the whole call is returned exactly once.
     pub(super) fn entries(&self) -> io::Result<Vec<([u8; KEY], [u8; VALUE])>> {
-        // All entries fit, so no chain of the table is too long for a call.
+        // The buffer holds all entries, so no hash bucket is too large for a call.
         let room = self.room as usize;
         let (mut keys, mut values) = (vec![[0; KEY]; room], vec![[0; VALUE]; room]);
         let mut entries = Vec::new();
-        // The chain of the table to go on with.
+        // The hash bucket to continue with.
         let [mut from, mut next] = [0_u32; 2];
         let mut is_first = true;
         loop {
@@ -179,7 +179,7 @@ impl<const KEY: usize, const VALUE: usize> Map<KEY, VALUE> {
             let result = unsafe { attr.call(MAP_LOOKUP_BATCH) };
             let is_last = match result {
                 Ok(_) => false,
-                // These are the last ones.
+                // These are the last entries.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => true,
                 Err(error) => return Err(error),
             };
@@ -205,7 +205,7 @@ impl<const KEY: usize, const VALUE: usize> Map<KEY, VALUE> {
 }
 
 impl Link {
-    /// Loads a program for a function or a tracepoint and attaches it. `module` is the BTF of the module that has it.
+    /// Loads a program for a function or a tracepoint and attaches it. `module` is the BTF of the module that has that.
     pub(super) fn new(
         code: &[u64],
         attach: Attach,
@@ -214,7 +214,7 @@ impl Link {
     ) -> Result<Self, Refused> {
         let program = match load(code, attach, function, module, &mut []) {
             Ok(program) => program,
-            // Once more, for the verifier's words.
+            // Loads it again to get the verifier's log.
             Err(source) => {
                 let mut log = vec![0; LOG];
                 let _ = load(code, attach, function, module, &mut log);
@@ -236,7 +236,7 @@ impl Link {
         })
     }
 
-    /// How often the program did not run, because it was running already on the same CPU.
+    /// How often the program did not run because it was already running on the same CPU.
     pub(super) fn missed(&self) -> io::Result<u64> {
         let info: [u8; PROGRAM_INFO] = info(&self.program)?;
         let mut misses = [0; 8];
@@ -268,7 +268,7 @@ fn load(
     unsafe { attr.open(PROGRAM_LOAD) }
 }
 
-/// The BTF that the kernel has of a module. Only CAP_SYS_ADMIN may look for it.
+/// Opens the kernel's BTF of a module. Only CAP_SYS_ADMIN may search for it.
 pub(super) fn module_btf(module: &str) -> io::Result<OwnedFd> {
     let mut id = 0;
     loop {
@@ -279,7 +279,7 @@ pub(super) fn module_btf(module: &str) -> io::Result<OwnedFd> {
         let mut attr = Attr::new().word(0, id);
         // SAFETY: the argument has no address; the command returns a descriptor.
         let fd = match unsafe { attr.open(BTF_BY_ID) } {
-            // It is gone since.
+            // The module was unloaded meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             other => other?,
         };
@@ -305,7 +305,7 @@ fn btf_name(fd: &OwnedFd) -> io::Result<Vec<u8>> {
     Ok(name[..end].to_vec())
 }
 
-/// The first bytes of what the kernel says about a program.
+/// The first bytes of the kernel's information about a program.
 fn info<const LENGTH: usize>(fd: &OwnedFd) -> io::Result<[u8; LENGTH]> {
     let mut info = [0; LENGTH];
     let length = u32::try_from(LENGTH).map_err(io::Error::other)?;

@@ -8,10 +8,10 @@ use crate::counters::CountersError;
 /// Why the source `bpf` is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum NoBpf {
-    /// It cannot be used here.
+    /// The source cannot be used here.
     #[error(transparent)]
     Missing(#[from] BpfError),
-    /// Another one was asked for.
+    /// The other source was asked for.
     #[error("not asked for")]
     NotAsked,
 }
@@ -19,10 +19,10 @@ pub enum NoBpf {
 /// Why the source `counters` is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum NoCounters {
-    /// It cannot be used here.
+    /// The source cannot be used here.
     #[error(transparent)]
     Missing(#[from] CountersError),
-    /// Another one was asked for.
+    /// The other source was asked for.
     #[error("not asked for")]
     NotAsked,
 }
@@ -43,9 +43,9 @@ pub enum TopError {
         causes(counters)
     )]
     NoSource {
-        /// Why not the first.
+        /// Why `bpf` cannot be used.
         bpf: NoBpf,
-        /// Why not the second.
+        /// Why `counters` cannot be used.
         counters: NoCounters,
     },
     /// The process has no VM with a vCPU, or may not be looked at.
@@ -63,7 +63,7 @@ pub enum TopError {
 }
 
 impl TopError {
-    /// Whether it is that a source, or all of them, cannot be used on this host or by this user.
+    /// Whether the error is that a source, or all of them, cannot be used on this host or by this user.
     pub const fn is_of_source(&self) -> bool {
         matches!(
             self,

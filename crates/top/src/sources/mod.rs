@@ -1,4 +1,4 @@
-//! The sources of counts: which of them are used, why the others are not, and how they are read.
+//! The sources of counts: which of them are used, why the others are not, and reading them.
 
 mod error;
 
@@ -19,7 +19,7 @@ use crate::waiters::{Functions, VHOST, Waiter};
 /// Which sources are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// All that can be used here.
+    /// All sources that can be used here.
     Available,
     /// Only programs in the kernel.
     Bpf,
@@ -32,22 +32,22 @@ pub enum Choice {
 pub struct Sources {
     bpf: Result<Bpf, NoBpf>,
     counters: Result<(), NoCounters>,
-    /// Only if exits to the VMM are not counted.
+    /// Set only if exits to the VMM are not counted.
     sampler: Option<Result<Sampler, SamplerError>>,
     only: Option<u32>,
     proc: PathBuf,
     debugfs: PathBuf,
-    /// The processes of the reading before.
+    /// The processes of the previous reading.
     before: BTreeMap<u32, Process>,
-    /// Processes with VMs that were shown as ended, with the time of their start.
+    /// Processes whose VMs were shown as ended, with the times of their starts.
     shown: BTreeMap<u32, u64>,
-    /// The processes that hold the eventfds of ioeventfds. Each eventfd is looked for once.
+    /// The processes that hold the eventfds of ioeventfds. Holders of an eventfd are searched for only once.
     holders: BTreeMap<u32, Vec<Holder>>,
     functions: Functions,
 }
 
 impl Sources {
-    /// Opens the sources for all VMs, or for those of one process. Of the optional metrics, those in `with` are counted.
+    /// Opens the sources for all VMs, or for the VMs of one process. `with` is the optional metrics to count.
     pub fn open(choice: Choice, only: Option<u32>, with: &[Metric]) -> Result<Self, TopError> {
         let proc = PathBuf::from("/proc");
         let debugfs = PathBuf::from(counters::FOLDER);
@@ -64,7 +64,7 @@ impl Sources {
                 Bpf::attach(&creators(&proc, only, known.as_ref().ok()), with).map_err(NoBpf::from)
             }
         };
-        // What it counts without an address is better than nothing, but not what was asked for.
+        // Counts without addresses are better than nothing, but not what was asked for.
         let bpf = match choice {
             Choice::Bpf => bpf.and_then(|bpf| Ok(bpf.by_address()?)),
             _ => bpf,
@@ -102,12 +102,12 @@ impl Sources {
         self.bpf.as_ref()
     }
 
-    /// Whether KVM's statistics are read, or why not.
+    /// Whether KVM's statistics are read; if not, the reason.
     pub fn counters(&self) -> Result<(), &NoCounters> {
         self.counters.as_ref().copied()
     }
 
-    /// Why programs count nothing, or which of them are missing and why.
+    /// Why programs count nothing, or why some metrics are missing.
     pub fn missing_of_bpf(&self) -> Vec<String> {
         match &self.bpf {
             Ok(bpf) => by_cause(bpf.missing()),
@@ -135,7 +135,7 @@ impl Sources {
         Some(causes(error))
     }
 
-    /// Reads all sources. Counts before processes: a VM that is counted is then found, or has ended.
+    /// Reads all sources, counts before processes. So a VM that is counted is then found, or has ended.
     pub fn read(&mut self) -> Result<Reading, TopError> {
         let at = Instant::now();
         let (bpf, counters) = self.count()?;
@@ -145,7 +145,7 @@ impl Sources {
             if processes.contains_key(&pid) {
                 continue;
             }
-            // A vCPU's thread may end after the first thread.
+            // A vCPU's thread may end after the process's first thread.
             let has_ended = !process::is_ending(&self.proc, pid);
             let process = Process {
                 has_ended,
@@ -156,7 +156,7 @@ impl Sources {
             }
             processes.insert(pid, process);
         }
-        // If a VM started and ended between two readings, its process is in neither of their lists.
+        // If a VM starts and ends between two readings, its process is in neither list.
         for (process, _) in bpf.iter().flat_map(|bpf| bpf.vcpus.values()) {
             processes.entry(*process).or_insert_with(|| Process {
                 has_ended: true,
@@ -203,7 +203,7 @@ impl Sources {
             let shown = ended.iter().filter_map(|vm| reading.process_of(*vm));
             let started = |pid| Some((pid, reading.processes.get(&pid)?.started));
             self.shown.extend(shown.filter_map(started));
-            // What they did after the reading, until they ended.
+            // Adds what the VMs did after the reading, until they ended.
             if let (Some(later), _) = self.count()? {
                 reading.update(later, &ended);
             }
@@ -217,7 +217,7 @@ impl Sources {
         Ok(reading)
     }
 
-    /// What in the kernel waits for each eventfd of an ioeventfd.
+    /// Finds what in the kernel waits for each ioeventfd's eventfd.
     fn waiters(&mut self, reading: &Reading) -> BTreeMap<u32, Waiter> {
         let counts = reading.bpf.iter().flat_map(|bpf| &bpf.counts);
         let rings = counts.filter(|(event, _)| event.kind == RecordKind::Ring);
@@ -238,10 +238,10 @@ impl Sources {
         waiters
     }
 
-    /// What programs count, and KVM's statistics.
+    /// Reads the programs' counts and KVM's statistics.
     fn count(&self) -> Result<(Option<BpfReading>, Option<Folders>), TopError> {
         let bpf = self.bpf.as_ref().ok().map(Bpf::read).transpose()?;
-        // Later, because they say whose the threads are that were counted.
+        // Statistics are read later, because they tell the processes of the threads that were counted.
         let counters = match self.counters {
             Ok(()) => Some(counters::read(&self.debugfs)?),
             Err(_) => None,
@@ -249,7 +249,7 @@ impl Sources {
         Ok((bpf, counters))
     }
 
-    /// Looks for the holders of eventfds that are new. A number that is not used any more may be given to another eventfd.
+    /// Finds the holders of new eventfds. A number that is no longer used may be given to a new eventfd.
     fn find_holders(&mut self, reading: &Reading) {
         let counts = reading.bpf.iter().flat_map(|bpf| &bpf.counts);
         let rings = counts.filter(|(event, _)| event.kind == RecordKind::Ring);
@@ -273,7 +273,7 @@ fn counts(bpf: &Result<Bpf, NoBpf>, metric: Metric) -> bool {
     bpf.as_ref().is_ok_and(|bpf| bpf.counts(metric))
 }
 
-/// The reasons why metrics are not counted, each after its metrics.
+/// The reasons why metrics are not counted, each with its metrics.
 fn by_cause(missing: &[(Metric, impl std::error::Error + 'static)]) -> Vec<String> {
     let mut all: Vec<(String, Vec<&str>)> = Vec::new();
     for (metric, error) in missing {
@@ -288,7 +288,7 @@ fn by_cause(missing: &[(Metric, impl std::error::Error + 'static)]) -> Vec<Strin
         .collect()
 }
 
-/// Whether KVM uses AVIC or APICv, by the parameters of its modules.
+/// Whether KVM uses AVIC or APICv, according to its module parameters.
 fn eois_by_cpu(modules: &Path) -> bool {
     let parameters = [
         "kvm_amd/parameters/avic",
@@ -303,7 +303,7 @@ fn eois_by_cpu(modules: &Path) -> bool {
 /// The statistics of all VMs.
 type Folders = BTreeMap<Directory, Statistics>;
 
-/// The threads that created the VMs of a process, as far as it is known; all its threads otherwise.
+/// The threads that created the VMs of a process, if they are known; otherwise all of its threads.
 fn creators(
     proc: &Path,
     only: Option<u32>,
@@ -357,7 +357,7 @@ mod tests {
         assert!(!eois_by_cpu(folder.path()));
         assert!(!set("kvm_amd", "avic", "N\n"));
         assert!(set("kvm_amd", "avic", "Y\n"));
-        // Before it was a truth value.
+        // Some kernels have a number here instead of `Y` or `N`.
         assert!(set("kvm_amd", "avic", "1\n"));
         assert!(!set("kvm_amd", "avic", "0\n"));
         assert!(set("kvm_intel", "enable_apicv", "Y\n"));
