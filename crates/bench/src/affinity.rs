@@ -29,7 +29,7 @@ pub fn allowed_cpus() -> Result<Vec<usize>, AffinityError> {
         .collect())
 }
 
-/// Pins the calling thread to `cpu`. If that is not allowed, the thread keeps the CPUs that it has.
+/// Pins the calling thread to `cpu`. If that is not allowed, the thread keeps its current CPUs.
 pub fn prefer(cpu: usize) {
     let _ = pin(&[cpu]);
 }
@@ -48,7 +48,7 @@ pub fn pin(cpus: &[usize]) -> Result<(), AffinityError> {
     })
 }
 
-/// Keeps the calling thread on some CPUs until this is dropped, which restores the CPUs that it had.
+/// Keeps the calling thread on some CPUs until this value is dropped, which restores the previous CPUs.
 #[derive(Debug)]
 pub struct Pinned {
     before: Vec<usize>,
@@ -76,9 +76,8 @@ impl Drop for Pinned {
     }
 }
 
-/// The default CPUs for the two sides of a handover: the first allowed CPU, and the first one that is
-/// not a hardware thread of the same core, otherwise the second allowed one; a single CPU if only one is
-/// allowed.
+/// The default CPUs for the two sides of a handover: the first allowed CPU, and the next one that is on a different
+/// core. The second allowed CPU if all share a core; a single CPU if only one is allowed.
 pub fn default_pair(allowed: &[usize]) -> Vec<usize> {
     let Some(first) = allowed.first().copied() else {
         return Vec::new();
@@ -89,7 +88,7 @@ pub fn default_pair(allowed: &[usize]) -> Vec<usize> {
     std::iter::once(first).chain(second).collect()
 }
 
-/// The hardware threads of `cpu`'s core, `cpu` included; only `cpu` if the kernel does not say.
+/// The hardware threads of `cpu`'s core, including `cpu`; only `cpu` if the kernel does not list them.
 fn siblings(cpu: usize) -> Vec<usize> {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     std::fs::read_to_string(path)

@@ -1,4 +1,4 @@
-//! Makes a report of a record: the rows with their times, exits, counts and ratios.
+//! Turns a record into a report: rows with their times, exits, counts and ratios.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,7 +18,7 @@ pub struct ReportFacts<'a> {
     pub tool: Tool,
     /// The options that the subjects were made with.
     pub options: &'a SubjectOptions,
-    /// How much was to be measured.
+    /// How much was planned to be measured.
     pub plan: &'a crate::BenchPlan,
     /// The host that was measured.
     pub host: Host,
@@ -32,7 +32,7 @@ pub struct ReportFacts<'a> {
     pub compared: &'a [&'a str],
 }
 
-/// Makes the report of `record`, with what its suite adds.
+/// Makes the report of `record`; `kind` is what its suite adds.
 pub fn assemble(record: &Record, context: ReportFacts<'_>, kind: Kind) -> Report {
     let ReportFacts { options, plan, .. } = context;
     let all = &record.series;
@@ -64,7 +64,7 @@ pub fn assemble(record: &Record, context: ReportFacts<'_>, kind: Kind) -> Report
     }
 }
 
-/// What a report of paths says in addition to its rows.
+/// What a report of paths has in addition to its rows.
 pub fn paths(
     record: &Record,
     backends: &[Backend],
@@ -135,7 +135,7 @@ fn measured(
 ) -> Option<Measured> {
     let ops = series.samples.iter().map(|sample| sample.ops).collect();
     let mut times = Times::of(&series.ns_per_op(), ops)?;
-    // The time of a run that times single operations is more than the sum of these.
+    // A run that times single operations takes longer than the sum of their times.
     times.shortest_run = series.shortest_run_ns().map(|ns| ns / 1e9);
     times.resolution = resolution_ns(series, options);
     if let Some(percentiles) = of_operations(series) {
@@ -173,7 +173,7 @@ fn counts(series: &SampleSeries, pick: fn(&RunSample) -> &[(String, u64)]) -> Co
     names.map(|(name, _)| (name.clone(), runs(name))).collect()
 }
 
-/// The operations of all runs together; `None` if there were no runs.
+/// The number of operations of all runs together; `None` if there were no runs.
 #[allow(clippy::cast_precision_loss, reason = "far fewer than 2^53")]
 fn operations(series: &SampleSeries) -> Option<f64> {
     let ops: u64 = series.samples.iter().map(|sample| sample.ops).sum();
@@ -185,7 +185,7 @@ fn exits(series: &SampleSeries) -> Option<Exits> {
     (series.group != Group::Floor).then(|| Exits::of(&runs))?
 }
 
-/// The median over runs, rounded to a byte; `None` unless every run has it.
+/// The median over runs, rounded to a byte; `None` unless every run has the number.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -201,7 +201,7 @@ fn bytes(series: &SampleSeries, pick: fn(&RunSample) -> Option<u64>) -> Option<u
     Some(median(&runs?)?.round() as u64)
 }
 
-/// The percentiles of single operations, if the subject times each.
+/// The percentiles of single operations, if the subject times each operation.
 #[allow(
     clippy::cast_precision_loss,
     reason = "latencies are far below 2^53 ns"

@@ -182,7 +182,7 @@ fn questions_are_answered_as_far_as_their_rows_are_there() {
         on("usermode", "portio-wildcard-eventfd", None, &[250.0; 3]),
         on("kvm", "portio-wildcard-eventfd", None, &[10.0; 3]),
     ]);
-    // kvm's own device model is not there.
+    // kvm's own device model was not measured.
     let [highlight] = &report.paths().unwrap().highlights[..] else {
         panic!("{:?}", report.paths());
     };

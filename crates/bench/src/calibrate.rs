@@ -1,4 +1,4 @@
-//! Finds how many operations fill a run, and how many fit into it.
+//! Finds how many operations fill a run, or how many fit into a time limit.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,8 @@ use super::{CommandLimit, Subject, SubjectError};
 /// The most operations of one run: even if each takes a single cycle, they take a second or so.
 const MAX_OPS: u64 = 1 << 32;
 
-/// Growing stops when a run as a whole takes this many times `min_time`, however long its operations
-/// took: set-up or pauses then fill the run.
+/// Growing stops when a run as a whole takes this many times `min_time`, however long its operations took: the rest of
+/// the run is then set-up or pauses.
 const OVERHEAD: u32 = 4;
 
 /// The smallest factor between two attempts, so that calibration ends soon.
@@ -18,14 +18,14 @@ const MIN_GROWTH: f64 = 2.0;
 /// The largest factor between two attempts: the first runs are cold and predict too little.
 const MAX_GROWTH: f64 = 20.0;
 
-/// How often each number of operations is tried. The fastest try counts: other work of the host can
-/// only make a run longer, and a run that something else filled would predict too few operations.
+/// How often each number of operations is tried. The fastest try counts: other work on the host can only make a run
+/// longer, and a run that is filled by something else predicts too few operations.
 const TRIES: u32 = 3;
 
-/// The fewest operations of a run with a time limit: of fewer, the set-up would be most of what is counted.
+/// The fewest operations of a run with a time limit: with fewer, the count would be mostly set-up.
 const FEWEST: u64 = 10;
 
-/// A run that takes this share of its time limit is long enough to predict others.
+/// A run that takes at least 1/8 of its time limit is long enough to predict longer runs.
 const TELLING: u64 = 8;
 
 /// A run shorter than this share of `min_time` is too short: calibration was disturbed.
@@ -51,8 +51,8 @@ pub(super) fn calibrate(
     }
 }
 
-/// The number of operations, `most` at most, of which a run takes about `time` at most: one of 10, 20, 50, 100, ..., so
-/// that a host that is slightly faster or slower has the same.
+/// The number of operations, at most `most`, that take about `time`: 10, 20, 50, 100 and so on, so that a slightly
+/// faster or slower host gets the same number.
 pub(super) fn fitting(
     subject: &mut dyn Subject,
     most: u64,
@@ -74,7 +74,7 @@ pub(super) fn fitting(
     }
 }
 
-/// The largest of 1, 2, 5, 10, 20, 50, ... that is not above `ops`.
+/// The largest of 1, 2, 5, 10, 20, 50, ... that is at most `ops`.
 fn round(ops: u64) -> u64 {
     let power = 10_u64.pow(ops.max(1).ilog10());
     match ops / power {
@@ -91,8 +91,8 @@ pub(super) struct RunTime {
     pub(super) wall: Duration,
 }
 
-/// The number of operations that the next run of a subject should have, whose last one had `ops` and took
-/// `time`. It only grows, and only if the last run was too short.
+/// The number of operations for a subject's next run, after a run of `ops` operations took `time`. The number only
+/// grows, and only if that run was too short.
 pub(super) fn enlarge(ops: u64, time: RunTime, min_time: Duration) -> u64 {
     let missing = missing(time.elapsed_ns, min_time);
     if missing * TOO_SHORT <= 1.0 || time.wall * 2 >= min_time * OVERHEAD {
@@ -113,7 +113,7 @@ fn fastest(
         if fastest.is_none_or(|fastest| time.elapsed_ns < fastest.elapsed_ns) {
             fastest = Some(time);
         }
-        // One try of an operation that is this slow says enough, and more would take the user's time.
+        // One try of an operation this slow says enough; more would waste the user's time.
         if time.wall >= min_time * OVERHEAD {
             break;
         }
@@ -138,7 +138,7 @@ fn one_try(
     Ok(RunTime { elapsed_ns, wall })
 }
 
-/// By which factor a run has to grow to fill `min_time`.
+/// The factor by which a run has to grow to fill `min_time`.
 fn missing(elapsed_ns: f64, min_time: Duration) -> f64 {
     if elapsed_ns > 0.0 {
         min_time.as_secs_f64() * 1e9 / elapsed_ns
@@ -157,8 +157,8 @@ fn grown(ops: u64, factor: f64) -> u64 {
     ((ops as f64 * factor).ceil() as u64).clamp(1, MAX_OPS)
 }
 
-/// The common number of operations of all subjects, if `fewest` fill a run of the slowest one: the
-/// largest power of two that is not above `fewest`, kept between `least` and `most`.
+/// The common number of operations of all subjects, if `fewest` operations fill a run of the slowest subject: the
+/// largest power of two that is at most `fewest`, limited to `least..=most`.
 pub(super) fn same(fewest: u64, (least, most): (u64, u64)) -> u64 {
     (1 << fewest.max(1).ilog2()).clamp(least, most)
 }

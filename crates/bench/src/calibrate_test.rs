@@ -3,7 +3,7 @@
 use super::*;
 use crate::RunSample;
 
-/// Far more than what the subjects themselves need on a busy host: they only say that time passes.
+/// Far more than the subjects themselves need on a busy host: they only report that time has passed.
 const MIN_TIME: Duration = Duration::from_secs(1000);
 
 struct Costs {
@@ -83,7 +83,7 @@ fn slow_operations_are_fewer_and_their_number_is_round() {
         let ops = fitting(&mut subject, most, MIN_TIME, &CommandLimit::none()).unwrap();
         (ops, subject.runs)
     };
-    // The last is one that an emulator with one CPU takes a time slice for.
+    // In the last case, an emulator with one CPU takes a time slice for each operation.
     let slow = [(1.5e9, 500), (1e10, 100), (2.9e10, 20), (8e10, 10)];
     for (ns, ops) in slow {
         assert_eq!(fitting(ns, 2000).0, ops, "{ns}");
@@ -105,7 +105,7 @@ fn what_all_subjects_have_is_a_power_of_two_within_bounds() {
     assert_eq!(same(6250, (100_000, 1 << 20)), 100_000);
 }
 
-/// The first `disturbed` runs take four times `MIN_TIME` longer than their operations do.
+/// The first `disturbed` runs take longer than their operations, by four times `MIN_TIME`.
 struct Disturbed {
     disturbed: u32,
 }

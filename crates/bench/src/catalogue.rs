@@ -5,17 +5,17 @@
 
 use super::{BenchEntry, debug, floors, scenario};
 
-/// Whether the entry of this name needs two CPUs: with one it is skipped.
+/// Whether the entry with this name needs two CPUs. With one CPU it is skipped.
 pub fn needs_two_cpus(name: &str) -> bool {
     scenario::needs_two_cpus(name) || floors::needs_two_cpus(name)
 }
 
-/// All entries in the order of the report: the scenarios of the backends, the floors, the debug entries.
-/// Scenarios of one name are next to each other, in the order of the backends.
+/// All entries in the order of the report: scenarios of the backends, floors, debug entries. Scenarios with the same
+/// name are next to each other, in the order of the backends.
 pub fn all(backends: Vec<Vec<BenchEntry>>) -> Vec<BenchEntry> {
     let mut entries: Vec<BenchEntry> = Vec::new();
     for backend in backends {
-        // Where the last entry is that this backend has in common with the ones before.
+        // The place after the last entry that this backend shares with earlier backends.
         let mut after = 0;
         for entry in backend {
             let same = entries

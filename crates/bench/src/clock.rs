@@ -3,9 +3,9 @@
 //!
 //! The frequency of a time stamp counter is measured against `CLOCK_MONOTONIC`, because no CPUID leaf reports it
 //! reliably under a hypervisor. Times are good only if the counter is invariant (has the same rate in every power
-//! state); the clock says whether the CPU promises that. The virtual counter says its frequency itself
-//! (CNTFRQ_EL0) and has it in every power state (Arm DDI 0487, D12 "The Generic Timer"). It is slow: at 62.5 MHz a
-//! tick is 16 ns, so one operation's time is coarse, and the mean over many is not.
+//! state); the clock says whether the CPU promises that. The virtual counter reports its own frequency (CNTFRQ_EL0),
+//! which is constant (Arm DDI 0487, D12 "The Generic Timer"). It is slow: at 62.5 MHz a tick is 16 ns, so the time of a
+//! single operation is coarse, but the mean over many is not.
 #![allow(unsafe_code, reason = "reading the counter")]
 
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const BRACKETS: u32 = 16;
 /// Why the counter cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ClockError {
-    /// This architecture's counter is not known here.
+    /// This program knows no counter on this architecture.
     #[error("no counter is known on this architecture ({0})")]
     Unsupported(&'static str),
     /// The counter does not advance with time.
@@ -56,7 +56,7 @@ impl TickClock {
         Self::between(start, simultaneous())
     }
 
-    /// The clock that went from one reading of both clocks to another.
+    /// The clock that advanced from one reading of both clocks to another reading.
     #[allow(
         clippy::cast_precision_loss,
         reason = "20 ms are far fewer ticks than 2^53"
@@ -87,8 +87,8 @@ impl TickClock {
         }
     }
 
-    /// The clock where each instruction takes one nanosecond of the machine's time. A time stamp counter counts
-    /// these nanoseconds; the virtual counter has its own frequency there too.
+    /// The clock of a machine on which each instruction takes one nanosecond. A time stamp counter counts these
+    /// nanoseconds; the virtual counter keeps its own frequency there too.
     pub fn of_instructions() -> Self {
         Self::with_frequency(counter::frequency().unwrap_or(1e9), true)
     }
@@ -145,7 +145,7 @@ mod counter {
         unsafe { std::arch::x86_64::_rdtsc() }
     }
 
-    /// `None`: it has to be measured.
+    /// `None`: the frequency has to be measured.
     pub(super) const fn frequency() -> Option<f64> {
         None
     }
@@ -163,7 +163,7 @@ mod counter {
         ticks
     }
 
-    /// What the firmware or the kernel says; `None` if neither says anything.
+    /// The frequency that the firmware or the kernel set; `None` if neither did.
     pub(super) fn frequency() -> Option<f64> {
         let hz: u64;
         // SAFETY: reads a register that Linux lets user code read, and touches no memory.

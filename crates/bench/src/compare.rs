@@ -1,8 +1,8 @@
-//! Which row is compared with which.
+//! Which row is compared with which other row.
 //!
-//! Every path of a kind (port I/O, MMIO, hypercall) is compared with the device model path of that
-//! kind: the way without an eventfd, through the VMM, under the spin policy of the command line.
-//! A ratio is always new over old, so below 1 is faster.
+//! Every path of a kind (port I/O, MMIO, hypercall) is compared with that kind's device model: the path without an
+//! eventfd, through the VMM, under the spin policy of the command line. A ratio is always new over old, so below 1 is
+//! faster.
 
 use super::{HOST, SampleSeries};
 use vmbell_report::Status;
@@ -11,7 +11,7 @@ use vmbell_report::bootstrap::{RatioOfMedians, ratio_of_medians};
 /// Separates the values of scanned parameters from a scenario's name.
 const PARAMETER: char = ',';
 
-/// What the names of all device models' rows end with, those of notify latencies included.
+/// The end of the names of all device model rows, including notify latencies.
 const DEVICE_MODEL: &str = "-no-eventfd";
 
 /// What the ratios of `all` are taken to, in words: `device model`, `first value` (of a scan) or `reference`.
@@ -26,7 +26,7 @@ pub fn references(all: &[SampleSeries]) -> &'static str {
     }
 }
 
-/// The row `name` of a backend, or of the host, if it was measured.
+/// The row `name` of a backend or of the host, if it was measured.
 pub fn measured<'s>(
     all: &'s [SampleSeries],
     name: &str,
@@ -38,8 +38,7 @@ pub fn measured<'s>(
     })
 }
 
-/// The ratio of the times of `new` and of the row `old` of the same backend; `None` unless both have been
-/// measured.
+/// The ratio of the times of `new` and of the same backend's row `old`; `None` unless both were measured.
 pub fn ratio(
     all: &[SampleSeries],
     new: &SampleSeries,
@@ -49,8 +48,7 @@ pub fn ratio(
     ratio_of(all, new, old, seed, |series| Some(series.ns_per_op()))
 }
 
-/// The ratio of `new` and the row `old` of the same backend in what `pick` takes from both, one number for
-/// each run.
+/// The ratio of what `pick` takes from `new` and from the same backend's row `old`: one number for each run.
 pub fn ratio_of(
     all: &[SampleSeries],
     new: &SampleSeries,
@@ -65,7 +63,7 @@ pub fn ratio_of(
     ratio_of_medians(&pick(new)?, &pick(old)?, seed)
 }
 
-/// One of the usual questions about two rows, which their ratio answers.
+/// One of the usual questions about two rows, answered by their ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
     /// The name of the row in the numerator.
@@ -76,8 +74,8 @@ pub struct Question {
     pub text: &'static str,
 }
 
-/// The rows that answer a first question about a host, each with the row that it is compared with, and the
-/// floors that say whether the host itself is slow.
+/// The rows that answer first questions about a host, the rows that these are compared with, and the floors that show
+/// whether the host itself is slow.
 #[cfg(not(target_arch = "aarch64"))]
 pub const FIRST: [&str; 18] = [
     "portio-no-eventfd",
@@ -100,7 +98,7 @@ pub const FIRST: [&str; 18] = [
     "floor-signal",
 ];
 
-/// The same on arm64, which has neither ports nor PV EOI.
+/// The same rows on arm64, which has neither ports nor PV EOI.
 #[cfg(target_arch = "aarch64")]
 pub const FIRST: [&str; 17] = [
     "mmio-no-eventfd",

@@ -1,5 +1,5 @@
-//! CPU time of this process and of the processes that work for it. It shows what a spinning VMM thread
-//! costs, which the guest's own time does not contain.
+//! CPU time of this process and of the processes that work for it. It includes the cost of a spinning VMM thread, which
+//! the guest's own time does not.
 #![allow(
     unsafe_code,
     reason = "getrusage has no safe form in a crate that is used here"
@@ -19,8 +19,8 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
-    /// The CPU time so far of all threads of this process and of the processes `others`. A process that
-    /// has ended adds nothing.
+    /// The CPU time until now of all threads of this process and of the processes `others`. A process that has ended
+    /// adds nothing.
     pub fn so_far(others: &[u32]) -> Self {
         others
             .iter()
@@ -28,7 +28,7 @@ impl CpuTime {
             .fold(of_self(), Self::plus)
     }
 
-    /// The sum of both.
+    /// The sum of two CPU times.
     pub fn plus(self, other: Self) -> Self {
         Self {
             user: self.user + other.user,
@@ -63,8 +63,8 @@ fn of_self() -> CpuTime {
     }
 }
 
-/// Reads the CPU time of a process from `/proc/PID/stat`, which counts clock ticks: that is coarse for
-/// one run and good over all of them.
+/// Reads the CPU time of a process from `/proc/PID/stat`, which counts clock ticks: too coarse for one run, good over
+/// all of them.
 #[allow(
     clippy::cast_precision_loss,
     reason = "clock ticks of CPU time, far below 2^53"

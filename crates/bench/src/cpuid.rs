@@ -1,5 +1,5 @@
-//! CPUID, for what `/proc/cpuinfo` does not say: whether the time stamp counter is invariant, which
-//! hypervisor this host runs under, and whether the CPU itself is emulated.
+//! Uses CPUID for what `/proc/cpuinfo` does not say: whether the time stamp counter is invariant, which hypervisor this
+//! host runs under, and whether the CPU itself is emulated.
 
 /// The registers that a leaf returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub fn leaf(_number: u32) -> Option<CpuidRegisters> {
     None
 }
 
-/// Whether the hypercall instruction of this CPU is `vmmcall`, as on AMD's and compatible ones.
+/// Whether this CPU's hypercall instruction is `vmmcall`, as on AMD and compatible CPUs.
 pub fn is_amd() -> bool {
     leaf(0).is_some_and(|regs| {
         let vendor: Vec<u8> = [regs.ebx, regs.edx, regs.ecx]
@@ -58,8 +58,8 @@ pub fn is_amd() -> bool {
     })
 }
 
-/// The hypervisor that this host runs under: its common name, otherwise its signature; `None` on a
-/// real machine.
+/// The hypervisor that this host runs under: its common name, or its signature if it has none; `None` on a real
+/// machine.
 pub fn hypervisor() -> Option<String> {
     const NAMES: [(&str, &str); 6] = [
         ("KVMKVMKVM", "KVM"),

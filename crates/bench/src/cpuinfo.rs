@@ -1,5 +1,5 @@
-//! What `/proc/cpuinfo` says; and the names of arm64 CPUs, for which it has only the numbers in MIDR_EL1: the CPU's maker, and which
-//! part it is (Linux `arch/arm64/include/asm/cputype.h`).
+//! Reads `/proc/cpuinfo`, and names arm64 CPUs, for which it has only the numbers in MIDR_EL1: the CPU's maker and the
+//! part (Linux `arch/arm64/include/asm/cputype.h`).
 
 const NAMES: [(u32, u32, &str); 21] = [
     (0x41, 0xd03, "Arm Cortex-A53"),
@@ -33,8 +33,8 @@ pub(super) fn field(cpuinfo: &str, name: &str) -> Option<String> {
     })
 }
 
-/// The name of the first CPU in the text of `/proc/cpuinfo`, or its numbers if the name is not known here; `None`
-/// if the text has none.
+/// The name of the first CPU in the text of `/proc/cpuinfo`, or its numbers if the CPU is not known here; `None` if the
+/// text has no numbers.
 pub(super) fn arm64_name(cpuinfo: &str) -> Option<String> {
     let number = |key| u32::from_str_radix(field(cpuinfo, key)?.strip_prefix("0x")?, 16).ok();
     let (maker, part) = (number("CPU implementer")?, number("CPU part")?);

@@ -1,4 +1,4 @@
-//! Subjects that behave in one known way, so that tests can drive the command to each of its ends.
+//! Subjects with one fixed behaviour each, so that tests can drive the command to each of its ends.
 //! `vmbell list` does not show them and no glob matches them; only their exact names run them.
 
 use std::time::Duration;
@@ -87,7 +87,7 @@ impl Subject for Fails {
     }
 }
 
-/// Runs until the limit ends the run; forever without a limit.
+/// Runs until the limit ends the run, or forever if there is no limit.
 struct Loops {
     limit: Option<CommandLimit>,
 }

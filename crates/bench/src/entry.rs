@@ -1,4 +1,4 @@
-//! An entry: something that can be measured, under a name, with a factory that makes its subject.
+//! An entry: something to measure, with a name and a factory that makes its subject.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use super::{Subject, SubjectError, SubjectOptions};
 use vmbell_report::{AddressSpace, Group};
 
-/// Makes a subject. It is called on the thread that will measure the subject.
+/// Makes a subject, on the thread that will measure it.
 pub type SubjectFactory =
     dyn Fn(&SubjectOptions) -> Result<Box<dyn Subject>, SubjectError> + Send + Sync;
 
@@ -16,7 +16,7 @@ pub const HOST: &str = "host";
 /// Separates a scenario's name from its variants: `portio-wildcard-eventfd+int3`.
 const VARIANT: char = '+';
 
-/// The device model row for each kind of path, by how names of the kind start.
+/// The device model row for each kind of path, by the prefix of names of that kind.
 const DEVICE_MODELS: [(&str, &str); 4] = [
     ("portio-", "portio-no-eventfd"),
     ("mmio-", "mmio-no-eventfd"),
@@ -24,31 +24,31 @@ const DEVICE_MODELS: [(&str, &str); 4] = [
     ("doorbell-word", "hypercall-no-eventfd"),
 ];
 
-/// What an entry adds to its row of the report, so that no reader has to parse its name.
+/// What an entry adds to its row of the report, so that readers need not parse its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remarks {
     /// What distinguishes the entry from others, where its name does not say all of it.
     pub parameters: BTreeMap<String, String>,
-    /// What a reader must know to understand the row's numbers.
+    /// What readers must know to understand the row's numbers.
     pub note: Option<&'static str>,
     /// The address space of a doorbell that the guest rings back to back by port I/O or MMIO; `None` for
     /// every other entry.
     pub address_space: Option<AddressSpace>,
-    /// The shortest operation that the entry's way of measuring distinguishes from 0, in ticks of the time stamp
-    /// counter; `None` if many operations are timed together.
+    /// The shortest operation that this entry can distinguish from 0, in ticks of the time stamp counter; `None` if
+    /// many operations are timed together.
     pub resolution: Option<u32>,
 }
 
-/// A device that the host has to have for an entry.
+/// A device that the host must have for an entry.
 #[derive(Clone, Copy, Debug)]
 pub struct NeededDevice {
-    /// The name of `vmbell lab --device` for it.
+    /// The name of the device in `vmbell lab --device`.
     pub name: &'static str,
-    /// Whether this host has one that can be assigned to a guest.
+    /// Whether this host has such a device that can be assigned to a guest.
     pub is_ready: fn() -> bool,
 }
 
-/// Something that can be measured, under a name.
+/// Something that can be measured under a name.
 pub struct BenchEntry {
     name: String,
     /// The name without the values of scanned parameters.
@@ -65,8 +65,8 @@ pub struct BenchEntry {
 }
 
 impl BenchEntry {
-    /// An entry. A scenario is compared with the device model of its kind, which its name determines;
-    /// floors and debug entries are compared with nothing.
+    /// Makes an entry. A scenario is compared with the device model of its kind, which is derived from its name; floors
+    /// and debug entries are compared with nothing.
     pub fn new<F>(
         group: Group,
         name: impl Into<String>,
@@ -94,8 +94,8 @@ impl BenchEntry {
         }
     }
 
-    /// Says that the entry is there with several values of `parameter`, and has this one. The name shows it
-    /// too: `portio-datamatch-eventfd,doorbells=100`.
+    /// Says that the entry exists for several values of `parameter`, and has this value. The name shows it as well:
+    /// `portio-datamatch-eventfd,doorbells=100`.
     #[must_use]
     pub fn with_parameter(mut self, parameter: &str, value: u32) -> Self {
         self.name = format!("{},{parameter}={value}", self.name);
@@ -125,14 +125,14 @@ impl BenchEntry {
         self
     }
 
-    /// Says that the host has to have a device for the entry. Without it, all entries are all others.
+    /// Says that the host must have a device for the entry. If it has none, "all entries" leaves this one out.
     #[must_use]
     pub const fn with_device(mut self, device: NeededDevice) -> Self {
         self.device = Some(device);
         self
     }
 
-    /// Limits the operations of a run, for an entry that rests before each of them.
+    /// Limits the operations of a run, for an entry that rests before each operation.
     #[must_use]
     pub const fn with_most_ops(mut self, ops: u64) -> Self {
         self.most_ops = ops;
@@ -146,17 +146,17 @@ impl BenchEntry {
         self
     }
 
-    /// The name, as users type it and as the report has it.
+    /// The name as users type it and as the report shows it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The name without the values of scanned parameters; names and globs of the command line mean it too.
+    /// The name without the values of scanned parameters. Names and globs on the command line match it as well.
     pub fn base(&self) -> &str {
         &self.base
     }
 
-    /// One line that says what one operation is.
+    /// One line that says what an operation is.
     pub fn description(&self) -> &str {
         &self.description
     }
@@ -166,7 +166,7 @@ impl BenchEntry {
         self.group
     }
 
-    /// The name of the backend that runs the entry's guest; [`HOST`] where no guest takes part.
+    /// The name of the backend that runs the entry's guest; [`HOST`] if there is no guest.
     pub const fn backend(&self) -> &'static str {
         self.backend
     }
@@ -176,7 +176,7 @@ impl BenchEntry {
         self.reference.as_deref()
     }
 
-    /// The device that the host has to have for the entry.
+    /// The device that the host must have for the entry.
     pub const fn device(&self) -> Option<&NeededDevice> {
         self.device.as_ref()
     }
@@ -208,8 +208,8 @@ impl fmt::Debug for BenchEntry {
     }
 }
 
-/// The name of the row that `name` is compared with. `None` for a name of no known kind, and for the
-/// plain device model itself; variants of the device model are compared with the plain one.
+/// The name of the row that `name` is compared with. `None` for names of unknown kinds, and for the plain device model
+/// itself; variants of the device model are compared with the plain one.
 pub(crate) fn device_model_of(name: &str) -> Option<&'static str> {
     let base = name.split(VARIANT).next().unwrap_or(name);
     DEVICE_MODELS

@@ -1,4 +1,4 @@
-//! Reads the facts about this host that a reader needs to judge its numbers.
+//! Reads the facts about this host that are needed to judge its numbers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,9 +8,9 @@ use super::cpuinfo::{self, field};
 use super::{affinity, cpuid};
 use vmbell_report::{Host, cpu_list};
 
-/// The environment variable with which the lab says in which of its Linuxes the program runs, if `--depth` asks for one.
+/// The environment variable in which the lab says which of its Linuxes this is, if it was started with `--depth`.
 pub const DEPTH_VARIABLE: &str = "VMBELL_DEPTH";
-/// The one with which it says which VMM runs this Linux, if another Linux of the lab is around it.
+/// The environment variable that names the VMM which runs this Linux, if it runs inside another Linux of the lab.
 pub const DEPTH_VMM_VARIABLE: &str = "VMBELL_DEPTH_VMM";
 
 /// Reads the facts; what cannot be read is left out.
@@ -43,8 +43,8 @@ pub fn probe() -> Host {
     }
 }
 
-/// The virtual machine that a device tree describes; `None` on a real machine. On arm64 a hypervisor has no other
-/// way to show itself to a program.
+/// The virtual machine that a device tree describes; `None` on a real machine. On arm64 a hypervisor has no other way
+/// to identify itself to a program.
 fn virtual_board() -> Option<String> {
     let compatible = fs::read_to_string("/proc/device-tree/compatible").ok()?;
     let is_virtual = compatible
@@ -86,8 +86,8 @@ fn kernel() -> String {
     )
 }
 
-/// The kernel's name, which says so if KVM is not the kernel's own: if its module has the taint of one that was built out of
-/// the kernel's tree (Documentation/admin-guide/tainted-kernels.rst), or if kvm_ioeventfd has taken over its ioeventfds.
+/// The kernel's name, with a note if KVM is not the kernel's own: if the module was built outside the kernel's tree,
+/// which taints it (Documentation/admin-guide/tainted-kernels.rst), or if kvm_ioeventfd handles its ioeventfds.
 fn with_kvm(name: &str, taint: Option<&str>, groups: bool) -> String {
     let is_own = taint.is_none_or(|taint| !taint.contains('O'));
     let kvm = if is_own {
@@ -99,7 +99,7 @@ fn with_kvm(name: &str, taint: Option<&str>, groups: bool) -> String {
     format!("{name}{kvm}{groups}")
 }
 
-/// The text of a file without the end of the line; `None` if it is empty or cannot be read.
+/// The text of a file without its final newline; `None` if it is empty or cannot be read.
 pub fn line(path: &str) -> Option<String> {
     fs::read_to_string(path)
         .ok()
@@ -107,7 +107,7 @@ pub fn line(path: &str) -> Option<String> {
         .filter(|text| !text.is_empty())
 }
 
-/// The files of a directory, as names and texts.
+/// The files of a directory: their names and texts.
 fn directory(path: &str) -> BTreeMap<String, String> {
     let Ok(entries) = fs::read_dir(Path::new(path)) else {
         return BTreeMap::new();

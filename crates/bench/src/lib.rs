@@ -1,9 +1,9 @@
-//! Measures subjects side by side and makes a report of the numbers.
+//! Measures subjects side by side and makes a report of the results.
 //!
-//! A [`Subject`] performs operations and times them from inside. A [`BenchEntry`] of the
-//! [catalogue](catalogue::all) makes one. [`run`] measures many of them interleaved by a [`BenchPlan`] and
-//! keeps a [`Record`]. [`compare`] decides which row is compared with which, and [`assemble()`] makes a
-//! report of the record, with medians, spreads and ratios.
+//! A [`Subject`] performs operations and times them from inside. A [`BenchEntry`] of the [catalogue](catalogue::all)
+//! makes a subject. [`run`] measures many subjects interleaved, according to a [`BenchPlan`], and keeps a [`Record`].
+//! [`compare`] decides which row is compared with which, and [`assemble()`] turns the record into a report with
+//! medians, spreads and ratios.
 //!
 //! ```
 //! use vmbell::sync::Mutex;

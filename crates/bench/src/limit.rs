@@ -1,8 +1,8 @@
-//! When to stop early: at an interrupt from the keyboard, at the command's own time limit, or at that
-//! of one run.
+//! When to stop early: at an interrupt from the keyboard, at the time limit of the command, or at the time limit of a
+//! run.
 //!
-//! A [`CommandLimit`] is cheap to clone. The runner asks it between runs whether to continue. A subject
-//! that waits for a guest must ask it whether its run is over, since a guest may loop forever.
+//! A [`CommandLimit`] is cheap to clone. The runner checks it between runs. A subject that waits for a guest must check
+//! whether its run is over, because a guest may loop forever.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,29 +15,28 @@ use vmbell::sync::Mutex;
 pub enum EarlyStop {
     /// A signal arrived.
     Interrupted,
-    /// The time limit of the whole command ran out, or that of the lab in which it runs.
+    /// The time limit of the whole command ran out, or the time limit of the lab that runs the command.
     TimedOut,
 }
 
-/// The limits of a command; its clones share the deadline of the run under way.
+/// The limits of a command. Clones share the deadline of the current run.
 #[derive(Clone, Debug)]
 pub struct CommandLimit {
     deadline: Option<Instant>,
     interrupted: &'static AtomicBool,
-    /// What an interrupt means, asked when there is one.
+    /// What an interrupt means; called when an interrupt has arrived.
     meaning: fn() -> EarlyStop,
     run_timeout: Option<Duration>,
-    /// When the run under way has to end; `None` without a run or a limit for it.
+    /// When the current run has to end; `None` if there is no run, or no limit for it.
     run: Arc<Mutex<Option<Instant>>>,
 }
 
-/// A run under way; dropping it ends the run, and its time limit with it.
+/// The current run. Dropping this value ends the run and its time limit.
 #[derive(Debug)]
 pub struct LimitedRun<'l>(&'l CommandLimit);
 
 impl CommandLimit {
-    /// A limit that is reached when `interrupted` becomes true or `timeout`, counted from now, has
-    /// passed.
+    /// A limit that is reached when `interrupted` becomes true, or when `timeout` has passed from now.
     pub fn new(timeout: Option<Duration>, interrupted: &'static AtomicBool) -> Self {
         Self {
             deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
@@ -48,7 +47,7 @@ impl CommandLimit {
         }
     }
 
-    /// The same limit, and an interrupt is what `meaning` says: the lab interrupts a program at a time limit.
+    /// The same limit, where `meaning` says what an interrupt means: the lab also interrupts a program at a time limit.
     #[must_use]
     pub fn with_meaning(self, meaning: fn() -> EarlyStop) -> Self {
         Self { meaning, ..self }
@@ -63,7 +62,7 @@ impl CommandLimit {
         }
     }
 
-    /// The same limit, for the runs of another thread.
+    /// The same limit for another thread, which has its own runs.
     #[must_use]
     pub fn of_other_runs(&self) -> Self {
         Self {
@@ -89,31 +88,30 @@ impl CommandLimit {
         }
     }
 
-    /// The time left for the command, if that is limited.
+    /// The time left for the command, if its time is limited.
     pub fn remaining(&self) -> Option<Duration> {
         self.deadline
             .map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// How long one run may take, if that is limited.
+    /// How long one run may take, if its time is limited.
     pub fn run_timeout(&self) -> Option<Duration> {
         self.run_timeout
     }
 
-    /// Says that a run begins. Clones of the limit share it, so only one thread at a time may have a
-    /// run.
+    /// Begins a run. Clones of the limit share it, so only one thread at a time may have a run.
     pub fn begin_run(&self) -> LimitedRun<'_> {
         let timeout = self.run_timeout;
         self.set_run(timeout.and_then(|timeout| Instant::now().checked_add(timeout)));
         LimitedRun(self)
     }
 
-    /// Whether the run under way has to end: by its own time limit, the command's, or an interrupt.
+    /// Whether the current run has to end: because of its own time limit, the command's time limit, or an interrupt.
     pub fn is_run_over(&self) -> bool {
         self.stop().is_some() || self.overtime().is_some()
     }
 
-    /// How long ago the run under way should have ended; `None` if its time is not over.
+    /// How long ago the current run should have ended; `None` if it still has time.
     pub fn overtime(&self) -> Option<Duration> {
         let run = self.run.lock();
         run.and_then(|deadline| Instant::now().checked_duration_since(deadline))

@@ -1,23 +1,24 @@
 //! Marks between runs, which a hypervisor around this machine sees among the exits that it counts.
 //!
-//! A mark is a write to an I/O port that no device has. Each hypervisor below takes it for an exit of its own guest, so even the
-//! outermost sees it, however deep this machine is. After a first mark, rows are marked in the report's order: a mark, a run, a
-//! mark, a run of twice as many operations, a mark. The difference between the two runs is that of the operations alone.
+//! A mark is a write to an I/O port without a device. Each hypervisor below takes it for an exit of its own guest, so
+//! even the outermost sees it, however deeply this machine is nested. After a first mark, each row in report order has:
+//! a mark, a run, a mark, a run of twice as many operations, a mark. The runs' difference is due to the operations
+//! alone.
 #![allow(unsafe_code, reason = "access to an I/O port")]
 
 use std::{env, io};
 
 /// The environment variable with which the lab asks `vmbell bench` for marks.
 pub const VARIABLE: &str = "VMBELL_MARKS";
-/// The port.
+/// The port of the marks.
 pub const PORT: u16 = 0xb0e;
 
-/// The port, which this thread and those that it starts later may write to.
+/// Access to the port, for this thread and for threads that it starts later.
 #[derive(Clone, Copy, Debug)]
 pub struct Marks(());
 
 impl Marks {
-    /// Opens the port, for which a thread must be root's; `None` if no marks are asked for.
+    /// Opens the port, which only root may do; `None` if no marks are requested.
     pub fn open() -> io::Result<Option<Self>> {
         if env::var_os(VARIABLE).is_none() {
             return Ok(None);

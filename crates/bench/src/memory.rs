@@ -1,4 +1,4 @@
-//! The memory of processes, as the kernel counts it in `/proc/PID/smaps_rollup` and `/proc/PID/status` (proc(5)).
+//! The memory of processes, from `/proc/PID/smaps_rollup` and `/proc/PID/status` (proc(5)).
 #![allow(
     unsafe_code,
     reason = "malloc_trim has no safe form in a crate that is used here"
@@ -7,8 +7,8 @@
 use procfs::process::Process;
 use procfs::{ProcError, ProcResult};
 
-/// The memory of this process and of the processes `others`, in bytes: proportional set size (Pss) and page tables. `None` if
-/// the kernel does not show it, if it does not show it to this user, or if the allocator cannot return free memory, which
+/// The memory of this process and of the processes `others`, in bytes: proportional set size (Pss) plus page tables.
+/// `None` if the kernel does not show it to this user or at all, or if the allocator cannot return free memory, which
 /// would hide later allocations.
 ///
 /// # Errors
@@ -19,14 +19,14 @@ pub(crate) fn in_use(others: &[u32]) -> ProcResult<Option<u64>> {
         return Ok(None);
     }
     let mut sum = match of(&Process::myself()?) {
-        // A kernel without CONFIG_PROC_PAGE_MONITOR.
+        // This kernel has no CONFIG_PROC_PAGE_MONITOR.
         Err(ProcError::NotFound(_)) => return Ok(None),
         own => own?,
     };
     for pid in others {
         let pid = i32::try_from(*pid).map_err(|_| ProcError::NotFound(None))?;
         sum += match of(&Process::new(pid)?) {
-            // A sandbox shows its pages to root alone.
+            // Only root may see a sandbox's pages.
             Err(ProcError::PermissionDenied(_)) => return Ok(None),
             other => other?,
         };
@@ -34,12 +34,12 @@ pub(crate) fn in_use(others: &[u32]) -> ProcResult<Option<u64>> {
     Ok(Some(sum))
 }
 
-/// Has the allocator return its free pages to the kernel; false if it cannot.
+/// Makes the allocator return its free pages to the kernel; false if it cannot.
 fn give_back() -> bool {
     #[cfg(target_env = "gnu")]
-    // SAFETY: it takes no pointer, and holds the allocator's locks while it works.
+    // SAFETY: the call takes no pointer, and holds the allocator's locks while it works.
     unsafe {
-        // What it returns says whether there were such pages.
+        // The result only says whether there were such pages.
         libc::malloc_trim(0);
     }
     cfg!(target_env = "gnu")

@@ -1,12 +1,12 @@
-//! Memory that is allocated, written, freed; all in the process of the tests.
+//! Memory that is allocated, written and freed, all in the process of the tests.
 #![cfg(target_env = "gnu")]
-// The allocator of other C libraries gives nothing back.
+// Other C libraries' allocators do not return memory.
 
 use std::process::Command;
 
 use super::*;
 
-/// Far more than the other tests use that run in the same process.
+/// Far more than the other tests that run in the same process use.
 const SIZE: usize = 128 << 20;
 const PAGE: usize = 4096;
 
@@ -15,7 +15,7 @@ fn memory_counts_from_its_first_write_until_it_is_freed() {
     let of_self = || in_use(&[]).unwrap().unwrap();
     let before = of_self();
     let is_in_use = |now: u64| now > before + SIZE as u64 / 2;
-    // Each page by itself, so that the allocator and not the kernel gets them back.
+    // Each page is allocated separately, so that freeing returns it to the allocator, not to the kernel.
     let pages: Vec<Vec<u8>> = (0..SIZE / PAGE).map(|_| vec![1; PAGE]).collect();
     assert!(is_in_use(of_self()));
     drop(pages);

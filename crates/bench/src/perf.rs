@@ -1,5 +1,5 @@
-//! Counts the kernel's events for the calling thread and the threads that it starts, with
-//! `perf_event_open(2)`, as `perf stat` does.
+//! Counts kernel events of the calling thread and of the threads that it starts, with `perf_event_open(2)`, as
+//! `perf stat` does.
 //!
 //! A host may refuse to count an event: `kernel.perf_event_paranoid` may forbid counting in the kernel
 //! or at all, and a virtual machine often has no hardware counters. The report then gives the reason
@@ -17,7 +17,7 @@ use vmbell_report::{Counted, EventUnit, Scope};
 pub enum PerfEvent {
     /// Time on a CPU, in nanoseconds.
     TaskClock,
-    /// How often the CPU switched from a thread to another.
+    /// How often the CPU switched from one thread to another.
     ContextSwitches,
     /// CPU cycles.
     Cycles,
@@ -44,7 +44,7 @@ impl PerfEvent {
         }
     }
 
-    /// The unit of the event's counts.
+    /// The unit of the counts.
     pub const fn unit(self) -> EventUnit {
         match self {
             Self::TaskClock => EventUnit::Ns,
@@ -61,7 +61,7 @@ impl PerfEvent {
         }
     }
 
-    /// Whether a count in user mode alone means anything: context switches happen in the kernel.
+    /// Whether a count of user mode alone means anything: context switches happen in the kernel.
     const fn counts_in_user_mode(self) -> bool {
         !matches!(self, Self::ContextSwitches)
     }
@@ -91,7 +91,7 @@ impl From<io::Error> for PerfError {
     }
 }
 
-/// A counter of one event, which is running.
+/// A running counter of one event.
 pub struct PerfCounter {
     event: PerfEvent,
     scope: Scope,
@@ -141,8 +141,8 @@ impl PerfCounter {
         self.scope
     }
 
-    /// The count so far. If there are more events than hardware counters, the kernel counts them by
-    /// turns; the count is then scaled up by the share of the time that it was counted in.
+    /// The count so far. If there are more events than hardware counters, the kernel counts them in turns, and the
+    /// count is scaled up by the share of the time that its event was counted.
     #[allow(
         clippy::cast_precision_loss,
         reason = "counts of a benchmark are far below 2^53"
@@ -159,7 +159,7 @@ impl PerfCounter {
 /// The source of the counts, for the report.
 pub const SOURCE: &str = "perf_event_open(2)";
 
-/// Counters of all events for the calling thread, after they are [opened](Self::open).
+/// Counters of all events for the calling thread, from [`open`](Self::open) on.
 #[derive(Debug, Default)]
 pub struct PerfCounters(Vec<(PerfEvent, Result<PerfCounter, PerfError>)>);
 
@@ -170,7 +170,7 @@ impl PerfCounters {
         Self(PerfEvent::ALL.into_iter().map(open).collect())
     }
 
-    /// For each event, which part of the work is counted or why none is.
+    /// For each event, which part of the work is counted, or why it is not counted.
     pub fn counted(&self) -> Vec<Counted> {
         let counted = |(event, counter): &(PerfEvent, Result<PerfCounter, PerfError>)| Counted {
             event: event.name().to_owned(),
@@ -184,7 +184,7 @@ impl PerfCounters {
         self.0.iter().map(counted).collect()
     }
 
-    /// The counts so far of the events that are counted.
+    /// The counts so far of all events that are counted.
     ///
     /// # Errors
     ///
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_is_started_later_is_counted_too() {
-        // Software events need no hardware. If even they are refused, this tests the refusal.
+        // Software events need no hardware. If the host refuses even these, this tests the refusal.
         let mut counter = match PerfCounter::open(PerfEvent::TaskClock) {
             Ok(counter) => counter,
             Err(error) => {
@@ -233,8 +233,7 @@ mod tests {
         };
         let before = counter.read().unwrap();
         std::thread::spawn(|| {
-            // The loop is bounded by work and not by time: a busy host may give the thread no CPU for a
-            // while.
+            // The loop is bounded by work, not by time: on a busy host the thread may get no CPU for a while.
             (0..5_000_000).for_each(|_| std::hint::spin_loop());
         })
         .join()

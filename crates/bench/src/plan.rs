@@ -11,34 +11,34 @@ pub struct BenchPlan {
     pub warmup: u32,
     /// The time that one run should take; it determines the operations of a run unless `ops` is given.
     pub min_time: Duration,
-    /// Operations of each run, unless `most_time` ends them; fewer for an entry that rests before each of them.
+    /// Operations of each run, unless `most_time` limits them; fewer for an entry that rests before each operation.
     pub ops: Option<u64>,
-    /// The time that a run may take: an entry whose `ops` take longer has fewer, but at least ten. Where no clock
-    /// runs but the one that counts instructions, the number depends on these alone.
+    /// The time that a run may take: if `ops` operations take longer, a run has fewer of them, but at least ten. Where
+    /// the only clock counts instructions, this number depends on nothing else.
     pub most_time: Option<Duration>,
-    /// The least and the most operations of a run, if all subjects are to have the same number and
-    /// `ops` is not given. The number is a power of two at which no run takes much longer than
-    /// `min_time`, so that the next command on this host finds the same one.
+    /// The least and the most operations of a run, if all subjects are to have the same number and `ops` is not given.
+    /// The number is a power of two at which no run takes much longer than `min_time`, so that the next command on this
+    /// host finds the same number.
     pub same_ops: Option<(u64, u64)>,
-    /// Whether the kernel's events are counted ([`perf`](crate::perf)).
+    /// Whether kernel events are counted ([`perf`](crate::perf)).
     pub events: bool,
-    /// When this time is used up and [`MIN_RUNS`](Self::MIN_RUNS) rounds are done, no further round
-    /// begins: a slow host takes fewer samples and not more of the user's time.
+    /// When this time is used up and [`MIN_RUNS`](Self::MIN_RUNS) rounds are done, no further round begins: a slow host
+    /// takes fewer samples instead of more of the user's time.
     pub budget: Option<Duration>,
     /// The seed of the random order within each round and of the bootstrap.
     pub seed: u64,
 }
 
 impl BenchPlan {
-    /// Fewer runs than this say too little about the spread.
+    /// With fewer runs than this, the spread means little.
     pub const MIN_RUNS: u32 = 10;
 
     /// How long a run may take where time is emulated.
     pub const COUNTED_RUN: Duration = Duration::from_millis(200);
 
-    /// The plan where time is emulated: enough operations to make what surrounds them small, and enough
-    /// runs to see whether they differ. There a thread that spins until another one has run costs a time
-    /// slice of several milliseconds, so slow entries have fewer operations.
+    /// The plan where time is emulated: enough operations to make their surroundings negligible, and enough runs to see
+    /// whether they differ. A thread that spins until another one has run costs a time slice of several milliseconds
+    /// there, so slow entries have fewer operations.
     pub const fn counted() -> Self {
         Self {
             runs: 3,

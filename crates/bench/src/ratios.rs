@@ -1,4 +1,4 @@
-//! The ratios of a report: of each row to the one that it is compared with, and those that answer the usual
+//! The ratios of a report: of each row to the row that it is compared with, and the ratios that answer the usual
 //! questions.
 
 use std::collections::BTreeMap;
@@ -8,11 +8,10 @@ use vmbell_report::bootstrap::RatioOfMedians;
 use vmbell_report::statistics::median;
 use vmbell_report::{Backend, Group, Highlight, Ratio, Timing};
 
-/// The most highlights that a report has of each backend.
+/// The most highlights of each backend in a report.
 const HIGHLIGHTS: usize = 5;
 
-/// The answers to the questions, for one backend after the other. Floors say nothing about a guest where
-/// time is emulated.
+/// The answers to the questions, backend by backend. Where time is emulated, floors say nothing about a guest.
 pub(super) fn highlights(
     all: &[SampleSeries],
     backends: &[Backend],
@@ -42,8 +41,8 @@ pub(super) fn highlights(
     backends.iter().flat_map(of).collect()
 }
 
-/// The ratio of the times of `new` and `old`; a bound if `new` takes less than its resolution, and `None` if `old`
-/// does.
+/// The ratio of the times of `new` and `old`. It is a bound if `new` takes less than its resolution, and `None` if
+/// `old` takes less than its own.
 pub(super) fn ratio_in_time(
     all: &[SampleSeries],
     new: &SampleSeries,
@@ -83,7 +82,7 @@ fn ratio(reference: &str, ratio: RatioOfMedians) -> Ratio {
     }
 }
 
-/// The ratios in exits, where light and heavy exits are not distinguished, and in the events `compared`.
+/// The ratios in exits, if light and heavy exits are not distinguished, and in the events `compared`.
 pub(super) fn ratios(
     series: &SampleSeries,
     all: &[SampleSeries],
@@ -124,7 +123,7 @@ pub(super) fn per_op(
     series.samples.iter().map(each).collect()
 }
 
-/// The shortest time that `series` distinguishes from 0; `None` if the clock does not limit it.
+/// The shortest time that `series` can distinguish from 0; `None` if the clock is no limit.
 pub(super) fn resolution_ns(series: &SampleSeries, options: &SubjectOptions) -> Option<f64> {
     let counts_time = options.timing != Timing::Instructions;
     let ticks = series.remarks.resolution.filter(|_| counts_time)?;

@@ -14,7 +14,7 @@ pub struct SampleSeries {
     pub group: Group,
     /// The name of the backend that runs the entry's guest, or `host`.
     pub backend: &'static str,
-    /// The name of the entry that it is compared with.
+    /// The name of the entry that this one is compared with.
     pub reference: Option<String>,
     /// Whether the entry was measured; `Skipped` until it has a sample.
     pub status: Status,
@@ -22,7 +22,7 @@ pub struct SampleSeries {
     pub reason: Option<String>,
     /// Where and how the subject ran.
     pub setting: SubjectSetting,
-    /// One sample for each run, in the order of rounds. Their latencies are moved to `latencies`.
+    /// One sample for each run, in the order of rounds. Their single latencies are moved to `latencies`.
     pub samples: Vec<RunSample>,
     /// Nanoseconds per operation of each run.
     per_op: Vec<f64>,
@@ -64,12 +64,12 @@ impl SampleSeries {
         self.per_op.clone()
     }
 
-    /// Operations of the latest run; 0 without any.
+    /// Operations of the latest run; 0 if there is no run.
     pub fn ops_per_run(&self) -> u64 {
         self.samples.last().map_or(0, |sample| sample.ops)
     }
 
-    /// The time of the shortest run in nanoseconds; `None` without any.
+    /// The time of the shortest run in nanoseconds; `None` if there is no run.
     pub fn shortest_run_ns(&self) -> Option<f64> {
         let times = self.samples.iter().map(|sample| sample.elapsed_ns);
         times.min_by(f64::total_cmp)
@@ -91,16 +91,15 @@ impl SampleSeries {
         self.status = Status::Ok;
     }
 
-    /// Keeps the first `runs` runs. Single latencies are all kept, as they do not say which run they
-    /// are of.
+    /// Keeps the first `runs` runs. All single latencies are kept, as they do not say which run they belong to.
     fn truncate(&mut self, runs: usize) {
         self.samples.truncate(runs);
         self.per_op.truncate(runs);
         self.cpu_times.truncate(runs);
     }
 
-    /// Says why the series is not measured any further. One that is skipped keeps the samples that it
-    /// has; one that failed loses them, since they cannot be trusted.
+    /// Says why the series is not measured any further. A skipped series keeps its samples; a failed one loses them,
+    /// since they cannot be trusted.
     pub fn give_up(&mut self, status: Status, reason: String) {
         if status == Status::Failed {
             self.truncate(0);
@@ -120,9 +119,9 @@ pub struct Record {
     pub series: Vec<SampleSeries>,
     /// Why measuring stopped before it was done; `None` if it did not.
     pub stopped: Option<EarlyStop>,
-    /// The index of the series that is being measured right now.
+    /// The index of the series that is currently being measured.
     pub running: Option<usize>,
-    /// The kernel's events that the plan asks for, each with what the host counts of it.
+    /// The kernel events that the plan asks for, with what the host counts of each.
     pub events: Vec<Counted>,
 }
 
@@ -142,8 +141,8 @@ impl Record {
         }
     }
 
-    /// Drops the runs of a round that an earlier call did not finish, and returns how many rounds are left: the round is
-    /// measured again, so that runs with the same index are of the same round for all entries that still take part.
+    /// Drops the runs of a round that an earlier call did not finish, and returns how many rounds are left. The round
+    /// is measured again, so that runs with the same index belong to the same round for all remaining entries.
     pub fn resume(&mut self) -> u32 {
         let is_live = |series: &SampleSeries| series.reason.is_none();
         let live = self.series.iter().filter(|series| is_live(series));
@@ -155,8 +154,7 @@ impl Record {
         u32::try_from(whole).unwrap_or(u32::MAX)
     }
 
-    /// Drops the runs of a round that not every entry has finished, so that all entries have the same
-    /// rounds.
+    /// Drops the runs of a round that not every entry has finished, so that all entries have the same rounds.
     pub fn keep_whole_rounds(&mut self) {
         let live = self
             .series
@@ -172,7 +170,7 @@ impl Record {
         }
     }
 
-    /// Ends the record early: entries without a sample get this as their reason.
+    /// Ends the record early: entries without a sample get `stop` as their reason.
     pub fn stop(&mut self, stop: EarlyStop) {
         self.stopped = Some(stop);
         let reason = match stop {

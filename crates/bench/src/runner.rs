@@ -1,8 +1,8 @@
-//! Runs subjects side by side: A B C, B C A, ... and not A A A, B B B.
+//! Runs subjects side by side: A B C, B C A, ..., not A A A, B B B.
 //!
-//! A host drifts (heat, neighbours, frequency), so subjects measured one after the other would in
-//! effect be measured on different hosts. Each round runs every subject once, in an order drawn anew
-//! from the seed, so that no subject always follows the same one and inherits its caches and its heat.
+//! A host drifts (heat, neighbours, frequency), so subjects measured one after the other would in effect be measured on
+//! different hosts. Each round runs every subject once, in a new random order, so that no subject always follows the
+//! same one and inherits its caches and its heat.
 
 use std::ops::Range;
 use std::thread;
@@ -19,8 +19,8 @@ use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_hypervisor::chain;
 use vmbell_report::{Random, Status};
 
-/// How long a failure waits for the flag of SIGINT. ^C reaches every process on the terminal, and this
-/// process may see that a sandbox died of it before its own handler has run.
+/// How long a failure waits for SIGINT's flag. ^C reaches every process on the terminal, and this process may notice
+/// that a sandbox died of it before its own handler has run.
 const ECHO: Duration = Duration::from_millis(50);
 
 /// A subject that still takes part.
@@ -29,13 +29,13 @@ struct LiveSubject {
     name: String,
     subject: Box<dyn Subject>,
     ops: u64,
-    /// How long its last run took.
+    /// How long the subject's last run took.
     last: RunTime,
 }
 
-/// Measures `entries` by `plan`. `record`, made by [`Record::of`] the same entries, is brought up to
-/// date after every run, so that another thread can report what is finished at any time. A record that
-/// an earlier call began is continued without the rows that were given up, from the round that it did not finish.
+/// Measures `entries` according to `plan`. `record`, which [`Record::of`] made from the same entries, is updated after
+/// every run, so that another thread can report what is finished at any time. A record from an earlier call is
+/// continued at its unfinished round, without the rows that were given up.
 pub fn run(
     entries: &[BenchEntry],
     options: &SubjectOptions,
@@ -88,8 +88,8 @@ impl BenchRunner<'_> {
         }
     }
 
-    /// Runs each subject between marks, in the order of the report. After a failure there are no further marks, so that those
-    /// before are not taken for others.
+    /// Runs each subject between marks, in the order of the report. After a failure there are no further marks, so that
+    /// no mark is taken for one of a different row.
     fn mark(&mut self, live: &mut [LiveSubject], marks: Marks) -> Result<(), EarlyStop> {
         live.sort_by_key(|one| one.index);
         marks.add();
@@ -145,8 +145,8 @@ impl BenchRunner<'_> {
         }
     }
 
-    /// Gives more operations to the subjects whose last run was too short: something else filled the runs
-    /// by which they were calibrated.
+    /// Gives more operations to the subjects whose last run was too short, because something else filled the runs that
+    /// calibrated them.
     fn enlarge(&self, live: &mut [LiveSubject]) {
         if self.plan.ops.is_some() {
             return;
@@ -165,7 +165,7 @@ impl BenchRunner<'_> {
         lock(self.record).series[index].setting = subject.setting();
         let limit = &self.options.limit;
         let ops = match (self.plan.ops, self.plan.most_time) {
-            // An entry that rests takes most of its time for that, and says itself how often it does.
+            // An entry that rests spends most of its time resting, and limits its operations itself.
             (Some(ops), _) if entry.most_ops() < ops => entry.most_ops(),
             (Some(ops), Some(time)) => fitting(subject.as_mut(), ops, time, limit)?,
             (Some(ops), None) => ops,
@@ -209,7 +209,7 @@ impl BenchRunner<'_> {
                 }
             }
             live.retain(|subject| !lost.contains(&subject.index));
-            // Once they are counted, runs that are to have the same number of operations keep it.
+            // Runs that must have the same number of operations keep it once samples count.
             if phase == BenchPhase::WarmUp || self.plan.same_ops.is_none() {
                 self.enlarge(live);
             }
@@ -283,15 +283,14 @@ impl BenchRunner<'_> {
         stop.map_or(Ok(()), |stop| Err(self.stop(stop)))
     }
 
-    /// No run is under way any more. All subjects end now, and how long that takes is no row's fault.
+    /// Marks that no run is under way any more. All subjects end now, and no row is blamed for how long that takes.
     fn stop(&self, stop: EarlyStop) -> EarlyStop {
         lock(self.record).running = None;
         stop
     }
 }
 
-/// Refuses a sample with another number of operations or without a valid time: it would give a wrong
-/// number.
+/// Refuses a sample with a different number of operations or without a valid time: it would yield a wrong number.
 fn check_sample(name: &str, ops: u64, sample: &RunSample) -> Result<(), SubjectError> {
     if sample.ops == ops && sample.elapsed_ns.is_finite() && sample.elapsed_ns >= 0.0 {
         return Ok(());
@@ -305,7 +304,7 @@ fn check_sample(name: &str, ops: u64, sample: &RunSample) -> Result<(), SubjectE
     ))
 }
 
-/// Why a row failed of which a run exceeded its time limit, and what the user can do.
+/// Why a row failed whose run exceeded the time limit, and what the user can do.
 pub fn overtime(limit: &CommandLimit) -> String {
     let timeout = limit.run_timeout().unwrap_or_default();
     format!(
@@ -314,7 +313,7 @@ pub fn overtime(limit: &CommandLimit) -> String {
     )
 }
 
-/// Locks the record even if another holder panicked: every change of a row is a single step.
+/// Locks the record even if another holder panicked: each change of a row is a single step.
 fn lock(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
     record.lock()
 }
@@ -330,15 +329,15 @@ pub enum BenchPhase {
     Measure,
 }
 
-/// Is called at every step, on the measuring thread and outside the timed part.
+/// Called at every step, on the measuring thread and outside the timed part.
 pub trait Observer {
     /// A phase of `steps` steps begins.
     fn phase(&mut self, _phase: BenchPhase, _steps: u64) {}
 
-    /// A step of the phase is over; `sample` is what it measured, if it measured anything.
+    /// A step of the phase is over; `sample` is what it measured, if anything.
     fn step(&mut self, _name: &str, _sample: Option<&RunSample>) {}
 
-    /// The subject `name` is not measured any more, for `reason`.
+    /// The subject `name` is no longer measured, for `reason`.
     fn lost(&mut self, _name: &str, _status: Status, _reason: &str) {}
 }
 

@@ -11,7 +11,7 @@ use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::Group;
 use vmbell_report::Timing;
 
-/// What a double does in its first run, its second run, and so on, with a number of operations.
+/// What a double does in its run with this number, and with this number of operations.
 type Run = Arc<dyn Fn(u32, u64) -> Result<RunSample, SubjectError> + Send + Sync>;
 
 struct Double {
@@ -42,7 +42,7 @@ fn entry(
     })
 }
 
-/// The sample of a run that took so long.
+/// The sample of a run that took `elapsed_ns`.
 fn sample(ops: u64, elapsed_ns: f64) -> Result<RunSample, SubjectError> {
     Ok(RunSample {
         ops,
@@ -77,7 +77,7 @@ fn options(limit: CommandLimit) -> SubjectOptions {
     }
 }
 
-/// Measures what the record does not have yet.
+/// Measures what the record lacks.
 fn go_on(entries: &[BenchEntry], limit: CommandLimit, plan: &BenchPlan, record: &Mutex<Record>) {
     run(entries, &options(limit), plan, record, &mut SilentObserver);
 }
@@ -137,7 +137,7 @@ fn all_subjects_have_the_operations_of_the_slowest_if_the_plan_says_so() {
         assert_eq!(series.ops_per_run(), 16);
         assert!(series.samples.iter().all(|sample| sample.ops == 16));
     }
-    // Each event is counted or has its reason.
+    // Each event is either counted or has a reason.
     assert_eq!(record.events.len(), 4);
     let counted = record.events.iter().filter(|event| event.scope.is_some());
     assert_eq!(counted.count(), record.series[0].samples[0].events.len());
@@ -189,7 +189,7 @@ fn a_subject_that_fails_or_lies_or_is_skipped_does_not_stop_the_others() {
         4 => Err(SubjectError::failed("breaks", "it broke")),
         _ => sample(ops, 1e9),
     }));
-    // A sample of another size is a failure, and not a number.
+    // A sample with a different number of operations is a failure.
     entries.push(entry("lies", |_, ops| sample(ops - 1, 1e9)));
     let one_cpu = "this host has one CPU";
     entries.push(BenchEntry::new(Group::Floor, "skipped", "", |_| {
@@ -234,7 +234,7 @@ fn a_time_limit_of_nothing_measures_nothing_and_says_so() {
     assert!(reason.contains("time limit"), "{reason}");
 }
 
-/// A subject that ends at the time limit, and notes at its own end which row is being measured.
+/// A subject that ends at the time limit, and then notes which row is being measured.
 struct Ending {
     limit: CommandLimit,
     record: Arc<Mutex<Record>>,
@@ -284,7 +284,7 @@ fn no_row_is_measured_while_the_subjects_end_at_a_time_limit() {
 
 #[test]
 fn runs_that_calibration_left_too_short_grow_before_they_are_kept() {
-    // Its first runs say that an operation takes a hundred times as long as it does.
+    // In its first runs, an operation appears to take a hundred times longer than it does.
     #[allow(clippy::cast_precision_loss, reason = "few operations")]
     let entry = entry("misjudged", |run, ops| {
         let each = if run <= 6 { 1e11 } else { 1e9 };
@@ -304,7 +304,7 @@ fn runs_that_calibration_left_too_short_grow_before_they_are_kept() {
 
 #[test]
 fn after_a_stuck_row_the_unfinished_round_is_measured_again_by_all_others() {
-    // Each run takes as many nanoseconds as its row has had runs, of all measurements together.
+    // A row's n-th run takes n nanoseconds, counted over all measurements.
     let entries = ["a", "b", "stuck"].map(|name| {
         let runs = AtomicU32::new(0);
         entry(name, move |_, ops| {
@@ -314,14 +314,14 @@ fn after_a_stuck_row_the_unfinished_round_is_measured_again_by_all_others() {
     let record = Mutex::new(Record::of(&entries));
     go_on(&entries, CommandLimit::none(), &fixed(3, 0), &record);
     {
-        // The third round ended at the stuck row: `a` has run in it, and `b` has not.
+        // The third round ended at the stuck row: `a` has already run in it, and `b` has not.
         let mut record = record.lock();
         record.series[1].samples.pop();
         record.series[2].give_up(Status::Failed, "it did not stop".to_owned());
     }
     go_on(&entries, CommandLimit::none(), &fixed(5, 0), &record);
     let record = record.into_inner();
-    // Both ran three times before and three times after; the third run before counts for neither.
+    // Both rows ran three times before and three times after; the third run before counts for neither.
     for series in &record.series[..2] {
         let elapsed: Vec<f64> = series.samples.iter().map(|one| one.elapsed_ns).collect();
         assert_eq!(elapsed, [1.0, 2.0, 4.0, 5.0, 6.0], "{}", series.name);

@@ -1,11 +1,11 @@
-//! The entries that a command line names: by names, globs, and their companions.
+//! The entries that a command line selects: by names, by globs, and as companions.
 
 use super::compare::FIRST;
 use super::{BenchEntry, NeededDevice};
 use vmbell_report::Group;
 use wildmatch::WildMatch;
 
-/// How similar two names must be (0 to 1) for one to be suggested instead of the other.
+/// How similar two names must be (0 to 1) for one to be suggested for the other.
 const SIMILAR: f64 = 0.6;
 
 /// Whether this architecture has I/O ports.
@@ -22,7 +22,7 @@ pub enum SelectError {
         /// The name of a similar entry, as [`did_you_mean`] suggests it.
         hint: String,
     },
-    /// The name or glob means entries that ring a port, and this architecture has no ports.
+    /// The name or glob is for entries that ring a port, and this architecture has no ports.
     #[error("'{0}' needs port I/O, which this architecture does not have: 'mmio-*' rings there")]
     NoPorts(String),
     /// No entry matches the glob.
@@ -30,7 +30,7 @@ pub enum SelectError {
     NoMatch(String),
 }
 
-/// `, did you mean 'NAME'?` with the name of `names` that is most similar to `typed`, or nothing if no name is similar.
+/// Returns `, did you mean 'NAME'?` with the most similar name in `names`, or nothing if none is similar.
 pub fn did_you_mean(typed: &str, names: &[&str]) -> String {
     let similar = names
         .iter()
@@ -43,22 +43,21 @@ pub fn did_you_mean(typed: &str, names: &[&str]) -> String {
 /// Which entries a command is to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WantedEntries<'p> {
-    /// Those that answer the first questions about a host ([`FIRST`]).
+    /// The entries that answer the first questions about a host ([`FIRST`]).
     First,
-    /// All but the debug entries, and those that need a device which this host does not have.
+    /// All except the debug entries, and entries for devices that this host does not have.
     All,
-    /// Those of these names and globs.
+    /// The entries that these names and globs match.
     Named {
         /// The names and globs.
         patterns: &'p [String],
-        /// Whether each entry brings the one that it is compared with, and a scenario all floors, because
-        /// its time without them says little.
+        /// Whether an entry brings the entry that it is compared with, and a scenario brings all floors, without which
+        /// its time says little.
         companions: bool,
     },
 }
 
-/// The entries that are `wanted`, in catalogue order, each once. A name means the entries of this name
-/// on all backends.
+/// The entries that are `wanted`, in catalogue order, each once. A name selects its entries on all backends.
 pub fn select(
     all: Vec<BenchEntry>,
     wanted: WantedEntries<'_>,
@@ -132,7 +131,7 @@ fn mark(all: &[BenchEntry], pattern: &str, wanted: &mut [bool]) -> Result<(), Se
     }
 }
 
-/// Whether the name or glob is one of entries that ring a port.
+/// Whether the name or glob is for entries that ring a port.
 fn means_ports(pattern: &str) -> bool {
     pattern.contains("portio") || pattern.starts_with("outl_") || pattern.ends_with("-run-pio")
 }
@@ -141,7 +140,7 @@ fn is_glob(pattern: &str) -> bool {
     pattern.contains(['*', '?'])
 }
 
-/// Whether a name or glob of the command line means the entry of this base name.
+/// Whether a name or glob of the command line matches the entry with this base name.
 pub fn picks(pattern: &str, base: &str) -> bool {
     if is_glob(pattern) {
         WildMatch::new(pattern).matches(base)

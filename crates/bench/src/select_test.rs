@@ -165,7 +165,7 @@ fn globs_backtrack() {
     assert!(!picks("", "a"));
 }
 
-/// The rows of a host that has, or has not, the device of one of them.
+/// The rows of a host, where one row needs a device that the host may lack.
 fn with_device(is_ready: fn() -> bool) -> Vec<BenchEntry> {
     let name = "edu";
     let device = NeededDevice { name, is_ready };

@@ -1,7 +1,7 @@
 //! What the runner measures: a subject performs an operation many times and says how long that took.
 //!
-//! A subject is made, used and dropped on the one thread that measures. So it need not be `Send`, and a
-//! child process that dies with its parent thread lives exactly as long as its subject.
+//! A subject is made, used and dropped on the one thread that measures. So it need not be `Send`, and a child process
+//! that dies with its parent thread lives exactly as long as its subject.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use vmbell_report::{ExitsOfRun, Timing};
 
 /// Something to measure: a scenario with a guest, or one of the host's floors.
 ///
-/// All subjects of a command exist at the same time and take turns. Between its turns a subject must be
-/// idle: if a thread of it spins or polls then, it disturbs the measurement of the others.
+/// All subjects of a command exist at the same time and take turns. Between its turns a subject must be idle: if one of
+/// its threads spins or polls then, it disturbs the measurement of the others.
 pub trait Subject {
     /// The name in the report, e.g. `portio-wildcard-eventfd+int3`.
     fn name(&self) -> &str;
@@ -23,8 +23,7 @@ pub trait Subject {
         SubjectSetting::default()
     }
 
-    /// The processes, other than this one, that work for the subject, so that their CPU time is counted
-    /// too.
+    /// The processes, other than this one, that work for the subject. Their CPU time is counted as well.
     fn processes(&self) -> Vec<u32> {
         Vec::new()
     }
@@ -40,9 +39,9 @@ pub trait Subject {
 pub struct SubjectSetting {
     /// How the two sides of a heavy exit wait for each other; `None` where there are no heavy exits.
     pub spin: Option<SpinPolicy>,
-    /// The CPUs that the subject pins its threads to, the measured side's first.
+    /// The CPUs that the subject pins its threads to, the CPU of the measured side first.
     pub cpus: Vec<usize>,
-    /// What counts the subject's events; `None` if it counts none.
+    /// What counts the subject's events; `None` if no events are counted.
     pub counter: Option<String>,
     /// What a reader must know to understand the subject's exits.
     pub exits_note: Option<String>,
@@ -55,17 +54,17 @@ pub struct RunSample {
     pub ops: u64,
     /// The time of all operations together, in nanoseconds.
     pub elapsed_ns: f64,
-    /// Exits answered below the VMM during them; `None` for a floor, and where the backend cannot count them.
+    /// Exits answered below the VMM during the operations; `None` for floors, and if the backend cannot count them.
     pub light: Option<u64>,
-    /// Exits answered by the VMM during them; 0 for a floor.
+    /// Exits answered by the VMM during the operations; 0 for floors.
     pub heavy: u64,
     /// Single latencies in nanoseconds if each operation is timed by itself, otherwise empty.
     pub latencies_ns: Vec<u64>,
-    /// All exits that the guest causes, where light and heavy ones are not distinguished.
+    /// All exits that the guest causes, if light and heavy ones are not distinguished.
     pub exits: Option<u64>,
-    /// By how many bytes one operation enlarged the memory of all processes, where that was measured.
+    /// By how many bytes one operation increased the memory of all processes, if that was measured.
     pub memory: Option<u64>,
-    /// By how many bytes one operation enlarged what the kernel keeps for these processes, where that was measured.
+    /// By how many bytes one operation increased what the kernel keeps for these processes, if that was measured.
     pub kernel_memory: Option<u64>,
     /// What the host or the backend counted during the run, as names and counts.
     pub events: Vec<(String, u64)>,
@@ -92,8 +91,8 @@ impl RunSample {
         }
     }
 
-    /// The run's nanoseconds per operation: the median of its latencies if there are any (one late
-    /// wake-up must not move it), otherwise its time divided by its operations.
+    /// The run's nanoseconds per operation: the median of its latencies if there are any (so that one late wake-up has
+    /// no effect), otherwise its time divided by its operations.
     #[allow(
         clippy::cast_precision_loss,
         reason = "neither count nor nanoseconds reach 2^53"
@@ -107,7 +106,7 @@ impl RunSample {
     }
 }
 
-/// A run's time as a sample has it.
+/// A run's time in nanoseconds.
 #[allow(
     clippy::cast_precision_loss,
     reason = "a run takes far less than 2^53 ns"
@@ -131,7 +130,7 @@ pub enum SubjectError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The time limit of the whole command ran out, or that of one run.
+    /// The time limit of the whole command or of a run was reached.
     #[error("{subject} was still running at the time limit")]
     TimedOut {
         /// The subject's name.
@@ -140,7 +139,7 @@ pub enum SubjectError {
 }
 
 impl SubjectError {
-    /// The error that `subject` failed because of `source`, an error or a sentence.
+    /// Makes the error that `subject` failed because of `source`, an error or a sentence.
     pub fn failed(
         subject: impl Into<String>,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -152,14 +151,13 @@ impl SubjectError {
     }
 }
 
-/// The options of one bench command, which every [`BenchEntry`](super::BenchEntry)'s factory gets.
+/// The options of a bench command, which it passes to every [`BenchEntry`](super::BenchEntry)'s factory.
 #[derive(Clone, Debug)]
 pub struct SubjectOptions {
-    /// The CPUs to pin to, never empty: the measured side (the vCPU) takes the first, the other side
-    /// (the VMM, a consumer) the second if there is one.
+    /// The CPUs to pin to, never empty: the first for the measured side (the vCPU), the second, if there is one, for
+    /// the other side (the VMM, a consumer).
     pub cpus: Vec<usize>,
-    /// How the two sides of a heavy exit wait for each other, unless the scenario's name says
-    /// otherwise.
+    /// How the two sides of a heavy exit wait for each other, unless the scenario's name says otherwise.
     pub spin: SpinPolicy,
     /// Converts the guest's time stamps to nanoseconds.
     pub clock: TickClock,
@@ -167,7 +165,7 @@ pub struct SubjectOptions {
     pub limit: CommandLimit,
     /// What one nanosecond of the clock means.
     pub timing: Timing,
-    /// Where marks are written between two more runs of each subject, if a hypervisor counts its exits.
+    /// Where marks are written around two extra runs of each subject, if a hypervisor counts this machine's exits.
     pub marks: Option<Marks>,
 }
 
@@ -185,8 +183,8 @@ impl SubjectOptions {
             .filter(|cpu| *cpu != self.first_cpu())
     }
 
-    /// Both CPUs, or an error. Two sides of which one does not sleep while it waits cannot be measured
-    /// on one CPU: each would wait for the scheduler.
+    /// Both CPUs, or an error. If one of two sides waits without sleeping, they cannot be measured on one CPU: each
+    /// would wait for the scheduler.
     pub fn two_cpus(&self) -> Result<(usize, usize), SubjectError> {
         let first = self.first_cpu();
         match self.second_cpu() {

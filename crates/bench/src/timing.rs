@@ -1,16 +1,14 @@
 //! What one nanosecond means where this process runs.
 //!
-//! On a CPU that is emulated instruction by instruction, time is the emulator's and says nothing about
-//! hardware. In the lab's deterministic mode each instruction takes one nanosecond instead, so that
-//! times are numbers of instructions. A program inside cannot see which of the two it has, so the lab
-//! sets it in an environment variable.
+//! On a CPU that is emulated instruction by instruction, time is the emulator's and says nothing about hardware. In the
+//! lab's deterministic mode each instruction takes one nanosecond instead, so that times are numbers of instructions. A
+//! program inside cannot tell these two apart, so the lab sets an environment variable.
 
 use vmbell_report::Timing;
 
 use super::cpuid;
 
-/// The environment variable that the lab sets for the program that it runs, to the
-/// [`name`](Timing::name) of its timing.
+/// The environment variable that the lab sets for its program, to the [`name`](Timing::name) of the timing.
 pub const VARIABLE: &str = "VMBELL_TIMING";
 
 /// The variable has a value that this version does not know.

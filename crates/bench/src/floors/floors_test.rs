@@ -1,4 +1,4 @@
-//! Each floor runs, and ends.
+//! Each floor runs, and its runs end.
 
 use std::time::Duration;
 

@@ -1,9 +1,8 @@
 //! The cost on this host of the primitives that every path uses. No guest takes part.
 //!
-//! A time measured on one machine says little about another, but its relation to the floors of the same
-//! run does: signalling an eventfd from a guest cannot cost less than `floor-eventfd-write`, a heavy
-//! exit to a sleeping VMM not less than a futex handover, one to a spinning VMM not less than a round
-//! trip of a cache line.
+//! A time measured on one machine says little about others, but its relation to the floors of the same run does:
+//! signalling an eventfd from a guest costs at least `floor-eventfd-write`, a heavy exit to a sleeping VMM at least a
+//! futex handover, and a heavy exit to a spinning VMM at least a round trip of a cache line.
 
 mod raw;
 mod round_trip;
@@ -65,8 +64,8 @@ pub(super) fn needs_two_cpus(name: &str) -> bool {
     [round_trip::CROSS_CORE, round_trip::CACHE_LINE, signal::NAME].contains(&name)
 }
 
-/// Performs `ops` operations in pieces of at most `most`, and fails between two pieces if the run has to end.
-/// A floor asks no more often, since its operations may take only some ten nanoseconds.
+/// Performs `ops` operations in pieces of at most `most`, and fails between two pieces if the run has to end. Checking
+/// more often would disturb operations that take only about ten nanoseconds.
 fn in_pieces<E>(
     name: &str,
     limit: &CommandLimit,
@@ -89,7 +88,7 @@ where
     Ok(())
 }
 
-/// The remarks of floors that measure a round trip; all share one note.
+/// The remarks of floors that measure a round trip; all have the same note.
 fn round_trip() -> Remarks {
     let note =
         "floor-futex-* and floor-cache-line are round trips: one operation is there and back";
@@ -99,7 +98,7 @@ fn round_trip() -> Remarks {
     }
 }
 
-/// The CPUs of a floor that needs two of them.
+/// The two CPUs of a floor that needs two.
 fn two_cpus(options: &SubjectOptions) -> Result<Cpus, SubjectError> {
     let (here, there) = options.two_cpus()?;
     Ok(Cpus { here, there })

@@ -1,4 +1,4 @@
-//! The system calls that the floors measure, without a wrapper that does more.
+//! The system calls that the floors measure, without wrappers that do more.
 #![allow(unsafe_code, reason = "bare system calls")]
 
 use std::io;

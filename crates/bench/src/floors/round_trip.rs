@@ -4,8 +4,8 @@
 //! switches. `floor-cache-line`: the other side spins, as does the poller of a doorbell word. In a round trip the cache
 //! line moves to the other CPU and back.
 //!
-//! The partner thread is started for each run and waits for the first turn before the clock starts, so neither its start
-//! nor its pinning is timed.
+//! The partner thread is started for each run and waits for the first turn before the clock starts, so neither its
+//! start nor its pinning is timed.
 
 use std::convert::Infallible;
 use std::hint;
@@ -28,14 +28,13 @@ trait WordHandover: Copy + Send {
     fn take(self, word: &AtomicU32, value: u32);
 }
 
-/// A word in its own cache line. It takes two lines, because the prefetcher fetches lines in
-/// pairs.
+/// A word in its own cache line. It takes up two lines, because the prefetcher fetches lines in pairs.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct WordLine(AtomicU32);
 
-/// How many round trips pass between two questions whether the run has to end. A round trip between
-/// sleepers may take 100 us.
+/// How many round trips pass between two checks whether the run has to end. A round trip between sleepers may take 100
+/// us.
 const PIECE: u64 = 256;
 
 /// The CPUs of the two sides.
@@ -45,7 +44,7 @@ pub(super) struct Cpus {
     pub(super) there: usize,
 }
 
-/// Performs `ops` round trips, unless the run has to end before.
+/// Performs `ops` round trips, unless the run has to end earlier.
 fn round_trips(
     name: &str,
     cpus: Cpus,
@@ -63,7 +62,7 @@ fn round_trips(
         scope.spawn(move || {
             let pinned = affinity::pin(&[cpus.there]);
             let is_pinned = pinned.is_ok();
-            // The receiver exists until it has received this.
+            // The receiver exists until it has received this message.
             let _ = ready.send(pinned);
             if is_pinned {
                 partner(word, handover, over);
@@ -84,7 +83,7 @@ fn round_trips(
             Ok::<(), Infallible>(())
         });
         let elapsed = started.elapsed();
-        // The partner waits for one more turn, and ends when it has it.
+        // The partner waits for one more turn, and ends after that turn.
         over.store(true, Ordering::Relaxed);
         handover.give(word, values(round + 1).0);
         trips.map(|()| elapsed)
@@ -96,7 +95,7 @@ fn round_trips(
     })
 }
 
-/// This side of one round trip: this side makes the word odd, and the partner makes it even again.
+/// One round trip of this side: this side makes the word odd, and the partner makes it even again.
 fn turn(word: &AtomicU32, handover: impl WordHandover, round: u64) {
     let (there, back) = values(round);
     handover.give(word, there);
@@ -107,7 +106,7 @@ fn partner(word: &AtomicU32, handover: impl WordHandover, over: &AtomicBool) {
     for round in 0.. {
         let (there, back) = values(round);
         handover.take(word, there);
-        // The thread that sets this gives a turn afterwards, which orders the two.
+        // The thread that sets this flag then gives a turn, which orders the flag before the turn.
         if over.load(Ordering::Relaxed) {
             return;
         }
@@ -115,8 +114,7 @@ fn partner(word: &AtomicU32, handover: impl WordHandover, over: &AtomicBool) {
     }
 }
 
-/// The word's two values in this round. They repeat after 2^31 rounds; only those of neighbouring
-/// rounds must differ.
+/// The word's two values in this round. They repeat after 2^31 rounds; only neighbouring rounds need different values.
 #[allow(clippy::cast_possible_truncation, reason = "wraps on purpose")]
 const fn values(round: u64) -> (u32, u32) {
     let start = (round as u32).wrapping_mul(2);
@@ -166,7 +164,7 @@ impl Subject for Futex {
     }
 }
 
-/// Sleeps until its turn, and always wakes the other side, since it cannot know whether that sleeps.
+/// Sleeps until its turn, and always wakes the other side, because it cannot know whether the other side sleeps.
 #[derive(Clone, Copy)]
 struct Sleeping;
 
@@ -192,19 +190,19 @@ pub(super) const CACHE_LINE: &str = "floor-cache-line";
 /// Round trips of one trial; they take a few milliseconds.
 const TRIAL: u64 = 20_000;
 
-/// Round trips of a trial where each is slow, even in the fastest trial. If both CPUs are threads of an emulator that share
-/// one, a round trip lasts until each had its time slice, which is milliseconds.
+/// Round trips of a trial in which each is slow. If both CPUs are threads of an emulator on one host CPU, a round trip
+/// lasts until each has had its time slice, which is milliseconds.
 const SLOW_TRIAL: u64 = 10;
 
-/// From how many nanoseconds on a round trip is slow.
+/// A round trip of at least this many nanoseconds is slow.
 const SLOW: f64 = 20_000.0;
 
-/// Trials of each way to spin; their median counts.
+/// Trials of each way to spin; the median counts.
 const TRIALS: usize = 3;
 
-/// Which way to spin is best depends on the CPU. On some, bare loads delay the other side's store
-/// (measured on AMD Zen: slower and scattered); on others, PAUSE makes the loads rare (140 cycles each
-/// on Skylake). A floor is the lower of the two, so both are tried.
+/// The best way to spin depends on the CPU. On some, bare loads delay the other side's store (on AMD Zen, bare loads
+/// were slower and scattered); on others, PAUSE makes the loads rare (140 cycles each on Skylake). A floor is the lower
+/// of the two, so both are tried.
 struct CacheLine {
     cpus: Cpus,
     spinning: Spinning,
@@ -258,7 +256,7 @@ impl Subject for CacheLine {
     }
 }
 
-/// Watches the word all the time.
+/// Watches the word continuously.
 #[derive(Clone, Copy)]
 struct Spinning {
     pause: bool,

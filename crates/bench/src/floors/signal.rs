@@ -1,7 +1,7 @@
 //! `floor-signal`: the floor of an interrupt to a guest that runs in another process.
 //!
-//! One operation lasts from a `tgkill(2)` to a thread that spins on another CPU until the first
-//! instruction of its signal handler; the way back is not part of it.
+//! One operation lasts from a `tgkill(2)` to a thread that spins on another CPU until the first instruction of its
+//! signal handler. The way back is not included.
 #![allow(unsafe_code, reason = "a signal handler, and sending to a thread")]
 
 use std::io;
@@ -20,7 +20,7 @@ use crate::{
 
 pub(super) const NAME: &str = "floor-signal";
 
-/// The time stamp of the handler's last entry; 0 while the sender waits for one.
+/// The time stamp of the handler's last entry; 0 while the sender waits for an entry.
 static ENTERED: AtomicU64 = AtomicU64::new(0);
 
 struct SignalFloor {
@@ -38,7 +38,7 @@ pub(super) fn make(options: &SubjectOptions) -> Result<Box<dyn Subject>, Subject
     }))
 }
 
-/// The second real-time signal that is free for programs; vCPUs are kicked with the first one.
+/// The second real-time signal that programs may use; the first kicks vCPUs.
 fn number() -> libc::c_int {
     libc::SIGRTMIN() + 1
 }

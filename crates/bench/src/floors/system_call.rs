@@ -1,5 +1,5 @@
-//! The floors of one system call. `floor-getppid`: the floor of everything that enters the kernel once.
-//! `floor-eventfd-write`: the cost of signalling an eventfd from any thread, in a guest or not.
+//! The floors of one system call. `floor-getppid` is the floor of everything that enters the kernel once.
+//! `floor-eventfd-write` is the cost of signalling an eventfd from any thread, including a vCPU's.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -89,8 +89,7 @@ impl Subject for EventfdWrite {
         let failed = |error| SubjectError::failed(EVENTFD_WRITE, error);
         let _pinned =
             Pinned::to(&[self.cpu]).map_err(|e| SubjectError::failed(EVENTFD_WRITE, e))?;
-        // An earlier run may have failed half-way, so the counter is reset. That there is nothing to
-        // read is not an error.
+        // An earlier run may have failed half-way, so the counter is reset. It is no error if it was zero.
         let _ = self.eventfd.read();
         let started = Instant::now();
         in_pieces(EVENTFD_WRITE, &self.limit, (ops, 4096), |ops| {

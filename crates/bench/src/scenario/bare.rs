@@ -1,4 +1,4 @@
-//! The least that a backend's exit costs, and its ioeventfd: a loop around the exit, with no bus and no device.
+//! The cheapest exit of a backend, and its ioeventfd: a loop around the exit, without a bus or a device.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -31,8 +31,8 @@ enum BareExit {
     Pio,
     /// A store to an address without memory.
     Mmio,
-    /// A store of four bytes that signals an eventfd, which no thread reads. The kernel answers it and the guest
-    /// continues, so it leaves for the loop only at its end.
+    /// A store of four bytes that signals an eventfd without a reader. The kernel answers it and the guest continues,
+    /// so the guest exits to the loop only when it is done.
     Ioeventfd,
 }
 
@@ -86,12 +86,12 @@ struct BareScenario {
     bare: BareLoop,
 }
 
-/// A guest that only makes exits, and the loop around it.
+/// A guest that only exits, and the loop around it.
 struct BareLoop {
     exit: BareExit,
     page: RunPage,
     vcpu: Box<dyn Vcpu>,
-    /// The doorbell of the guest's stores, if they are not exits to the loop.
+    /// The doorbell of the guest's stores, unless they exit to the loop.
     doorbell: Option<Doorbell>,
     machine: Machine,
 }
@@ -117,7 +117,7 @@ impl BareLoop {
         })
     }
 
-    /// Lets the guest leave this often, and returns the time that it took.
+    /// Lets the guest exit this number of times, and returns the time that it took.
     fn run(&mut self, exits: u64) -> Result<Duration, ScenarioFailure> {
         let address = match self.exit {
             BareExit::Pio => PORT,
@@ -147,9 +147,9 @@ impl BareLoop {
         Ok(elapsed)
     }
 
-    /// Runs until the guest has left this often for the loop.
+    /// Runs until the guest has exited to the loop this number of times.
     fn leave(&mut self, exits: u64) -> Result<(), ScenarioFailure> {
-        // The first exit tells the vCPU's handle which thread to kick.
+        // The first run tells the vCPU's handle which thread to kick.
         match self.vcpu.run(VmEntry::Resume)? {
             VmExit::PioOut { .. } | VmExit::MmioWrite { .. } => {}
             exit => return Err(format!("the guest left with {exit:x?}").into()),

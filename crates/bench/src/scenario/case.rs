@@ -4,7 +4,7 @@ use super::path::{RingConsumer, RingInstruction};
 use crate::select::HAS_PORTS;
 use vmbell_hypervisor::{Capability, PatchMode, SpinPolicy};
 
-/// What is unusual about a scenario; a suffix of its name says it.
+/// What is special about a scenario, shown by a suffix of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathVariant {
     Plain,
@@ -41,7 +41,7 @@ impl PathVariant {
         }
     }
 
-    /// The spin policy of a scenario: this variant's own, or `otherwise`, which is the command's.
+    /// The spin policy of a scenario: the variant's own policy, or `otherwise`, the policy of the command.
     pub(super) const fn spin(self, otherwise: SpinPolicy) -> SpinPolicy {
         match self {
             Self::Spin => SpinPolicy::Spin,
@@ -71,7 +71,7 @@ impl PathCase {
         format!("{prefix}{path}{bell}{suffix}")
     }
 
-    /// The plain device model case of this path, which other cases of the path are compared with.
+    /// This path's plain device model case, which the path's other cases are compared with.
     pub(super) const fn plain(self) -> Self {
         Self {
             bell: RingConsumer::DeviceModel,
@@ -80,13 +80,12 @@ impl PathCase {
         }
     }
 
-    /// Whether one side waits without sleeping: a VMM that spins, or a guest that continues before its
-    /// ring has been heard.
+    /// Whether one side waits without sleeping: a VMM that spins, or a guest that polls until its ring has been heard.
     pub(super) fn needs_two_cpus(self) -> bool {
         self.variant == PathVariant::Spin || (self.notify && self.bell != RingConsumer::DeviceModel)
     }
 
-    /// The capability without which a backend does not list this case at all, if there is one.
+    /// The capability without which a backend does not list this case, if it needs one.
     pub(super) const fn extra(self) -> Option<Capability> {
         match (self.variant, self.path, self.bell) {
             (PathVariant::Int3, ..) => Some(Capability::Int3Patching),

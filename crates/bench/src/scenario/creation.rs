@@ -1,9 +1,9 @@
-//! Creation scenarios: what it costs the VMM to make a guest or one more vCPU, and to register a thousand doorbells or irqfds
-//! in a new guest. Each row has the memory of what it makes, too: that of the processes, and what the kernel keeps for them.
+//! Creation scenarios: what it costs the VMM to make a guest or a further vCPU, and to register a thousand doorbells or
+//! irqfds in a new guest. Each row also has the memory of what it makes: of the processes, and of the kernel for them.
 //!
-//! Each operation has its own guest, whose first vCPU does not run. What a row does not name is not measured: the guest's end in
-//! all of them, and its creation in all but the first. The kernel's memory is read around one more operation, which is not
-//! timed. The thread that measures does everything.
+//! Each operation has its own guest, whose first vCPU does not run. Only what the row names is measured: never the end
+//! of the guest, and its creation only in the first row. The kernel's memory is read around one more operation, which
+//! is not timed. The measuring thread does everything.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -37,7 +37,7 @@ const MOST_OPS: u64 = 5;
 enum Made {
     /// A guest with one vCPU and interrupt controllers.
     Guest,
-    /// A vCPU of a guest that has one.
+    /// A second vCPU of a guest.
     Vcpu,
     /// Registrations in a guest.
     Many(RegistrationKind),
@@ -115,10 +115,10 @@ struct IdleGuest {
     _vcpu: Box<dyn Vcpu>,
 }
 
-/// What an operation took.
+/// What an operation cost.
 struct CreationCost {
     ticks: u64,
-    /// By how much the memory grew that was read, in bytes, if it could be.
+    /// By how many bytes memory grew; `None` if it could not be read.
     memory: Option<u64>,
 }
 
@@ -135,7 +135,7 @@ impl CreationCost {
 /// Reads memory before and after an operation, in bytes.
 type MemoryReading<'r> = &'r dyn Fn(Option<&IdleGuest>) -> Result<Option<u64>, ScenarioFailure>;
 
-/// The memory of this process and of those of the guest.
+/// Reads the memory of this process and of the guest's processes.
 fn of_processes(guest: Option<&IdleGuest>) -> Result<Option<u64>, ScenarioFailure> {
     let processes = guest.map(|guest| guest.vm.measure().processes());
     Ok(in_use(&processes.unwrap_or_default())?)
@@ -154,13 +154,13 @@ impl Creation {
         Ok(IdleGuest { vm, _vcpu })
     }
 
-    /// The CPU of the thread that measures.
+    /// The CPU of the measuring thread.
     fn cpu(&self) -> usize {
         let first = self.options.first_cpu();
         self.options.second_cpu().unwrap_or(first)
     }
 
-    /// One operation; `None` at the end of the limit.
+    /// Performs one operation; `None` if the limit ended it.
     fn make(&self, memory: MemoryReading<'_>) -> Result<Option<CreationCost>, ScenarioFailure> {
         match self.made {
             Made::Guest => {
@@ -179,7 +179,7 @@ impl Creation {
         }
     }
 
-    /// A second vCPU, until its first write leaves the guest: it has all that it needs then.
+    /// Makes a second vCPU and runs it until its first write exits: then it has all that it needs.
     fn second_vcpu(
         &self,
         memory: MemoryReading<'_>,
@@ -200,7 +200,7 @@ impl Creation {
         let mut second = guest.vm.create_vcpu(1)?;
         second.set_entry_point(entry)?;
         let created = since(begun);
-        // The deadline's thread is not part of what is measured: it starts outside the time, and ends before memory is read.
+        // The deadline's thread is not measured: it starts outside the timed part, and ends before memory is read.
         let limit = self.options.limit.clone();
         let deadline = Deadline::when(move || limit.is_run_over(), second.kick_handle())?;
         let begun = TickClock::now();
@@ -236,12 +236,12 @@ impl Creation {
         }
         let ticks = since(begun);
         let cost = CreationCost::new(ticks, before, memory(Some(&guest))?);
-        // Of a guest that is gone nothing has to be removed one by one.
+        // Once the guest is gone, the registrations need not be removed one by one.
         drop(guest);
         Ok(Some(cost))
     }
 
-    /// `ops` operations; fewer at the end of the limit.
+    /// Performs `ops` operations, or fewer if the limit is reached.
     fn all(&self, ops: u64) -> Result<Vec<CreationCost>, ScenarioFailure> {
         let _pinned = Pinned::to(&[self.cpu()])?;
         let mut all = Vec::new();
@@ -251,7 +251,7 @@ impl Creation {
         Ok(all)
     }
 
-    /// By how many bytes an operation enlarges what the kernel keeps, if that can be told.
+    /// By how many bytes an operation increases what the kernel keeps; `None` if that is not known.
     fn kernel_memory(&self) -> Result<Option<u64>, ScenarioFailure> {
         let Some(group) = CountedGroup::own() else {
             return Ok(None);
@@ -302,7 +302,7 @@ fn since(begun: u64) -> u64 {
     TickClock::now().saturating_sub(begun)
 }
 
-/// The mean; `None` if one of them is not known.
+/// The mean; `None` if one of the values is not known.
 fn mean(costs: impl ExactSizeIterator<Item = Option<u64>>) -> Option<u64> {
     let count = costs.len() as u64;
     costs.sum::<Option<u64>>()?.checked_div(count)

@@ -61,7 +61,7 @@ const NOTIFIES: [(RingInstruction, RingConsumer, PathVariant); 8] = [
     (Word, Polled, PathVariant::Plain),
 ];
 
-/// Whether the scenario of this name needs two CPUs, on every backend.
+/// Whether the scenario with this name needs two CPUs, on any backend.
 pub(crate) fn needs_two_cpus(name: &str) -> bool {
     let cases = cases(&RATES, false).chain(cases(&NOTIFIES, true));
     let mut cases = cases.filter(|case| case.needs_two_cpus());
@@ -82,11 +82,11 @@ fn cases(
     })
 }
 
-/// All scenarios on this backend, and the least that its exits cost. A way to ring that the backend
-/// lacks by its nature is left out; a registration that it does not support is a row that says so.
+/// All scenarios on this backend, and its cheapest exits. A way to ring that the backend cannot have is left out; a
+/// registration that it does not support is a row that says so.
 ///
-/// Each doorbell that the guest rings back to back is there once for each combination of the values of `scan`,
-/// and compared with the first one.
+/// A doorbell that the guest rings back to back has an entry for each combination of the values of `scan`, which is
+/// compared with the first combination.
 pub fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &ScanValues) -> Vec<BenchEntry> {
     let offered = |case: &PathCase| {
         let extra = case.extra();

@@ -1,4 +1,4 @@
-//! A guest that a scenario enters once for each run.
+//! A guest that a scenario enters once per run.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -26,12 +26,12 @@ pub(crate) struct ScenarioGuest {
     setting: SubjectSetting,
     /// The CPUs of the thread that answers exits.
     vmm_cpus: Vec<usize>,
-    /// The CPU of any other consumer of rings.
+    /// The CPU of any thread that consumes rings without answering exits.
     pub(crate) other_cpu: usize,
     rings: u64,
 }
 
-/// Creates a vCPU that starts with the program.
+/// Creates a vCPU that starts at the program's entry point.
 pub(super) fn boot(
     machine: &Machine,
     program: Program,
@@ -66,7 +66,7 @@ impl GuestRun {
     }
 }
 
-/// What differs between scenarios with a guest: how they measure operations.
+/// What differs between scenarios with a guest: how operations are measured.
 pub(crate) trait GuestScenario {
     fn guest(&self) -> &ScenarioGuest;
 
@@ -187,7 +187,7 @@ impl ScenarioGuest {
         })
     }
 
-    /// Names what counts the guest's events, for the report.
+    /// Sets the name of what counts the guest's events, for the report.
     pub(crate) fn set_counter(&mut self, source: &str) {
         self.setting.counter = Some(source.to_owned());
     }
@@ -200,12 +200,12 @@ impl ScenarioGuest {
         Ok(self.machine.runner(&mut *self.vcpu).run()?)
     }
 
-    /// The error that this scenario failed because of `source`, an error or a sentence.
+    /// Makes the error that this scenario failed because of `source`, an error or a sentence.
     pub(crate) fn failed(&self, source: impl Into<ScenarioFailure>) -> SubjectError {
         SubjectError::failed(&self.name, source)
     }
 
-    /// The error of a run that ended before the guest was done.
+    /// Makes the error of a run that ended before the guest was done.
     pub(super) fn stopped(&self, stop: Stop) -> SubjectError {
         if self.limit.is_run_over() {
             let subject = self.name.clone();

@@ -1,4 +1,4 @@
-//! `KVM_RUN` with nothing around it: the least that a VMM does for an exit. It runs on the thread that runs the vCPU.
+//! `KVM_RUN` with nothing around it: the least that a VMM does for an exit, on the vCPU's thread.
 #![allow(
     unsafe_code,
     reason = "an ioctl, and the page that the kernel answers in"
@@ -28,7 +28,7 @@ pub(super) struct RunPage(NonNull<u8>);
 unsafe impl Send for RunPage {}
 
 impl RunPage {
-    /// That of the vCPU with this descriptor.
+    /// Maps the page of the vCPU with this descriptor.
     pub(super) fn map(vcpu: BorrowedFd<'_>) -> io::Result<Self> {
         // SAFETY: a new mapping at an address of the kernel's choice; it replaces nothing.
         let address = unsafe {
@@ -49,16 +49,16 @@ impl RunPage {
             .ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     }
 
-    /// Enters the guest, and returns the reason for which it leaves. The error is of the kind
-    /// [`Interrupted`](io::ErrorKind::Interrupted) if a signal came.
+    /// Enters the guest, and returns the exit reason. If a signal came, the error is
+    /// [`Interrupted`](io::ErrorKind::Interrupted).
     #[inline]
     pub(super) fn run(&self, vcpu: BorrowedFd<'_>) -> io::Result<u32> {
-        // SAFETY: an open vCPU; the call takes no pointer, and the kernel writes to the run page only.
+        // SAFETY: an open vCPU; the call takes no pointer, and the kernel writes only to the run page.
         if unsafe { ioctl(&vcpu, KVM_RUN()) } < 0 {
             return Err(io::Error::last_os_error());
         }
         let reason = self.0.as_ptr().wrapping_add(EXIT_REASON).cast::<u32>();
-        // SAFETY: inside the mapping, aligned; the kernel writes it only during the call.
+        // SAFETY: the address is inside the mapping and aligned; the kernel writes there only during the call.
         Ok(unsafe { reason.read_volatile() })
     }
 }

@@ -31,20 +31,19 @@ pub(super) struct NotifyScenario {
 
 /// The consumer of the rings.
 enum Consumer {
-    /// The device model, on the thread of the vCPU.
+    /// The device model, on the vCPU's thread.
     Device,
-    /// A thread that sleeps in `read`. It ends when this is dropped.
+    /// A thread that sleeps in `read`. It ends when this value is dropped.
     Listener {
-        // Removed before the thread ends.
+        // Dropped first, before the thread ends.
         _doorbell: Doorbell,
         _listener: Listener,
     },
-    /// A thread that polls. It is made for each run, because between runs it would burn a CPU that
-    /// other subjects are measured on.
+    /// A thread that polls. It exists only during a run, because otherwise it would disturb other subjects on its CPU.
     Poller,
 }
 
-/// Takes the time at which a ring arrives, and lets the guest continue.
+/// Records the time at which a ring arrives, and lets the guest continue.
 struct Ear {
     memory: GuestMemoryMmap,
     ticks: Mutex<Vec<u64>>,

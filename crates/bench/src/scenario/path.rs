@@ -1,4 +1,4 @@
-//! What a scenario rings and what listens there; its name has both.
+//! What a scenario rings and what listens there; its name contains both.
 
 use crate::cpuid;
 use crate::select::HAS_PORTS;
@@ -40,11 +40,11 @@ pub(super) enum RingConsumer {
     Coalesced,
     /// No exit is needed: a thread polls the word.
     Polled,
-    /// Something below the VMM, so the VMM gets no notification.
+    /// Something below the VMM, so that the VMM is not notified.
     Below,
 }
 
-/// The value that the guest writes, and that a datamatch compares with.
+/// The value that the guest writes, and that a datamatch matches.
 pub(super) const VALUE: u32 = 0x1234;
 
 impl RingInstruction {
@@ -64,14 +64,13 @@ impl RingInstruction {
         }
     }
 
-    /// The address that the guest rings at; nothing else is there.
+    /// The address that the guest rings at; nothing else is registered there.
     pub(super) const fn address(self) -> IoEventAddress {
         match self {
             Self::Portio => IoEventAddress::Pio(0xc050),
             Self::Mmio => IoEventAddress::Mmio(0xd000_0050),
             Self::Hypercall | Self::Word | Self::Vmcall => IoEventAddress::Hypercall(0x50),
-            // The edge/level register of the PIC, which the row of this name in kvm-unit-tests writes
-            // too.
+            // The edge/level register of the PIC, which the row of this name in kvm-unit-tests also writes.
             Self::KernelPort => IoEventAddress::Pio(0x4d0),
         }
     }
@@ -152,7 +151,7 @@ impl RingConsumer {
         }
     }
 
-    /// The datamatch of an ioeventfd for writes of this path; `None` if no eventfd is used.
+    /// The datamatch of an ioeventfd for writes of this path; `None` if the path uses no eventfd.
     pub(super) fn datamatch(self, path: RingInstruction) -> Option<Datamatch> {
         let value = (self == Self::Datamatch).then_some(VALUE);
         match (self, path) {

@@ -1,4 +1,4 @@
-//! Rate scenarios: rings back to back, measured inside the guest, which is what a ring costs the vCPU.
+//! Rate scenarios: rings back to back, measured inside the guest. They show what a ring costs the vCPU.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) struct RateScenario {
     rung: Rung,
     /// Further vCPUs that ring at the same time.
     others: Vec<OtherVcpu>,
-    /// Further registered doorbells. Dropped after the guest, so that they need not be removed one by one.
+    /// Additional doorbells. Dropped after the guest, so that they need not be removed one by one.
     _beside: Vec<Doorbell>,
 }
 
@@ -36,7 +36,7 @@ enum Rung {
     Word {
         seen: u64,
     },
-    /// Something below the VMM, which does not say how often it was rung.
+    /// Something below the VMM, which does not count its rings.
     Unheard,
 }
 
@@ -50,7 +50,7 @@ impl RateScenario {
     ) -> Result<Self, SubjectError> {
         let PathCase { path, bell, .. } = case;
         let vcpus = scale.vcpus.unwrap_or(1);
-        // The first vCPU's thread needs no second CPU, and each further one takes the next.
+        // The first vCPU's thread uses the first CPU, and each further vCPU uses the next one.
         let cpu = |index: u32| options.cpus[index as usize % options.cpus.len()];
         let cpus = (0..vcpus).map(cpu).collect();
         let guest = ScenarioGuest::new(hypervisor, name, path.rate_program(), case, cpus, options)?;
@@ -98,7 +98,7 @@ impl RateScenario {
         })
     }
 
-    /// How many rings it has counted since the last call; `None` if it does not count.
+    /// The number of rings counted since the last call; `None` if they are not counted.
     fn counted(&mut self) -> Result<Option<u64>, SubjectError> {
         Ok(Some(match &mut self.rung {
             Rung::Unheard => return Ok(None),
@@ -149,8 +149,8 @@ impl GuestScenario for RateScenario {
         }
         let elapsed_ns = self.guest.clock.ns(slowest);
         let after = machine.vm().measure().exit_counts();
-        // One operation is one ring of each vCPU, which all ring at the same time: a number says how long a
-        // ring takes one of them. The exit with which each says that it is done is not an operation.
+        // One operation is one ring of each vCPU, and all vCPUs ring at the same time: the time is what a ring takes
+        // one vCPU. The exit with which each vCPU says that it is done is not an operation.
         let heavy = (after.heavy - before.heavy).saturating_sub(vcpus);
         Ok(RunSample {
             light: after

@@ -1,8 +1,8 @@
 //! Registration scenarios: what it costs the VMM to assign an ioeventfd and to deassign it again, while a vCPU rings
 //! another doorbell.
 //!
-//! A deassign is a barrier: it waits until no vCPU can be in the middle of a signal, so on a busy host it waits for vCPUs
-//! that are ready to run but have no CPU. The vCPU runs on the first of the user's CPUs, the registering thread on the second.
+//! A deassign is a barrier: it waits until no vCPU can be in the middle of a signal, on a busy host also for vCPUs that
+//! are runnable but have no CPU. The vCPU runs on the first of the user's CPUs, the registering thread on the second.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,14 +24,14 @@ use vmbell_guest::Parameters;
 use vmbell_hypervisor::{Doorbell, Hypervisor, IoEvents, Support, VmConfig};
 use vmbell_report::Group;
 
-/// How often the guest rings before it looks whether the registrations are over.
+/// How often the guest rings between checks whether the registrations are over.
 const RINGS: u64 = 64;
 
-/// The most operations of a run: in the lab's KVM of Linux 6.18 each takes 8 million instructions, because the vCPU rings while
-/// the deassign waits.
+/// The most operations of a run: in the lab's KVM of Linux 6.18 each takes 8 million instructions, because the vCPU
+/// rings while the deassign waits.
 const MOST_OPS: u64 = 100;
 
-/// What is timed of each registration.
+/// What is timed in each registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimedRegistration {
     Assign,
@@ -84,7 +84,7 @@ pub(super) const PATH: RingInstruction = if HAS_PORTS {
 struct Registration {
     timed: TimedRegistration,
     guest: ScenarioGuest,
-    /// Which the guest rings.
+    /// The doorbell that the guest rings.
     doorbell: Doorbell,
 }
 
@@ -114,7 +114,7 @@ impl Registration {
         })
     }
 
-    /// Lets the guest ring until `over`, and returns how often it did.
+    /// Lets the guest ring until `over` is set, and returns how often it rang.
     fn ring_until(&mut self, over: &AtomicBool) -> Result<u64, SubjectError> {
         let parameters = Parameters {
             count: RINGS,
@@ -131,7 +131,7 @@ impl Registration {
     }
 }
 
-/// Assigns and deassigns an eventfd `ops` times, and returns the ticks of what is timed; fewer at the end of the limit.
+/// Assigns and deassigns an eventfd `ops` times, or less often at the limit; returns the ticks of the timed part.
 fn register(
     vm: &dyn IoEvents,
     timed: TimedRegistration,

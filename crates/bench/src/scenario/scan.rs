@@ -1,5 +1,5 @@
-//! How the cost of a doorbell grows with the number of other registered doorbells, and of vCPUs that ring it
-//! at the same time. Each combination of values is a separate entry.
+//! How the cost of a doorbell grows with the number of other registered doorbells, and with the number of vCPUs that
+//! ring it at the same time. Each combination of values is a separate entry.
 
 use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
@@ -15,15 +15,14 @@ use vmbell_guest::{CODE, HANDLER, Interrupts, Parameters, Program, Results, STAC
 use vmbell_hypervisor::{Doorbell, EntryPoint, IoEvents, Vcpu};
 use vmbell_vmm::{Deadline, Machine, Stop};
 
-/// The values that each parameter takes; an empty list leaves the parameter at its usual value and out of
-/// names.
+/// The values of each parameter. With an empty list, the parameter has its usual value and does not appear in names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScanValues {
-    /// How many doorbells are registered in addition to the one that is rung: in turn at their own addresses, and
-    /// at its address for other values if it is for one value itself. For a registration, how many other doorbells or irqfds
-    /// there are.
+    /// How many doorbells are registered in addition to the one that is rung: alternately at other addresses, and, if
+    /// the rung doorbell matches one value, at the same address for other values. For a registration: how many other
+    /// doorbells or irqfds there are.
     pub doorbells: Vec<u32>,
-    /// How many vCPUs ring at the same time, or how many vCPUs a guest has in which one interrupts all others.
+    /// How many vCPUs ring at the same time, or how many vCPUs the guest has if one interrupts all others.
     pub vcpus: Vec<u32>,
 }
 
@@ -36,7 +35,7 @@ pub(super) struct ScanPoint {
     pub(super) vcpus: Option<u32>,
 }
 
-/// The values of one parameter; only `None` if it is not scanned.
+/// The values of one parameter; just `None` if it is not scanned.
 pub(super) fn values(list: &[u32]) -> Vec<Option<u32>> {
     match list {
         [] => vec![None],
@@ -44,8 +43,8 @@ pub(super) fn values(list: &[u32]) -> Vec<Option<u32>> {
     }
 }
 
-/// The entry for one of the values of a single parameter. It is compared with the entry for `first`, or with the entry
-/// `unscanned` if the parameter is not scanned.
+/// The entry for one value of a single parameter. It is compared with the entry for the value `first`, or with the
+/// entry `unscanned` if the parameter is not scanned.
 pub(super) fn at_value(
     entry: BenchEntry,
     (parameter, value): (&str, Option<u32>),
@@ -70,7 +69,7 @@ pub(super) fn at_value(
 }
 
 impl ScanValues {
-    /// All combinations, the first values first.
+    /// All combinations, those of the first values first.
     pub(super) fn scales(&self) -> Vec<ScanPoint> {
         let with = |doorbells| {
             let vcpus = values(&self.vcpus).into_iter();
@@ -88,7 +87,7 @@ impl ScanPoint {
         doorbells.into_iter().chain(vcpus).collect()
     }
 
-    /// Registers the doorbells in addition to the one of `bell` on `path`; all signal an eventfd without a reader.
+    /// Registers the additional doorbells for `bell` on `path`; all of them signal one eventfd without a reader.
     pub(super) fn register(
         self,
         doorbells: &dyn IoEvents,
@@ -117,11 +116,11 @@ impl ScanPoint {
     }
 }
 
-/// The most additional doorbells: more do not fit into the ports.
+/// The most additional doorbells: the ports have no room for more.
 pub const MOST: u32 = 4096;
 
-/// The address of the additional doorbell `number`, near the one at `address`. Ports end at 0xffff, so the later ones
-/// are below.
+/// The address of the additional doorbell `number`, near the one at `address`. Ports end at 0xffff, so the later
+/// doorbells are below `address`.
 pub(super) fn beside(address: IoEventAddress, number: u32) -> IoEventAddress {
     let distance = 8 * u64::from(number);
     match address {
@@ -147,14 +146,14 @@ pub(super) struct OtherVcpu {
 }
 
 impl OtherVcpu {
-    /// The vCPU with this index, which is not 0, pinned to `cpu`.
+    /// Makes the vCPU with this index, which is not 0, pinned to `cpu`.
     pub(super) fn new(
         guest: &ScenarioGuest,
         program: Program,
         (index, cpu): (u32, usize),
     ) -> Result<Self, ScenarioFailure> {
         let machine = Arc::clone(&guest.machine);
-        // The bottom of the stack that the next vCPU would have; stacks grow down from 64 KiB above.
+        // The lower end of the stack that the next vCPU would have; stacks grow down from 64 KiB above it.
         let page = GuestAddress(STACK_TOP.0 + 0x1_0000 * u64::from(index));
         let mut vcpu = machine.vm().create_vcpu(index)?;
         let entry = match program.load(machine.vm().memory(), index)? {
@@ -175,7 +174,7 @@ impl OtherVcpu {
         })
     }
 
-    /// Sends the vCPU's interrupts to the handler of its program, which handles them in this way.
+    /// Sends the vCPU's interrupts to its program's handler, which handles them as `interrupts` says.
     pub(super) fn take_interrupts(
         &mut self,
         interrupts: &Interrupts,
@@ -184,8 +183,7 @@ impl OtherVcpu {
         Ok(self.vcpu.set_interrupt_handler(CODE.0 + HANDLER)?)
     }
 
-    /// Performs the run on the calling thread and returns the ticks that it took; `None` if the guest did not
-    /// finish.
+    /// Performs the run on the calling thread and returns the ticks that it took; `None` if the guest did not finish.
     fn run(
         &mut self,
         parameters: &Parameters,
@@ -205,8 +203,8 @@ impl OtherVcpu {
     }
 }
 
-/// Performs a run of the guest's first vCPU, and of the others at the same time. Returns the first one's run, and the ticks of
-/// the slowest other.
+/// Performs a run of the guest's first vCPU, and of the others at the same time. Returns the run of the first vCPU, and
+/// the ticks of the slowest other vCPU.
 pub(super) fn run_with_others(
     (guest, first): (&mut ScenarioGuest, &Parameters),
     (others, other): (&mut [OtherVcpu], &Parameters),

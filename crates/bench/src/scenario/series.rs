@@ -1,8 +1,8 @@
-//! Series of registrations and removals in a guest that does not run: what the first call after an idle time costs, and what
-//! the later ones do.
+//! Series of registrations and removals in a guest that does not run: what the first call after an idle period costs,
+//! and what the later calls cost.
 //!
-//! A series registers in turn, and then removes in the same order. The first removal directly follows registrations: since
-//! Linux 6.18 (7d9a0273c459) it waits for a grace period that the first registration has begun and that no call speeds up.
+//! A series makes all registrations, then removes them in the same order. Since Linux 6.18 (7d9a0273c459) the first
+//! removal waits for a grace period that the first registration started and that no call speeds up.
 
 use std::io;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ use vmbell_hypervisor::{
 };
 use vmbell_report::Group;
 
-/// How long no call is made before a series: longer than the grace period that the series before may have begun.
+/// The idle period before a series: longer than the grace period that the previous series may have started.
 const IDLE: Duration = Duration::from_millis(30);
-/// The registrations of a series, and the removals.
+/// The number of registrations in a series, and of removals.
 const CALLS: u32 = 9;
-/// More descriptors than all rows with all numbers of others open.
+/// More descriptors than all rows together open, for all scanned values.
 const DESCRIPTORS: u64 = 1 << 16;
-/// The most series of a run. With the idle time before it, each takes far longer than its calls.
+/// The most series of a run. With the idle period before it, each takes far longer than its calls.
 const MOST_SERIES: u64 = 16;
 
 /// What is registered.
@@ -131,7 +131,7 @@ impl RegistrationCase {
         }
     }
 
-    /// The later calls of the same kind, which the first one is compared with.
+    /// The later calls of the same kind, which the first call is compared with.
     fn reference(self) -> Option<Self> {
         let place = CountedCalls::Later;
         (self.place == CountedCalls::First).then_some(Self { place, ..self })
@@ -144,7 +144,7 @@ impl RegistrationCase {
         }
     }
 
-    /// The parameter that says how many others are registered.
+    /// The parameter for the number of other registrations.
     const fn parameter(self) -> &'static str {
         match self.kind {
             RegistrationKind::Ioeventfd => "doorbells",
@@ -153,7 +153,7 @@ impl RegistrationCase {
     }
 }
 
-/// The entries of this backend: each case once, or once for each number of others of `scan`.
+/// The entries of this backend: one for each case, or one for each case and number of other registrations in `scan`.
 pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &ScanValues) -> Vec<BenchEntry> {
     let entry = |case: RegistrationCase, others: Option<u32>| {
         let hypervisor = Arc::clone(hypervisor);
@@ -188,15 +188,15 @@ struct RegistrationSeries {
     case: RegistrationCase,
     guest: ScenarioGuest,
     registry: RegisteredEventfds,
-    /// The others, which are registered all the time.
+    /// The other registrations, which exist all the time.
     _others: Vec<Registered>,
 }
 
-/// What is registered, by numbers: first those of a series, then the others.
+/// What is registered, by number: first the registrations of a series, then the others.
 pub(super) enum RegisteredEventfds {
-    /// Doorbells at an address each.
+    /// Doorbells, each at its own address.
     Ioeventfds(Arc<EventFd>),
-    /// Each eventfd for the same GSI.
+    /// Eventfds, all for the same GSI.
     Irqfds(Vec<Arc<EventFd>>, Gsi),
 }
 
@@ -248,8 +248,8 @@ impl Registered {
     }
 }
 
-/// Lets this process open as many descriptors as all rows may need at once, or as it may: a thousand eventfds exceed the usual
-/// soft limit, and those of four rows the kernel's first hard limit.
+/// Lets this process open as many descriptors as all rows may need at once, or as many as it is allowed: a thousand
+/// eventfds exceed the usual soft limit, and four rows of them exceed the kernel's initial hard limit.
 fn allow_descriptors() -> io::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let enough = limit.maximum.map(|hard| hard.max(DESCRIPTORS));
@@ -318,7 +318,7 @@ impl RegistrationSeries {
         })
     }
 
-    /// The ticks of `ops` calls of the row; fewer at the end of the limit.
+    /// The ticks of `ops` calls of the row, or of fewer if the limit is reached.
     fn calls(&self, ops: u64) -> Result<Vec<u64>, ScenarioFailure> {
         let _pinned = Pinned::to(&[self.guest.other_cpu])?;
         let mut all = Vec::new();

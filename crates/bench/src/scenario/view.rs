@@ -1,4 +1,4 @@
-//! What a thread that raises interrupts sees of the guest: words of the page of parameters.
+//! What a thread that raises interrupts sees of the guest: words in the page of parameters.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -15,7 +15,7 @@ pub(crate) struct GuestView {
     over: AtomicBool,
 }
 
-/// How long after the guest's end something that it did may still be on its way to a waiting thread.
+/// How long after the guest's end its effects may still be on their way to a waiting thread.
 const LINGER: Duration = Duration::from_millis(500);
 
 /// The guest has ended, and what a thread waited for will not happen.
@@ -50,7 +50,7 @@ impl GuestView {
         self.memory.load(address, Acquire).unwrap_or_default()
     }
 
-    /// Spins until `happened` returns true, or fails some time after the guest has ended.
+    /// Spins until `happened` returns true. Fails if that does not happen some time after the guest's end.
     pub(crate) fn wait(&self, happened: impl Fn() -> bool) -> Result<(), GuestGone> {
         self.wait_by(Instant::now, happened)
     }
@@ -68,13 +68,13 @@ impl GuestView {
                     return Err(GuestGone);
                 }
             }
-            // The thread that passes the interrupt on may need this very CPU.
+            // The thread that delivers the interrupt may need this CPU.
             std::thread::yield_now();
         }
         Ok(())
     }
 
-    /// Says that a run begins, so there is a guest to wait for.
+    /// Says that a run begins, so that there is a guest to wait for.
     pub(crate) fn begin(&self) {
         self.over.store(false, Relaxed);
     }
@@ -84,7 +84,7 @@ impl GuestView {
         self.over.load(Acquire)
     }
 
-    /// Says that the guest has ended, whether it was done or not: it takes no more interrupts.
+    /// Says that the guest has ended, done or not: it takes no more interrupts.
     pub(crate) fn end(&self) {
         self.over.store(true, Release);
     }

@@ -1,5 +1,5 @@
-//! Virtqueue scenarios: a buffer there and back, from the guest's offer on a split ring until the guest
-//! has seen the buffer used and checked the answer, for every way to notify a virtio device.
+//! Virtqueue scenarios: a buffer there and back, from when the guest makes it available on a split ring until the guest
+//! has seen it used and checked the answer, for every way to notify a virtio device.
 
 use std::io;
 use std::sync::Arc;
@@ -32,10 +32,10 @@ enum Hearing {
     DeviceModel,
     /// A thread sleeps on an eventfd that a write of the queue's index to the register signals.
     Ioeventfd,
-    /// As `Ioeventfd`; the guest halts until an irqfd interrupts it, and acknowledges that by a
+    /// As `Ioeventfd`, but the guest halts until an irqfd interrupts it, and acknowledges the interrupt through a
     /// doorbell.
     Irqfd,
-    /// A thread polls the ring all the time.
+    /// A thread polls the ring continuously.
     Polled,
 }
 
@@ -107,7 +107,7 @@ pub(super) fn needs_two_cpus(name: &str) -> bool {
     all.any(|one| one.name() == name)
 }
 
-/// The entries; each is compared with that of the device model.
+/// The entries. Each is compared with the device model's entry.
 pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<BenchEntry> {
     let entry = |hearing: Hearing| {
         let hypervisor = Arc::clone(hypervisor);
@@ -137,7 +137,7 @@ struct RoundTrip {
     queue: Arc<Queue>,
     /// Sleeps between runs and during them.
     _listener: Option<(Listener, Doorbell)>,
-    /// By which the guest acknowledges an interrupt.
+    /// The doorbell by which the guest acknowledges an interrupt.
     _acknowledged: Option<Doorbell>,
     /// Requests that have been served, over all runs.
     served: u64,
@@ -159,7 +159,7 @@ impl RoundTrip {
         let guest =
             ScenarioGuest::with_config(hypervisor, name, hearing.program(), config, options)?;
         let vm = guest.machine.vm();
-        // The threads are of this scenario, which pins them.
+        // The threads belong to this scenario, which pins them.
         let config = VirtioConfig {
             notify: match hearing {
                 Hearing::Polled => Notify::Never,
@@ -201,15 +201,14 @@ impl RoundTrip {
         })
     }
 
-    /// Makes the polling thread for one run: between runs it would burn a CPU that others are measured
-    /// on.
+    /// Makes the polling thread for one run. Between runs it would disturb other subjects on its CPU.
     fn poller(&self) -> io::Result<Option<WordPoller>> {
         if self.hearing != Hearing::Polled {
             return Ok(None);
         }
         let queue = Arc::clone(&self.queue);
         let look = move || {
-            // Whether buffers are left does not matter: the poller serves the queue again anyway.
+            // It does not matter whether buffers are left: the poller serves the queue again anyway.
             let _ = queue.serve();
             queue.served()
         };
@@ -217,8 +216,8 @@ impl RoundTrip {
     }
 }
 
-/// An irqfd that is an edge to the guest, with a doorbell by which the guest acknowledges
-/// the interrupt without waking a thread.
+/// Makes an irqfd that raises an edge in the guest, and a doorbell by which the guest acknowledges the interrupt
+/// without waking a thread.
 fn irqfd(machine: &Machine) -> Result<(Interrupt, Doorbell), ScenarioFailure> {
     let vm = machine.vm();
     let wiring = Wiring::new(vm.as_ref(), InterruptSource::Edge, Hearing::Irqfd.name())?;
@@ -241,7 +240,7 @@ fn irqfd(machine: &Machine) -> Result<(Interrupt, Doorbell), ScenarioFailure> {
     Ok((interrupt, acknowledged))
 }
 
-/// A thread that sleeps on an eventfd, which a notification of `queue` signals.
+/// Starts a thread that sleeps on an eventfd, which notifications of `queue` signal.
 fn listen(
     events: &dyn IoEvents,
     queue: &Arc<Queue>,

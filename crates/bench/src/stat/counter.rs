@@ -1,8 +1,8 @@
-//! Counts the events of a guest: with KVM's tracepoints, or as its backend does if the kernel has none of it or this process
-//! may not use them. Any thread reads the counts.
+//! Counts the events of a guest: with KVM's tracepoints, or with its backend if the kernel has none for it or this
+//! process may not use them. Any thread can read the counts.
 //!
-//! The reasons of exits, each of which has a counter, have the numbers that the tracepoint `kvm_exit` has and the names that
-//! the kernel prints. Those that a guest meets often are listed; the rest is the difference to all exits.
+//! Each exit reason has a counter, with its number in the tracepoint `kvm_exit` and the name that the kernel prints.
+//! Only reasons that guests meet often are listed; the rest is the difference to all exits.
 
 use std::ffi::{CStr, CString, c_char};
 use std::fs;
@@ -21,7 +21,7 @@ use vmbell_hypervisor::measure::EventCounts;
 /// Where the kernel lists its tracepoints (`tracefs`).
 const TRACEPOINTS: &str = "/sys/kernel/tracing/events/kvm";
 
-/// The name of the tracepoint of exits, and its field that has the reason: on arm64, the class of the exception.
+/// The name of the exit tracepoint, and its field for the reason: on arm64, the exception class.
 const EXITS: &str = "kvm:kvm_exit";
 const REASON: &str = if cfg!(target_arch = "aarch64") {
     "esr_ec"
@@ -29,20 +29,20 @@ const REASON: &str = if cfg!(target_arch = "aarch64") {
     "exit_reason"
 };
 
-/// A reason of an exit.
+/// An exit reason.
 type Reason = (u32, &'static str);
 
 /// What counts the events of a guest.
 pub(super) struct EventCounter {
     source: String,
     exits: &'static str,
-    /// One for each tracepoint, and one for each reason of an exit; none if the backend counts.
+    /// One counter for each tracepoint and one for each exit reason; empty if the backend counts.
     tracepoints: Vec<(String, Counter)>,
 }
 
 impl EventCounter {
-    /// Counts the events of this guest; with tracepoints, on the calling thread and on the threads that it starts from now
-    /// on.
+    /// Counts the events of this guest; if with tracepoints, on the calling thread and on threads that it starts from
+    /// now on.
     pub(super) fn new(vm: &dyn Vm) -> Self {
         let backend = vm.measure().event_source();
         let counted = |source| Self {
@@ -108,7 +108,7 @@ fn open_all() -> io::Result<Vec<(String, Counter)>> {
     Ok(counters)
 }
 
-/// A running counter of the tracepoint in `folder`.
+/// Opens a running counter of the tracepoint in `folder`.
 fn open(folder: &Path) -> io::Result<Counter> {
     let id = folder.join("id");
     let text = fs::read_to_string(&id).map_err(|error| failed(&id, error))?;
@@ -143,7 +143,7 @@ fn set_filter(counter: &Counter, filter: &CStr) -> io::Result<()> {
     Ok(())
 }
 
-/// The reasons of the host's CPU.
+/// The exit reasons of the host's CPU.
 fn reasons() -> &'static [Reason] {
     #[cfg(target_arch = "x86_64")]
     if crate::cpuid::is_amd() {
@@ -155,8 +155,7 @@ fn reasons() -> &'static [Reason] {
     &CLASSES
 }
 
-/// Intel's (SDM volume 3, appendix C; Linux
-/// `arch/x86/include/uapi/asm/vmx.h`).
+/// Intel's reasons (SDM volume 3, appendix C; Linux `arch/x86/include/uapi/asm/vmx.h`).
 #[cfg(target_arch = "x86_64")]
 const VMX: [Reason; 17] = [
     (0, "EXCEPTION_NMI"),
@@ -178,7 +177,7 @@ const VMX: [Reason; 17] = [
     (56, "APIC_WRITE"),
 ];
 
-/// AMD's (APM volume 2, appendix C; Linux `arch/x86/include/uapi/asm/svm.h`).
+/// AMD's reasons (APM volume 2, appendix C; Linux `arch/x86/include/uapi/asm/svm.h`).
 #[cfg(target_arch = "x86_64")]
 const SVM: [Reason; 13] = [
     (0x60, "interrupt"),
@@ -196,7 +195,8 @@ const SVM: [Reason; 13] = [
     (0x402, "avic_unaccelerated_access"),
 ];
 
-/// Of arm64 (Linux `arch/arm64/include/asm/esr.h`). 0 is every exit that is not an exception: interrupts, of the host and for the end of the guest's.
+/// arm64's exception classes (Linux `arch/arm64/include/asm/esr.h`). 0 is an exit for an interrupt: of the host, or for
+/// an EOI of the guest.
 #[cfg(target_arch = "aarch64")]
 const CLASSES: [Reason; 6] = [
     (0x00, "IRQ"),

@@ -1,8 +1,8 @@
 //! What happens to a guest that takes interrupts, with PV EOI off and on: the two entries of `vmbell bench eoi`.
 //!
-//! A guest with one vCPU halts until an edge comes, a message or arm64's SPI, by an irqfd that another thread
-//! signals; one operation is one interrupt. The backend counts the events, which are read before and after
-//! each run; nothing is sampled.
+//! A guest with one vCPU halts until an edge (a message, or arm64's SPI) comes from an irqfd that another thread
+//! signals. One operation is one interrupt. The backend counts the events, which are read before and after each run;
+//! nothing is sampled.
 
 mod counter;
 mod subject;
@@ -21,11 +21,11 @@ use vmbell_report::Group;
 pub const OFF: &str = "pv-eoi-off";
 /// The entry whose guest clears a bit in its memory instead, if the bit is set.
 pub const ON: &str = "pv-eoi-on";
-/// The name of the parameter that holds the rate that was asked for, in interrupts a second.
+/// The parameter that holds the requested rate, in interrupts per second.
 pub const RATE: &str = "rate";
 
-/// The names of the events that are counted on `hypervisor`, by a guest that does nothing; none if only a guest that runs shows
-/// them, or none can be made.
+/// The names of the events that are counted on `hypervisor`, from a guest that does nothing. Empty if only a running
+/// guest shows them, or if no guest can be made.
 pub fn event_names(hypervisor: &dyn Hypervisor, options: &SubjectOptions) -> BTreeSet<String> {
     let pace = InterruptPace::Lockstep;
     let subject = EoiSubject::new(hypervisor, OFF, false, pace, options);
@@ -35,7 +35,7 @@ pub fn event_names(hypervisor: &dyn Hypervisor, options: &SubjectOptions) -> BTr
     names.unwrap_or_default()
 }
 
-/// The entries on `hypervisor`, whose interrupts come at `pace`: both where there is PV EOI.
+/// The entries on `hypervisor`, with interrupts at `pace`: both entries if there is PV EOI.
 pub fn entries(hypervisor: &Arc<dyn Hypervisor>, pace: InterruptPace) -> Vec<BenchEntry> {
     let backend = hypervisor.name();
     let entry = |name: &'static str, description| {
@@ -60,7 +60,7 @@ pub fn entries(hypervisor: &Arc<dyn Hypervisor>, pace: InterruptPace) -> Vec<Ben
     };
     let off = entry(OFF, "each interrupt ended by a write of the EOI register");
     if cfg!(target_arch = "aarch64") {
-        // An arm64 guest has no other way.
+        // An arm64 guest can only write the register.
         return vec![off];
     }
     let on = entry(ON, "each interrupt ended by a bit in memory, if it is set");

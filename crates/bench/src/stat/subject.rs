@@ -1,5 +1,5 @@
-//! A guest that takes interrupts, as a subject whose events are counted, and the thread that raises them: at a rate, or
-//! one whenever the guest asks.
+//! A guest that takes interrupts, as a subject whose events are counted, and the thread that raises the interrupts: at
+//! a rate, or one whenever the guest asks.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -22,10 +22,10 @@ use vmbell_report::is_of_host;
 
 /// The name of the count of interrupts that the guest took.
 pub const TAKEN: &str = "interrupts taken";
-/// The name of the count of those interrupts whose end needed no register.
+/// The name of the count of EOIs that needed no register.
 pub const SPARED: &str = "ends by the bit";
 
-/// Where the guest asks for an interrupt.
+/// The address at which the guest asks for an interrupt.
 const DOORBELL: IoEventAddress = bell(0x70);
 
 /// A guest that takes interrupts.
@@ -35,7 +35,7 @@ pub(super) struct EoiSubject {
     pace: InterruptPace,
     counter: EventCounter,
     irqfd: Irqfd,
-    /// Which the guest rings when it wants an interrupt. Reading its eventfd blocks.
+    /// The doorbell that the guest rings when it wants an interrupt. Reading its eventfd blocks.
     doorbell: Doorbell,
 }
 
@@ -143,7 +143,7 @@ impl GuestScenario for EoiSubject {
                 ..Parameters::default()
             });
             view.end();
-            // The raising thread may wait for a ring that will not come.
+            // The raising thread may be waiting for a ring that will not come.
             signal(doorbell);
             (run, raising.join())
         });
@@ -180,18 +180,17 @@ impl GuestScenario for EoiSubject {
 /// When the interrupts of a run come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterruptPace {
-    /// This number a second, or fewer if the host cannot keep up: each waits until the guest has taken the one
-    /// before.
+    /// This number per second, or fewer if the host cannot keep up: each interrupt waits until the guest has taken the
+    /// previous one.
     Rate(u32),
     /// One each time that the guest asks for it, so that the number of exits does not depend on time.
     Lockstep,
 }
 
-/// The rest of a wait below this is spun, because a sleep takes longer than it is asked to.
+/// The last part of a wait, if shorter than this, is spun, because a sleep always takes longer than requested.
 const SPIN: Duration = Duration::from_micros(200);
 
-/// Raises `ops` interrupts, about `rate` a second, after the guest has become ready for more than `ready`
-/// runs.
+/// Raises `ops` interrupts, about `rate` per second, after the guest has become ready for more than `ready` runs.
 fn at_rate(
     view: &GuestView,
     event: &EventFd,

@@ -10,7 +10,7 @@ use super::{
 };
 use vmbell_virtqueue::{Chain, DeviceQueue};
 
-/// Gives back all available buffers, and returns whether there were any.
+/// Gives back all available buffers. Returns whether there were any.
 pub(super) fn drain(
     device: &mut impl DeviceQueue,
     chain: &mut Chain,

@@ -1,5 +1,5 @@
-//! The driver's side of the workload: it keeps a batch in flight, consumes used buffers, and sleeps
-//! when there is nothing to do.
+//! The driver's side of the workload: it keeps a batch in flight, consumes used buffers, and sleeps when there is
+//! nothing to do.
 
 use super::{
     error::WorkloadError,
@@ -7,13 +7,13 @@ use super::{
 };
 use vmbell_virtqueue::{AddError, Brand, Buffer, Driver, Opaque, Side, Status, Token};
 
-/// The device status while a driver may choose wrap counters: the device was found and features are
-/// negotiated, but the queues are not live.
+/// The device status in which a driver may choose wrap counters: the device was found and features are negotiated, but
+/// the queues are not live.
 const PROBING: Status = Status::ACKNOWLEDGE
     .with(Status::DRIVER)
     .with(Status::FEATURES_OK);
 
-/// How a turn of the driver ended, and so what it does next.
+/// How a turn of the driver ended, which decides what it does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DriverStep {
     /// All buffers are done.
@@ -22,7 +22,7 @@ pub(super) enum DriverStep {
     Reset,
     /// There is a used buffer already: take another turn.
     Again,
-    /// Nothing can be done: sleep until the device calls.
+    /// There is nothing to do: sleep until the device notifies the driver.
     Sleep,
 }
 
@@ -114,8 +114,7 @@ impl<S: Side, B: Brand> WorkloadDriver<S, B> {
         })
     }
 
-    /// Empties the queue, which the device thread has dropped, and continues from the buffers that are
-    /// done.
+    /// Empties the queue, which the device thread has dropped, and continues after the buffers that are done.
     pub(super) fn reset(&mut self) -> Result<(), WorkloadError> {
         while self.queue.get_used()?.is_some() {
             self.completed += 1;
@@ -146,7 +145,7 @@ impl<S: Side, B: Brand> WorkloadDriver<S, B> {
         Ok(())
     }
 
-    /// Asks the device to call; false if there is a used buffer already.
+    /// Asks the device for a notification; false if there is a used buffer already.
     fn arm(&mut self) -> bool {
         if self.options.delayed_interrupt {
             return self.queue.enable_cb_delayed();
@@ -160,7 +159,7 @@ impl<S: Side, B: Brand> WorkloadDriver<S, B> {
         }
     }
 
-    /// The next number of a fixed sequence (xorshift), so that every run draws the same numbers.
+    /// The next number of a fixed xorshift sequence, so that every run draws the same numbers.
     fn draw(&mut self) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;

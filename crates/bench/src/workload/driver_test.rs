@@ -24,7 +24,7 @@ fn come_round(
     }
 }
 
-/// The wraps that the opaque value shows after the index came around, before a reset and after it.
+/// The wraps in the opaque value after the index has come around, before a reset and after it.
 fn wraps<S: Side, B: Brand, V: DeviceQueue>(
     queue: Driver<u64, S, B>,
     take: impl Fn() -> V,

@@ -41,7 +41,7 @@ pub enum WorkloadError {
     /// Both sides are on one thread, and neither had anything to do.
     #[error("the queue stalled after {completed} buffers")]
     Stalled {
-        /// How many buffers were done until then.
+        /// How many buffers were done by then.
         completed: u64,
     },
     /// The device thread panicked.

@@ -1,4 +1,4 @@
-//! What the two threads wake each other with: eventfds, and an order for the device thread.
+//! What the two threads use to wake each other: eventfds, and an order for the device thread.
 
 use std::{
     io,
@@ -23,7 +23,7 @@ pub(super) struct NotificationCounters {
 pub(super) enum DeviceOrder {
     /// Serve the queue.
     Run,
-    /// Drop the queue, and take it again when it has been emptied.
+    /// Drop the queue, and take it again after it has been emptied.
     Reset,
     /// Return.
     Stop,
@@ -74,7 +74,7 @@ impl ThreadLink {
         }
     }
 
-    /// Whether the run continues: neither side has stopped it.
+    /// Whether the run continues, because neither side has stopped it.
     pub(super) fn is_running(&self) -> bool {
         self.order() != DeviceOrder::Stop
     }
@@ -88,8 +88,7 @@ impl ThreadLink {
         Ok(())
     }
 
-    /// Makes the device thread drop the queue. Returns whether it has done so; false if the run was
-    /// stopped.
+    /// Makes the device thread drop the queue, and waits for it. Returns false if the run was stopped meanwhile.
     pub(super) fn reset_queue(&self) -> io::Result<bool> {
         self.change(RUN, RESET);
         self.kick()?;
@@ -103,7 +102,7 @@ impl ThreadLink {
         self.kick()
     }
 
-    /// The device thread's part of [`reset_queue`](Self::reset_queue). Waits for the next order and returns it.
+    /// The device thread's part of [`reset_queue`](Self::reset_queue): waits for the next order and returns it.
     pub(super) fn await_order(&self) -> io::Result<DeviceOrder> {
         self.dropped.write(1)?;
         while self.order() == DeviceOrder::Reset {

@@ -1,10 +1,9 @@
 //! Fixed work through a virtqueue within this process: a driver thread and a device thread that wake
 //! each other with eventfds, as Linux's `virtio_test` does with vhost.
 //!
-//! The work is a number of buffers, and both sides sleep when there is nothing to do, so two variants
-//! of [`WorkloadOptions`] differ by what they cost and not by how long they spin. With [`Threads::One`] the
-//! sides take turns on the caller's thread, so that even the number of instructions is the same from
-//! run to run.
+//! The work is a number of buffers, and both sides sleep when there is nothing to do, so two variants of
+//! [`WorkloadOptions`] differ in what they cost, not in how long they spin. With [`Threads::One`] the sides take turns
+//! on the caller's thread, so that even the number of instructions is the same in every run.
 
 mod device;
 mod driver;

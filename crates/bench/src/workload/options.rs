@@ -1,4 +1,4 @@
-//! The options of a run: those of `virtio_test`, and those that a packed ring adds.
+//! The options of a run: those of `virtio_test`, and more for packed rings.
 
 use vmbell_virtqueue::Features;
 
@@ -12,11 +12,11 @@ pub(super) const MAX_PIECES: u16 = 8;
 pub enum Batch {
     /// Always this many.
     Fixed(u16),
-    /// A number from one to the size of the ring, drawn each time that the driver adds buffers.
+    /// A number from one to the ring's size, drawn each time that the driver adds buffers.
     Random,
 }
 
-/// The token with which the driver asks, before it sleeps, whether a buffer was used meanwhile.
+/// The token with which the driver, before it sleeps, checks whether a buffer was used meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tokens {
     /// A 32-bit token that does not count wraps of the index.
@@ -53,7 +53,7 @@ pub struct WorkloadOptions {
     pub delayed_interrupt: bool,
     /// How many buffers are in flight.
     pub batch: Batch,
-    /// Empties and restarts the queue each time that this many more buffers are done; `None` for never.
+    /// Empties and restarts the queue after each this number of buffers; `None` for never.
     pub reset: Option<u64>,
     /// The token that the driver polls with.
     pub tokens: Tokens,
@@ -89,7 +89,7 @@ impl Default for WorkloadOptions {
 /// Why a variant is not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
-    /// With a batch of 0, no buffer would ever be sent.
+    /// A batch of 0 would never send a buffer.
     #[error("a batch of 0 buffers never ends")]
     Batch,
     /// The batch is larger than the ring.
@@ -100,13 +100,13 @@ pub enum OptionsError {
         /// The number of descriptors in the ring.
         ring_size: u16,
     },
-    /// With a reset every 0 buffers, the run would make no progress.
+    /// A reset every 0 buffers would never make progress.
     #[error("a reset every 0 buffers never ends")]
     Reset,
     /// A packed ring without `VIRTIO_F_VERSION_1`: the legacy interface has none (virtio 1.3, 6.3).
     #[error("a packed ring needs VIRTIO_F_VERSION_1")]
     PackedLegacy,
-    /// A driver that asks to be woken late uses no token, so a choice of tokens would have no effect.
+    /// A driver that asks to be woken late uses no token, so the choice of a token would have no effect.
     #[error(
         "a delayed interrupt is asked for without a token, so {tokens:?} tokens change nothing"
     )]
@@ -130,8 +130,7 @@ impl WorkloadOptions {
         features.with_indirect(self.indirect)
     }
 
-    /// Checks whether the variant is possible. The size of the ring is checked when the queue is set
-    /// up.
+    /// Checks whether the variant is possible. The ring's size is checked when the queue is set up.
     ///
     /// # Errors
     ///

@@ -31,7 +31,7 @@ pub enum Role {
 /// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkloadResult {
-    /// The time from before the first buffer until all are done.
+    /// The time from before the first buffer was added until all buffers are done.
     pub time: Duration,
     /// Buffers that came back.
     pub bufs: u64,
@@ -55,7 +55,7 @@ impl WorkloadResult {
 
 /// Sends `options.bufs` buffers through a queue and back.
 ///
-/// `on_thread` is called first on each thread, with its role, to pin it to a CPU or name it.
+/// Each thread first calls `on_thread` with its role, to pin it to a CPU or name it.
 ///
 /// # Errors
 ///
@@ -166,7 +166,7 @@ where
             on_thread(Role::Device);
             let result = serve(&take, &link, &counters);
             if result.is_err() {
-                // The driver may be asleep, and has to learn that the device thread ended.
+                // The driver may be asleep, and must learn that the device thread ended.
                 link.stop().map_err(eventfd)?;
             }
             result
@@ -213,7 +213,7 @@ where
 
 const PAGE: u64 = 4096;
 
-/// The addresses after the rings: the indirect tables, the buffer and the end of the memory.
+/// The addresses after the rings: of the indirect tables, the buffer, and the end of the memory.
 struct AfterRings {
     tables: u64,
     buffer: u64,

@@ -29,7 +29,7 @@ fn all(base: WorkloadOptions) -> Vec<WorkloadOptions> {
         96,
         "each but packed legacy ones and delayed tokens"
     );
-    // Miri is slow, so it runs every 13th variant, which covers both kinds of ring.
+    // Miri is slow, so it runs every 13th variant, which still covers both kinds of ring.
     let step = if cfg!(miri) { 13 } else { 1 };
     all.into_iter().step_by(step).collect()
 }

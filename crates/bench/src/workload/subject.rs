@@ -6,8 +6,8 @@ use crate::{BenchEntry, RunSample, Subject, SubjectError, SubjectSetting};
 use vmbell::sync::Mutex;
 use vmbell_report::Group;
 
-/// An entry `name` for the variant `options`. The plan sets the number of buffers of a run, not
-/// [`WorkloadOptions::bufs`]. The driver runs on the first CPU, the device on the second if there is one.
+/// Makes an entry `name` for the variant `options`. The plan, not [`WorkloadOptions::bufs`], sets the number of buffers
+/// of a run. The driver runs on the first CPU, the device on the second if there is one.
 pub fn entry(name: &str, description: &str, options: WorkloadOptions) -> BenchEntry {
     let subject = name.to_owned();
     let make = move |bench: &crate::SubjectOptions| -> Result<Box<dyn Subject>, SubjectError> {
@@ -22,7 +22,7 @@ pub fn entry(name: &str, description: &str, options: WorkloadOptions) -> BenchEn
             },
         }))
     };
-    // No guest takes part, so this is a cost of the host alone.
+    // There is no guest, so this is a cost of the host alone.
     BenchEntry::new(Group::Floor, name, description, make)
 }
 
@@ -54,7 +54,7 @@ impl Subject for WorkloadSubject {
             Pinned::to(&[self.driver]).map_err(|error| SubjectError::failed(&self.name, error))?;
         let unpinned = Mutex::new(None);
         let on_thread = |role| {
-            // The measuring thread runs the driver and is pinned already.
+            // The driver's thread is the measuring thread, which is already pinned.
             let Some(cpu) = self.device.filter(|_| role == Role::Device) else {
                 return;
             };

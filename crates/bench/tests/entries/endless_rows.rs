@@ -1,5 +1,5 @@
-//! Rows on a host that loses what the guest waits for: each row ends at its time limit with its reason,
-//! and the others are measured.
+//! Rows on a host that loses what the guest waits for: each row ends at its time limit with a reason, and the other
+//! rows are measured.
 
 use std::fs::File;
 use std::os::fd::BorrowedFd;
@@ -88,7 +88,7 @@ impl IoEvents for ForgetfulVm {
     }
 }
 
-/// The guest of doorbells that were never registered.
+/// The doorbell of a guest whose doorbells were never registered.
 struct Nothing;
 
 impl RemoveDoorbell for Nothing {
@@ -169,7 +169,7 @@ impl ForwardedLine for NeverRaised {
     }
 }
 
-/// Rows whose guest polls while it waits, halts while it waits, or has a device that waits too.
+/// Rows whose guest polls while it waits, halts while it waits, or has a device that also waits.
 const ENDLESS: [&str; 6] = [
     if HAS_PORTS {
         "notify-portio-wildcard-eventfd"
@@ -196,7 +196,7 @@ fn a_host_that_forgets_costs_the_rows_that_it_forgets<H>(hypervisor: &H)
 where
     H: Hypervisor + Clone + 'static,
 {
-    // A row that this backend has no way for is skipped, and does not end by its limit.
+    // A row that this backend cannot run is skipped, and does not end at its limit.
     let forwards = hypervisor.support(Capability::ForwardedLines).is_yes();
     let names: Vec<String> = [ENDLESS.as_slice(), &GOOD]
         .concat()
@@ -211,7 +211,7 @@ where
         companions: false,
     };
     let entries = select(all, wanted).unwrap();
-    // Each row takes a time that depends on other work of the host: some limit leaves the good ones enough.
+    // The time of each row depends on the host's other work, but for some limit it is enough for the good rows.
     let mut timeout = Duration::from_millis(300);
     while !is_enough(&entries, timeout) {
         timeout *= 2;
@@ -219,7 +219,7 @@ where
     }
 }
 
-/// Fails unless each endless row ends by its time limit; returns whether the good ones were done before that.
+/// Fails unless each endless row ends at its time limit; returns whether the good rows finished before theirs.
 fn is_enough(entries: &[BenchEntry], timeout: Duration) -> bool {
     let options = SubjectOptions {
         cpus: vec![0, 1],

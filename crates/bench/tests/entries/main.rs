@@ -1,4 +1,4 @@
-//! Entries of the suites on real backends: one program, because each is compiled and linked separately.
+//! Entries of the suites on real backends, in one program, because each program is compiled and linked separately.
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,
@@ -7,7 +7,7 @@
 
 mod bare_loops;
 mod endless_rows;
-// They are about the usermode backend, which x86-64 alone has.
+// These tests use the usermode backend, which only x86-64 has.
 #[cfg(target_arch = "x86_64")]
 mod first_rows;
 mod many_vcpus;

@@ -11,7 +11,7 @@ use vmbell_bench::{
 use vmbell_hypervisor::{Hypervisor, SpinPolicy};
 use vmbell_report::{Status, Timing};
 
-/// The last is more than the CPUs of most hosts, and more than an arm64 guest's one register names.
+/// The last number is more than most hosts have CPUs, and more than a single register of an arm64 guest can name.
 const VCPUS: [u32; 4] = [1, 2, 5, 17];
 
 fn every_vcpu_answers_whether_it_is_named_alone_or_with_all<H>(hypervisor: &H)
@@ -60,7 +60,7 @@ where
             assert_eq!(series.status, Status::Skipped, "{}", series.name);
             assert!(reason.ends_with(&format!("not {vcpus}")), "{reason}");
         }
-        // A row that cannot be measured is nothing to compare with.
+        // A row that cannot be measured cannot be compared with.
         let reference = series.reference.as_deref();
         assert!(reference.is_none_or(|name| name.ends_with(",vcpus=2")));
     }

@@ -1,4 +1,4 @@
-//! The counts of `vmbell bench eoi` agree with what the guest says that it has done.
+//! The counts of `vmbell bench eoi` agree with what the guest reports.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -48,8 +48,8 @@ fn of(counts: &[(String, u64)], name: &str) -> u64 {
     count.unwrap_or_else(|| panic!("{name} is not counted")).1
 }
 
-// On KVM this counts tracepoints, which are code that the kernel rewrites, and other tests of the same
-// boot may run into half-written code. The lab's own tests run it on one CPU.
+// On KVM this counts tracepoints, which are code that the kernel rewrites, and other tests of the same boot may run
+// into half-written code. The lab's own tests run it on one CPU.
 #[test]
 fn the_bit_saves_a_write_of_a_register_for_each_interrupt() {
     let [off, on] = measure(InterruptPace::Lockstep);
@@ -72,7 +72,7 @@ fn the_bit_saves_a_write_of_a_register_for_each_interrupt() {
     for (off, on) in off.samples.iter().zip(&on.samples) {
         assert_eq!(of(&off.counts, SPARED), 0);
         assert_eq!(of(&off.events, "kvm:kvm_msr"), INTERRUPTS);
-        // An exit that the host causes takes the bit back now and then.
+        // An exit that the host causes occasionally clears the bit.
         let spared = of(&on.counts, SPARED);
         assert!(spared >= INTERRUPTS * 8 / 10, "{spared} spared");
         assert_eq!(of(&on.events, "kvm:kvm_msr"), INTERRUPTS - spared);
@@ -91,7 +91,7 @@ fn interrupts_at_a_rate_are_as_many_in_each_run_as_asked_for() {
                 (sample.ops, of(&sample.counts, TAKEN)),
                 (INTERRUPTS, INTERRUPTS)
             );
-            // Each waits for its turn, so the run cannot be shorter than all turns.
+            // Each interrupt waits for its turn, so the run cannot be shorter than all turns.
             assert!(sample.ns_per_op() >= 0.99e9 / f64::from(rate), "{sample:?}");
         }
     }

@@ -1,7 +1,7 @@
-//! The scenarios in which a vCPU interrupts all others, as a kernel does to have them flush their TLBs.
+//! Scenarios in which a vCPU interrupts all others, as a kernel does to make them flush their TLBs.
 //!
-//! The others are halted. Each answers in its handler, and the last one interrupts the sender, which is halted too. So no vCPU
-//! polls, and the scenarios need no CPU for each of them.
+//! The others are halted. Each answers in its handler, and the last one interrupts the sender, which is also halted. So
+//! no vCPU polls, and the vCPUs need not have a CPU each.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use vmbell_guest::{PARAMETERS, Parameters, offset, programs};
 use vmbell_hypervisor::{Capability, Hypervisor, Irqchip, Support, VmConfig};
 use vmbell_report::Group;
 
-/// The vCPUs unless they are scanned.
+/// The number of vCPUs unless it is scanned.
 const VCPUS: u32 = 4;
-/// The possible numbers of vCPUs; one write on arm64 names at most 16.
+/// The possible numbers of vCPUs. On arm64 one write names at most 16.
 const POSSIBLE: RangeInclusive<u32> = 2..=MOST;
 const MOST: u32 = if cfg!(target_arch = "aarch64") {
     16
@@ -28,7 +28,7 @@ const MOST: u32 = if cfg!(target_arch = "aarch64") {
 /// How the sender names the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Naming {
-    /// One write for each.
+    /// One write for each vCPU.
     Unicast,
     /// One write for all but the sender.
     Shorthand,
@@ -65,7 +65,7 @@ impl Naming {
         self != Self::Hypercall || has_hypercall()
     }
 
-    /// The program's word for it.
+    /// The naming as the program's parameter.
     fn value(self) -> u64 {
         match self {
             Self::Unicast => 0,
@@ -75,7 +75,7 @@ impl Naming {
     }
 }
 
-/// The entries of this backend: each naming once, or once for each number of vCPUs of `scan`.
+/// The entries of this backend: one for each naming, or one for each naming and number of vCPUs in `scan`.
 pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &ScanValues) -> Vec<BenchEntry> {
     let first = scan.vcpus.iter().find(|vcpus| POSSIBLE.contains(vcpus));
     let entry = |naming: Naming, vcpus: Option<u32>| {
@@ -139,7 +139,7 @@ impl InterruptAll {
         let (name, program) = (naming.name(), programs::ipi_all());
         let guest = ScenarioGuest::with_config(hypervisor, name, program, config, options)?;
         let vm = guest.machine.vm().as_ref();
-        // No vCPU has a PV EOI word, as in `ipi`.
+        // No vCPU has a PV EOI word, like in `ipi`.
         let interrupts = Wiring::new(vm, InterruptSource::Itself, name)?.interrupts;
         let prepare = || -> Result<Vec<OtherVcpu>, ScenarioFailure> {
             interrupts.write(vm.memory(), PARAMETERS)?;

@@ -1,8 +1,7 @@
-//! The exits of interrupts that a vCPU sends to itself and does not end, so that the exits of EOIs can be distinguished from
-//! them.
+//! Counts the exits of interrupts that a vCPU sends to itself and does not end, to tell the exits of EOIs from them.
 //!
-//! An interrupt of a higher priority (class) is delivered while another is in service (Intel SDM vol. 3, 13.8.3; Arm IHI
-//! 0069, "Preemption"), so a guest takes several without an EOI. It ends them in a separate entry, which is not counted.
+//! An interrupt of a higher priority (class) is delivered while another is in service (Intel SDM vol. 3, 13.8.3; Arm
+//! IHI 0069, "Preemption"), so a guest takes several without an EOI. It ends them in a separate, uncounted entry.
 
 use super::super::guest::{GuestRun, ScenarioGuest};
 use crate::{RunSample, SubjectError};
@@ -12,12 +11,12 @@ use vmbell_guest::Parameters;
 const LEAVE_IN_SERVICE: u64 = 1;
 const END: u64 = 2;
 
-/// The interrupts of the longer of two runs; the other has one. On x86-64 each needs a priority class above the one
-/// before, and from that of the programs' vector on there are 11. On arm64 KVM keeps active interrupts in list registers
-/// of the CPU, of which there may be four, and delivers none when all are taken (Linux `vgic_irq_cmp`).
+/// The interrupts of the longer of two runs; the shorter run has one. On x86-64 each needs a higher priority class than
+/// the last; from the programs' vector on there are 11 classes. On arm64 KVM keeps active interrupts in the CPU's list
+/// registers, of which there may be only four, and delivers none when all are taken (Linux `vgic_irq_cmp`).
 const MOST: u64 = if cfg!(target_arch = "aarch64") { 3 } else { 9 };
 
-/// How often both runs are made. The medians count, which a disturbed run does not move.
+/// How often both runs are made. The median counts, so that a disturbed run has no effect.
 const TRIES: usize = 9;
 
 /// The exits of interrupts that are not ended.
@@ -28,7 +27,7 @@ pub(super) struct ArrivalExits {
     heavy: ExitsOfTwoRuns,
 }
 
-/// The exits of the two runs. Their difference is due to the interrupts, the rest to the entry itself.
+/// The exits of both runs. Their difference is due to the interrupts, the rest to entering the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ExitsOfTwoRuns {
     with_one: u64,
@@ -36,7 +35,7 @@ struct ExitsOfTwoRuns {
 }
 
 impl ArrivalExits {
-    /// Counts the exits of `guest`, which runs the program of EOIs.
+    /// Counts the exits of `guest`, which runs the EOI program.
     pub(super) fn count(guest: &mut ScenarioGuest) -> Result<Self, SubjectError> {
         let (mut one, mut most) = (Vec::new(), Vec::new());
         for _ in 0..TRIES {
@@ -55,7 +54,7 @@ impl ArrivalExits {
         })
     }
 
-    /// Leaves the exits of the EOIs in `sample`, whose operations were an interrupt and its EOI each.
+    /// Leaves only the exits of the EOIs in `sample`, whose operations were an interrupt and its EOI each.
     pub(super) fn subtract(&self, sample: &mut RunSample) {
         let ops = sample.ops;
         let without = |all: u64, exits: ExitsOfTwoRuns| all.saturating_sub(exits.of(ops));
@@ -66,14 +65,14 @@ impl ArrivalExits {
 }
 
 impl ExitsOfTwoRuns {
-    /// The exits of a run with this many interrupts.
+    /// The expected exits of a run with this number of interrupts.
     fn of(self, interrupts: u64) -> u64 {
         let more = self.with_most.saturating_sub(self.with_one);
         self.with_one + more * interrupts.saturating_sub(1) / (MOST - 1)
     }
 }
 
-/// A run in which the guest takes `interrupts` and ends none. Then the guest ends them.
+/// Makes a run in which the guest takes `interrupts` without ending any. Then the guest ends them.
 fn leave(guest: &mut ScenarioGuest, interrupts: u64) -> Result<RunSample, SubjectError> {
     let mut go = |value| -> Result<GuestRun, SubjectError> {
         guest.run(&Parameters {

@@ -1,4 +1,4 @@
-//! The interrupt scenarios by name, and the guest that each of them needs.
+//! The interrupt scenarios by name, and the guest that each needs.
 
 use super::super::wiring::{InterruptSource, Wiring};
 use crate::SubjectError;
@@ -10,7 +10,7 @@ use vmbell_hypervisor::{Irqchip, Vm, VmConfig};
 pub(super) enum InterruptCase {
     /// The time from the signal of an irqfd to the handler.
     Irqfd { level: bool, halted: bool },
-    /// The time from a message that the VMM sends to the handler.
+    /// The time from a message sent by the VMM to the handler.
     Msi { halted: bool },
     /// The end of an interrupt alone.
     Eoi(EoiMethod),
@@ -22,14 +22,14 @@ pub(super) enum InterruptCase {
     Level(Lowered),
 }
 
-/// What takes a level-triggered line down.
+/// What lowers a level-triggered line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lowered {
-    /// The guest's EOI, of which a resamplefd notifies the device.
+    /// The guest's EOI, whose resamplefd notifies the device.
     Resample,
     /// The device model, which the handler calls.
     Userspace,
-    /// The guest's end of the interrupt, for which the device looks.
+    /// The guest's end of the interrupt, for which the device polls.
     Forwarded,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum EoiMethod {
     X2apic,
     /// The bit of PV EOI in the guest's memory.
     Pv,
-    /// A write of arm64's register: ICC_EOIR1_EL1, or GICC_EOIR of a GICv2.
+    /// A write to arm64's register: ICC_EOIR1_EL1, or GICC_EOIR of a GICv2.
     Gic,
 }
 
@@ -167,8 +167,7 @@ impl InterruptCase {
         }
     }
 
-    /// Whether the guest polls while it waits for its interrupts, so that the sender of them needs
-    /// its own CPU.
+    /// Whether the guest polls while it waits for its interrupts, so that their sender needs its own CPU.
     pub(super) const fn needs_two_cpus(self) -> bool {
         matches!(
             self,
@@ -188,9 +187,9 @@ impl InterruptCase {
         }
     }
 
-    /// Whether the scenario measures one end between two readings of a counter whose tick may be longer. Where the
-    /// tick always is, the program begins at another place within the tick each time, so that the mean over many
-    /// tells what no single one does.
+    /// Whether the scenario measures a single EOI between two readings of the counter, although it may be shorter than
+    /// a tick. On arm64 it always is, so there the program starts at a different point of the tick each time, and only
+    /// the mean over many EOIs is meaningful.
     pub(super) const fn is_an_end(self) -> bool {
         matches!(self, Self::Eoi(end) if !matches!(end, EoiMethod::Gic))
     }
@@ -200,12 +199,12 @@ impl InterruptCase {
         matches!(self, Self::Eoi(_) | Self::Level(_))
     }
 
-    /// The interrupt, and how the program has to handle it.
+    /// The route of the interrupt, and how the program has to handle it.
     pub(super) fn wiring(self, vm: &dyn Vm) -> Result<Wiring, SubjectError> {
         let wiring = Wiring::new(vm, self.source(), self.name())?;
         Ok(Wiring {
             interrupts: Interrupts {
-                // Scenarios that do not measure an EOI use the cheapest one.
+                // Scenarios that do not measure an EOI use the cheapest kind.
                 pv_eoi: !matches!(
                     self,
                     Self::Eoi(EoiMethod::Xapic | EoiMethod::X2apic) | Self::Ipi

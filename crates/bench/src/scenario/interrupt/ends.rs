@@ -1,4 +1,4 @@
-//! Scenarios in which a vCPU works alone: the end of an interrupt, or a whole interrupt to itself.
+//! Scenarios of a single vCPU: an EOI, or a whole interrupt that the vCPU sends to itself.
 
 use super::super::guest::{GuestRun, GuestScenario, ScenarioGuest};
 use super::arrival::ArrivalExits;
@@ -10,8 +10,8 @@ use vmbell_hypervisor::Hypervisor;
 /// How many interrupts show whether the host uses PV EOI at all.
 const TRIAL: u64 = 16;
 
-/// The shortest EOI that two readings of the time stamp counter distinguish from 0, in its ticks: each reading may
-/// be late by one.
+/// The shortest EOI that two readings of the time stamp counter can distinguish from 0, in ticks: each reading may be
+/// late by one tick.
 pub(super) const RESOLUTION: u32 = 2;
 
 /// A scenario with one vCPU and no other thread.
@@ -19,7 +19,7 @@ pub(super) struct EoiScenario {
     case: InterruptCase,
     guest: ScenarioGuest,
     spared: u64,
-    /// The exits that are no EOI's; `None` if the scenario is about whole interrupts.
+    /// The exits that are not caused by EOIs; `None` if the scenario measures whole interrupts.
     arrival: Option<ArrivalExits>,
 }
 
@@ -80,14 +80,14 @@ impl GuestScenario for EoiScenario {
         let before = self.spared();
         let run = self.run_guest(ops)?;
         let spared = self.spared() - before;
-        // KVM takes the bit back when the vCPU leaves the guest between an interrupt and its end. At depth 3 on Linux 7.3.4 that
-        // happens to one interrupt in 17. A run that mostly wrote real EOIs must not count as PV EOI.
+        // KVM clears the bit again if the vCPU leaves the guest between an interrupt and its EOI. At depth 3 on Linux
+        // 7.3.4 that happens to 1 interrupt in 17. A run that mostly wrote real EOIs must not count as PV EOI.
         if self.case == InterruptCase::Eoi(EoiMethod::Pv) && spared < ops / 2 {
             let what = format!("only {spared} of {ops} ends were spared");
             return Err(self.guest.failed(what));
         }
-        // The program subtracts the time between two readings of the counter with nothing in between, so
-        // the end of an interrupt that costs next to nothing may come out negative.
+        // The program subtracts the time between two adjacent readings of the counter, so the time of an EOI that costs
+        // next to nothing may come out negative.
         let ticks = run.ticks.cast_signed().max(0).cast_unsigned();
         let elapsed_ns = self.guest.clock.ns(ticks);
         let mut sample = run.sample(ops, elapsed_ns);

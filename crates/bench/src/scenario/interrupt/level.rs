@@ -1,4 +1,4 @@
-//! Scenarios of a level-triggered line: it goes up, is handled, goes down, and its device is notified.
+//! Scenarios of a level-triggered line: it is raised, handled and lowered, and its device is notified.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,19 +25,19 @@ const SERVED: IoEventAddress = bell(0x60);
 pub(super) struct LevelScenario {
     guest: ScenarioGuest,
     gsi: Gsi,
-    /// What takes the line down, and how the device is notified.
+    /// What lowers the line, and how the device is notified.
     kind: LevelKind,
     view: GuestView,
-    /// Interrupts that the guest has ended by its bit, over all runs.
+    /// Interrupts that the guest has ended with its bit, over all runs.
     spared: u64,
 }
 
 enum LevelKind {
-    /// The guest's EOI takes the line down, and the resamplefd notifies the device.
+    /// The guest's EOI lowers the line, and the resamplefd notifies the device.
     Resample { irqfd: Irqfd, lowered: EventFd },
-    /// The guest's end of the interrupt is the device's too.
+    /// The device polls for the guest's end of the interrupt.
     Forwarded { line: Box<dyn ForwardedLine> },
-    /// The device model takes the line down, on the vCPU's thread.
+    /// The device model lowers the line, on the vCPU's thread.
     Userspace { lowered: EventFd },
 }
 
@@ -72,8 +72,8 @@ impl LevelScenario {
 }
 
 impl LevelScenario {
-    /// Fails unless the guest has ended most of `ops` forwarded interrupts by its bit. A preempted vCPU leaves the
-    /// guest in mid interrupt now and then, and ends that one by the register.
+    /// Fails unless the guest has ended most of `ops` forwarded interrupts with its bit. Occasionally a preempted vCPU
+    /// leaves the guest in the middle of an interrupt, and ends that interrupt with the register.
     fn check_forwarded(&mut self, ops: u64) -> Result<(), SubjectError> {
         let before = self.spared;
         self.spared = self.guest.results()?.spared;
@@ -95,7 +95,7 @@ struct LevelDevice<'d> {
 }
 
 impl LevelDevice<'_> {
-    /// Raises the line `ops` times, each time until the guest has served it; returns the time of all.
+    /// Raises the line `ops` times, each time until the guest has served it. Returns the total time.
     fn assert(&self, ops: u64, ready: u64) -> Result<Duration, ScenarioFailure> {
         let view = self.view;
         view.wait(|| view.ready() > ready)?;
@@ -138,7 +138,7 @@ fn connect(
     }
     let (vm, told) = (Arc::clone(guest.machine.vm()), lowered.try_clone()?);
     let served = move || {
-        // If this fails, the line stays up, interrupts again, and the counts do not agree.
+        // If this fails, the line stays raised and interrupts again, and the counts do not agree.
         let _ = vm.set_line(gsi, false);
         let _ = told.write(1);
     };

@@ -1,4 +1,4 @@
-//! Interrupts from the host to the guest: how long one takes, and what its end costs.
+//! Interrupts from the host to the guest: how long one takes, and what its EOI costs.
 
 mod all;
 mod arrival;
@@ -20,7 +20,7 @@ use raise::RaiseScenario;
 use vmbell_hypervisor::{Capability, Hypervisor, Support};
 use vmbell_report::Group;
 
-/// All interrupt scenarios of this backend. Those with several vCPUs are there once for each number of them in `scan`.
+/// All interrupt scenarios of this backend. Those with several vCPUs have an entry for each number of vCPUs in `scan`.
 pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &ScanValues) -> Vec<BenchEntry> {
     let entry = |case: InterruptCase| {
         let hypervisor = Arc::clone(hypervisor);

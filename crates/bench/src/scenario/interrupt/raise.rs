@@ -1,5 +1,5 @@
-//! Scenarios of latency: from the signal of an irqfd, or a message of the VMM, to the first instruction
-//! of the guest's handler, one interrupt at a time.
+//! Latency scenarios: from the signal of an irqfd, or a message of the VMM, to the first instruction of the guest's
+//! handler, one interrupt at a time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ enum RaiseSource {
     Message(Msi),
 }
 
-/// A scenario of latency.
+/// A latency scenario.
 pub(super) struct RaiseScenario {
     guest: ScenarioGuest,
     source: RaiseSource,
@@ -94,7 +94,7 @@ struct Signaller<'s> {
 }
 
 impl Signaller<'_> {
-    /// Raises `ops` interrupts, each when the one before is over, and returns the ticks that each took.
+    /// Raises `ops` interrupts, each after the previous one is over, and returns the ticks that each took.
     fn raise(&self, ops: u64, ready: u64) -> Result<Vec<u64>, GuestGone> {
         let view = self.view;
         view.wait(|| view.ready() > ready)?;
@@ -106,11 +106,11 @@ impl Signaller<'_> {
             let raised = TickClock::now();
             match self.source {
                 RaiseSource::Irqfd { irqfd, .. } => {
-                    // The counter is empty or nearly so, and the write cannot fail.
+                    // The counter is almost 0, so the write cannot fail.
                     let _ = irqfd.event().write(1);
                 }
                 RaiseSource::Message(msi) => {
-                    // A message that is refused is never taken, and then the counts do not agree.
+                    // A message that is refused never arrives, and then the counts do not agree.
                     let _ = self.irqs.signal_msi(*msi);
                 }
             }

@@ -1,8 +1,8 @@
-//! A device of the host that rows give to their guests, open for all rows of this process.
+//! A device of the host that rows assign to their guests, opened once for all rows of this process.
 //!
-//! An IOMMU group can be in one container of one process, and a backend may map a device when its guest is made, so the
-//! device is opened once, by the first row, and given back after the last. No backend gets its VFIO file, which
-//! KVM wants for caches that a device bypasses, and these devices bypass none.
+//! An IOMMU group can be in only one container of one process, and a backend may map a device when its guest is made.
+//! So the first row opens the device, and it is closed after the last row. No backend gets its VFIO file, which KVM
+//! needs only for devices that bypass caches, and these do not.
 
 use std::sync::{Arc, Weak};
 
@@ -19,12 +19,12 @@ use vmbell_vfio::kernel::Vfio;
 /// The region of the device's registers.
 pub(super) const REGISTERS: u32 = 0;
 
-/// A kind of device, and the one of this process once it is open.
+/// A kind of device, and this process's device of that kind once it is open.
 pub(super) struct AssignedModel {
     pub(super) needed: NeededDevice,
     /// What the device is, for a user whose host has none.
     pub(super) words: &'static str,
-    /// The command that runs its rows where there is one.
+    /// The command that runs its rows on a host that has such a device.
     pub(super) command: &'static str,
     /// Whether a device of the host is of this kind.
     pub(super) is: fn(&HostDevice) -> bool,
@@ -33,7 +33,7 @@ pub(super) struct AssignedModel {
     pub(super) open: Mutex<Weak<OpenedDevice>>,
 }
 
-/// The device that is open.
+/// An open device.
 #[derive(Debug)]
 pub(super) struct OpenedDevice {
     pub(super) device: Arc<Device>,
@@ -57,7 +57,7 @@ pub(super) enum DeviceUnavailable {
 }
 
 impl AssignedModel {
-    /// The first such device of the host that can be assigned.
+    /// Finds the host's first such device that can be assigned.
     pub(super) fn find(&self, host: &Host) -> Result<HostDevice, DeviceUnavailable> {
         let (words, command) = (self.words, self.command);
         let mut unavailable = DeviceUnavailable::Absent { words, command };
@@ -75,8 +75,8 @@ impl AssignedModel {
         Err(unavailable)
     }
 
-    /// The device, which the first call opens. The row is skipped if the host has none that can be assigned, and fails
-    /// if another process has it.
+    /// Returns the device, after opening it in the first call. The row is skipped if the host has no such device that
+    /// can be assigned, and fails if another process uses it.
     pub(super) fn open(&self, row: &str) -> Result<Arc<OpenedDevice>, SubjectError> {
         let mut open = self.open.lock();
         if let Some(assigned) = open.upgrade() {
@@ -101,7 +101,7 @@ impl OpenedDevice {
         })
     }
 
-    /// The addresses that the device sees.
+    /// The addresses that the device can access.
     pub(super) fn dma_space(&self) -> Arc<dyn DmaSpace> {
         self.vfio.dma_space()
     }

@@ -1,4 +1,4 @@
-//! The scenarios with an assigned device by name, and what each of them needs of its guest.
+//! The scenarios with an assigned device by name, and what each needs from its guest.
 
 use super::assigned::AssignedModel;
 use super::models::{ALARM, EDU, PL031};
@@ -106,7 +106,7 @@ impl PassthroughCase {
         }
     }
 
-    /// The case that this one is compared with: the way through the VMM, or the shortest without forwarding.
+    /// The case that this one is compared with: the path through the VMM, or the shortest path without forwarding.
     pub(super) const fn reference(self) -> Option<Self> {
         match self {
             Self::Interrupt {
@@ -132,7 +132,7 @@ impl PassthroughCase {
         }
     }
 
-    /// The device that it is about.
+    /// The device that the case uses.
     pub(super) const fn model(self) -> &'static AssignedModel {
         match self {
             Self::Interrupt { .. } | Self::Access { .. } => &EDU,
@@ -140,8 +140,8 @@ impl PassthroughCase {
         }
     }
 
-    /// Whether guests of this architecture can have the device: edu is on a PCI bus, which an arm64 guest does not have
-    /// here, and the guest program for the clock is arm64's.
+    /// Whether guests of this architecture can have the device: edu is on a PCI bus, which arm64 guests do not have
+    /// here, and the guest program for the clock is for arm64.
     pub(super) const fn is_here(self) -> bool {
         matches!(self, Self::Platform(_)) == cfg!(target_arch = "aarch64")
     }
@@ -154,8 +154,8 @@ impl PassthroughCase {
         }
     }
 
-    /// Whether the guest reaches the device's registers without an exit. Where the VMM hands the line on, it has to see
-    /// the accesses.
+    /// Whether the guest accesses the device's registers without an exit. If the VMM hands the line on, it must see the
+    /// accesses.
     pub(super) fn is_mapped(self) -> bool {
         match self {
             Self::Interrupt { .. } => self.handover() != Some(Handover::Vmm),
@@ -164,7 +164,7 @@ impl PassthroughCase {
         }
     }
 
-    /// How the device's line is handed on; `None` if the row has none.
+    /// How the device's line is handed on; `None` if the row does not use the line.
     pub(super) fn handover(self) -> Option<Handover> {
         match self {
             Self::Interrupt {
@@ -187,7 +187,7 @@ impl PassthroughCase {
         }
     }
 
-    /// What the backend has to be able to do.
+    /// The capabilities that the backend needs.
     pub(super) const fn needs(self) -> &'static [Capability] {
         match self {
             Self::Interrupt {

@@ -1,9 +1,9 @@
-//! A device of the host that the guest drives itself: what an interrupt of it and an access to a register of it cost,
-//! past the VMM and through it.
+//! A device of the host that the guest drives itself: what its interrupts and accesses to its registers cost, directly
+//! and through the VMM.
 //!
-//! On x86-64 the device is QEMU's edu, on arm64 a PL031 clock; the lab has both (`vmbell lab -- vmbell bench 'passthrough-*'`,
-//! `vmbell lab --arch aarch64 -- vmbell bench 'platform-irq-*'`). The guest raises its interrupts by a store to a register. All
-//! rows share the device and have it in their guests in turn.
+//! On x86-64 the device is QEMU's edu, on arm64 a PL031 clock; the lab has both
+//! (`vmbell lab -- vmbell bench 'passthrough-*'`, `vmbell lab --arch aarch64 -- vmbell bench 'platform-irq-*'`).
+//! The guest raises its interrupts by a store to a register. All rows share the device; their guests take turns.
 
 mod assigned;
 mod case;
@@ -21,7 +21,7 @@ use turn::DeviceGuest;
 use vmbell_hypervisor::{Hypervisor, Support};
 use vmbell_report::Group;
 
-/// What the exits of the interrupt rows leave out.
+/// What the exits of the interrupt rows do not include.
 const NOTE: &str = "passthrough-intx-* and -msi-*: each interrupt of an assigned device is first one of the host, and exits \
                     for those are not counted";
 
@@ -52,8 +52,7 @@ pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>) -> Vec<BenchEntry> {
         .collect()
 }
 
-/// The devices, by the names of `vmbell lab --device`, of the entries that one of these names and globs means, on every
-/// architecture.
+/// The devices of the entries that the names and globs match, as `vmbell lab --device` names, for every architecture.
 pub fn devices(patterns: &[String]) -> Vec<&'static str> {
     let picked =
         |case: &PassthroughCase| patterns.iter().any(|pattern| picks(pattern, case.name()));

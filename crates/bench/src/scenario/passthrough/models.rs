@@ -9,7 +9,7 @@ use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
 use vmbell_vfio::host::{Bus, Host, HostDevice, Identity};
 
-/// QEMU's device edu (QEMU's `docs/specs/edu.rst`), a PCI device with a line and a message.
+/// QEMU's edu device (QEMU's `docs/specs/edu.rst`), a PCI device with a line and a message.
 pub(super) static EDU: AssignedModel = AssignedModel {
     needed: NeededDevice {
         name: "edu",
@@ -22,7 +22,7 @@ pub(super) static EDU: AssignedModel = AssignedModel {
     open: Mutex::new(Weak::new()),
 };
 
-/// The register that says what the device is, with its value.
+/// The register that identifies the device, and its value.
 pub(super) const IDENTITY: (u64, u32) = (0x00, 0x0100_00ed);
 /// The register that reads as the inverse of what was written to it.
 pub(super) const LIVENESS: u64 = 0x04;
@@ -44,10 +44,10 @@ fn is_edu(device: &HostDevice) -> bool {
         )
 }
 
-/// The clock PL031 (Arm DDI 0224), a platform device with one level-sensitive interrupt and no DMA.
+/// The PL031 clock (Arm DDI 0224), a platform device with one level-sensitive interrupt and no DMA.
 ///
-/// A store of the alarm's time to the load register raises the interrupt at once: the guest's program does that, and the
-/// host sets the time and the mask.
+/// A store of the alarm's time to the load register raises the interrupt at once. The guest's program does that, and
+/// the host sets the alarm's time and the mask.
 pub(super) static PL031: AssignedModel = AssignedModel {
     needed: NeededDevice {
         name: "pl031",

@@ -1,5 +1,5 @@
-//! The two kinds of scenario: interrupts of the device, one at a time, from the store that raises one to the return of its
-//! handler; and accesses to a register of the device, back to back.
+//! The two kinds of scenario: interrupts of the device, one at a time, from the store that raises one to the return of
+//! its handler; and accesses to a register of the device, back to back.
 
 use super::super::guest::{GuestScenario, ScenarioGuest};
 use super::assigned::REGISTERS;
@@ -31,7 +31,7 @@ impl GuestScenario for InterruptScenario {
             value,
             ..Parameters::default()
         };
-        // The first one pays for what the guest has not touched since the device came.
+        // The first operation pays for what the guest has not touched since it got the device.
         guest.run(&parameters(1))?;
         let before = guest.results()?;
         let run = guest.run(&parameters(ops))?;
@@ -42,7 +42,7 @@ impl GuestScenario for InterruptScenario {
         let served = after.served - before.served;
         guest.agree("the handler", served, ops)?;
         if let Some(direct) = direct {
-            // The first one too.
+            // The first operation is counted as well.
             guest.agree("the host's interrupt controller", direct.injected, ops + 1)?;
             guest.agree("the trigger eventfd", direct.signalled, 0)?;
         }
@@ -59,7 +59,7 @@ impl GuestScenario for InterruptScenario {
     }
 }
 
-/// What the guest stores in an access.
+/// The value that the guest stores in an access.
 const VALUE: u32 = 0x1234_5678;
 
 /// A scenario of accesses.
@@ -111,7 +111,7 @@ impl GuestScenario for AccessScenario {
             value: VALUE.into(),
             ..Parameters::default()
         };
-        // The first one pays for what the guest has not touched since the device came.
+        // The first operation pays for what the guest has not touched since it got the device.
         self.owner.guest.run(&parameters(1))?;
         let run = self.owner.guest.run(&parameters(ops))?;
         turn.check()

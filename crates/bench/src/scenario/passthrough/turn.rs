@@ -1,4 +1,4 @@
-//! A row's turn with the device: it is in the row's guest until this is dropped.
+//! A row's turn with the device: the row's guest has it until the turn is dropped.
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ use vmbell_vfio::device::Device;
 use vmbell_vfio::interrupt::{InterruptPath, Vectors};
 use vmbell_vfio::placed::{self, Access, Handover, Place, Placed, Wire};
 
-/// Where the guest has the device's registers; it has no memory there.
+/// The address of the device's registers, where the guest has no memory.
 pub(super) const ADDRESS: u64 = 0xd000_0000;
-/// The guest's memory: enough for its program, since the device has all of it pinned during a turn.
+/// The guest's memory: enough for its program, because all of it is pinned for the device during a turn.
 const MEMORY: u64 = 2 << 20;
 
 /// A guest that gets the device for its runs.
@@ -35,12 +35,12 @@ pub(super) struct DeviceGuest {
     wiring: Wiring,
 }
 
-/// The turn. The device's message goes before the rest of it.
+/// A turn. The device's message is dropped before the rest.
 pub(super) struct DeviceTurn {
     #[allow(dead_code, reason = "kept until the turn ends")]
     message: Option<MessageWay>,
     placed: Placed,
-    /// Why an access of the guest has failed.
+    /// Why an access by the guest failed.
     failed: Arc<Mutex<Option<PassthroughError>>>,
 }
 
@@ -108,7 +108,7 @@ impl DeviceGuest {
         Ok(())
     }
 
-    /// Puts the device into the guest. Threads that this starts are on the CPU of the other side.
+    /// Gives the device to the guest. Threads that this starts run on the CPU of the other side.
     pub(super) fn begin(&self) -> Result<DeviceTurn, SubjectError> {
         self.put().map_err(|error| self.guest.failed(error))
     }
@@ -149,7 +149,7 @@ impl DeviceGuest {
         })
     }
 
-    /// The device's line, which is its first interrupt, if it interrupts by that.
+    /// The device's line, which is its first interrupt, if the case uses the line.
     fn wire(&self) -> Result<Vec<Wire>, ScenarioFailure> {
         let Some(handover) = self.case.handover() else {
             return Ok(Vec::new());
@@ -161,7 +161,7 @@ impl DeviceGuest {
         }])
     }
 
-    /// The device's message, if it interrupts by that.
+    /// The device's message, if the case uses the message.
     fn message(&self, irqs: Arc<dyn Irqs>) -> Result<Option<MessageWay>, ScenarioFailure> {
         let PassthroughCase::Interrupt {
             signal: DeviceSignal::Message,
@@ -192,19 +192,19 @@ fn check(path: &InterruptPath, case: PassthroughCase) -> Result<(), ScenarioFail
 }
 
 impl DeviceTurn {
-    /// Fails if an access of the guest has failed.
+    /// Fails if an access by the guest has failed.
     pub(super) fn check(&self) -> Result<(), ScenarioFailure> {
         let mut failed = self.failed.lock();
         failed.take().map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// What the device's interrupt has done if it is forwarded.
+    /// What the device's interrupt has done so far, if it is forwarded.
     pub(super) fn forwarded(&self) -> Result<Option<ForwardedState>, ScenarioFailure> {
         Ok(self.placed.forwarded()?.into_iter().next())
     }
 }
 
-/// A thread that takes the device's messages and sends them to the guest, until this is dropped.
+/// A thread that forwards the device's messages to the guest until this value is dropped.
 struct MessageRelay {
     device: Arc<Device>,
     _listener: Listener,
@@ -218,7 +218,7 @@ impl MessageRelay {
         cpu: usize,
     ) -> Result<Self, ScenarioFailure> {
         let heard = move || {
-            // A message that is refused is never taken, and then the run does not end.
+            // A message that is refused never arrives, and then the run does not end.
             let _ = irqs.signal_msi(message);
             false
         };
@@ -233,7 +233,7 @@ impl MessageRelay {
 
 impl Drop for MessageRelay {
     fn drop(&mut self) {
-        // A drop cannot report an error, and the turn's end disables it again.
+        // A drop cannot report an error, and the end of the turn disables the message again.
         let _ = self.device.disable(MSI);
     }
 }

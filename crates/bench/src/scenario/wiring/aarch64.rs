@@ -14,11 +14,11 @@ const PIN: u8 = 5;
 const MESSAGE: u32 = 24;
 /// The register of the ITS to which devices store their messages.
 const TRANSLATER: u64 = ITS + 0x1_0040;
-/// The ITS's number of the device, the data of its message, and where the guest has its tables, above its program,
+/// The device's number in the ITS, the data of its message, and the address of the guest's tables, above its program,
 /// its stacks and its rings.
 const DEVICE: u32 = 1;
 const EVENT: u32 = 3;
-/// The LPI that this becomes. The program counts the events from the first LPI, 8192, on.
+/// The LPI of the event. The program counts events from the first LPI, 8192, on.
 const LPI: u32 = 8192 + EVENT;
 const TABLES: u64 = PARAMETERS.0 + 0x20_0000;
 

@@ -1,5 +1,5 @@
-//! What the scenarios leave to the architecture: how an interrupt reaches a guest program, and at which address a
-//! program rings.
+//! What depends on the architecture: how an interrupt reaches a guest program, and the addresses at which programs
+//! ring.
 //!
 //! On x86-64 an edge is a message to the local APIC, and a level is a pin of the I/O APIC. On arm64 both are shared
 //! peripheral interrupts, which every version of the GIC has, and a message goes through the ITS, which only
@@ -29,7 +29,7 @@ use vmbell_vmm::Machine;
 /// How the guest is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InterruptSource {
-    /// By another vCPU or by itself: nothing outside of it takes part.
+    /// By another vCPU or by itself: nothing outside of the guest takes part.
     Itself,
     /// By an edge that an irqfd raises.
     Edge,
@@ -42,14 +42,14 @@ pub(crate) enum InterruptSource {
 /// An interrupt on its way to a guest program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wiring {
-    /// Its route; `None` for [`InterruptSource::Itself`].
+    /// The interrupt's route; `None` for [`InterruptSource::Itself`].
     pub(crate) route: Option<Route>,
     /// How the program handles it.
     pub(crate) interrupts: Interrupts,
 }
 
 impl Wiring {
-    /// The interrupt of a guest. Skips the scenario if the guest's interrupt controllers have no such interrupt.
+    /// Wires up an interrupt of a guest. Skips the scenario if the guest's controllers do not have such an interrupt.
     pub(crate) fn new(
         vm: &dyn Vm,
         source: InterruptSource,
@@ -70,8 +70,8 @@ impl Wiring {
     }
 }
 
-/// The address at which a program rings `number` bytes from the start of the range for such devices: a port where
-/// there are ports.
+/// The address at which a program rings, `number` bytes from the start of the range for such devices: a port, on
+/// architectures with ports.
 pub(crate) const fn bell(number: u16) -> IoEventAddress {
     here::bell(number)
 }
