@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// For each name, one count for each run.
+/// For each name, a count for each run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts(Vec<(String, Vec<u64>)>);
 
@@ -28,7 +28,7 @@ impl Counts {
             .map(|(name, runs)| (name.as_str(), runs.as_slice()))
     }
 
-    /// The names of several counts, each once, in the order in which they are shown.
+    /// The names in several counts, each once, in the order in which they are shown.
     pub(crate) fn names<'c>(all: impl IntoIterator<Item = &'c Self>) -> Vec<&'c str> {
         let mut names: Vec<&str> = Vec::new();
         for (name, _) in all.into_iter().flat_map(Self::iter) {

@@ -1,18 +1,18 @@
-//! The samples as CSV (RFC 4180), one row for each; the tables on a terminal and in Markdown leave them out.
+//! The samples as CSV (RFC 4180), a line for each; the tables on a terminal and in Markdown do not contain them.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use super::{Report, Timing};
 
-/// Writes every sample of `report`; an entry that was not measured has no rows.
+/// Writes every sample of `report`; an entry that was not measured has no lines.
 pub fn csv(report: &Report) -> String {
     let measured = match report.timing {
         Timing::Native => "ns_per_op",
         Timing::Emulated => "emulated_ns_per_op",
         Timing::Instructions => "instructions_per_op",
     };
-    // Of VMMs and networks; exits are of the row, and stand in each line.
+    // Only reports about VMMs and networks. Exits are known for a whole row, so each of its lines repeats them.
     let has_exits =
         !report.vmms().is_empty() && report.results.iter().any(|row| row.exits().is_some());
     let heading = if has_exits {
@@ -47,7 +47,7 @@ pub fn csv(report: &Report) -> String {
     text
 }
 
-/// The text as one field: in quotes if it needs them, as the name of a scanned row does.
+/// The text as one field: in quotes if needed, as for the name of a scanned row.
 fn field(text: &str) -> Cow<'_, str> {
     if text.contains([',', '"', '\r', '\n']) {
         return Cow::Owned(format!("\"{}\"", text.replace('"', "\"\"")));

@@ -1,8 +1,8 @@
 //! Exits per operation: defined here, and computed here from what each run counted.
 //!
-//! An exit is a moment at which the guest leaves the CPU because of what it does. Exits for interrupts of the host itself
-//! are not counted ([`is_of_host`]). Of these exits some reach the VMM's process; the kernel, or its replacement, answers
-//! the others. A number of a row is the median over its runs.
+//! An exit is a moment at which the guest leaves the CPU because of what it does. Exits for interrupts of the host
+//! itself are not counted ([`is_of_host`]). Some of the counted exits reach the VMM's process; the kernel, or its
+//! replacement, answers the others. Each number of a row is the median over its runs.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::statistics::{median, thousandths};
 
-/// The kernel's reasons of exits that an interrupt of the host causes, by Intel's and AMD's names: the interrupts (KVM's
-/// statistic `irq_exits`), NMIs, and the exits at which KVM waits until a guest that masked interrupts takes one.
+/// The kernel's reasons for exits that a host interrupt causes, by Intel's and AMD's names: interrupts (KVM's statistic
+/// `irq_exits`), NMIs, and exits at which KVM waits until a guest that masked interrupts can take one.
 const OF_HOST: [&str; 7] = [
     "EXTERNAL_INTERRUPT",
     "NMI",
@@ -21,12 +21,12 @@ const OF_HOST: [&str; 7] = [
     "nmi",
     "vintr",
 ];
-/// KVM's statistic of exits for interrupts of the host.
+/// KVM's statistic of exits for host interrupts.
 const IRQ_EXITS: &str = "irq_exits";
-/// The kernel's reason of a return to the VMM for a signal, which no exit of the guest caused.
+/// The kernel's reason for a return to the VMM because of a signal, which no exit of the guest caused.
 const SIGNAL: &str = "restart";
 
-/// Whether an event counts exits for interrupts of the host: a reason of `kvm:kvm_exit`, or KVM's statistic.
+/// Whether an event counts exits for host interrupts: a reason of `kvm:kvm_exit`, or KVM's statistic.
 pub fn is_of_host(event: &str) -> bool {
     let reason = event.rsplit_once(':').map_or(event, |(_, reason)| reason);
     reason == IRQ_EXITS || OF_HOST.contains(&reason)
@@ -45,17 +45,17 @@ pub struct Exits {
 /// What one run counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ExitsOfRun {
-    /// Operations of the run.
+    /// The number of operations in the run.
     pub operations: f64,
     /// All exits; `None` if those below the VMM cannot be counted.
     pub total: Option<u64>,
-    /// Exits that reached the VMM; `None` if they are not told from the others.
+    /// Exits that reached the VMM; `None` if they cannot be told from the others.
     pub userspace: Option<u64>,
 }
 
 impl Exits {
-    /// Exits per operation: the median over runs, rounded to a thousandth. `None` if nothing was counted, or not in every
-    /// run.
+    /// Exits per operation: the median over runs, rounded to a thousandth. `None` if not every run counted them, or if
+    /// there are no runs.
     pub fn of(runs: &[ExitsOfRun]) -> Option<Self> {
         #[allow(clippy::cast_precision_loss, reason = "far fewer exits than 2^53")]
         let per_operation = |pick: fn(&ExitsOfRun) -> Option<u64>| {
@@ -70,8 +70,8 @@ impl Exits {
         (exits != Self::default()).then_some(exits)
     }
 
-    /// Exits that were answered below the VMM, if they are told from the others. An exit that goes to the VMM in several
-    /// pieces returns more than once, so there may be fewer exits than returns.
+    /// Exits that were answered below the VMM, if they can be told from the others. An exit that goes to the VMM in
+    /// several pieces returns more than once, so there may be fewer exits than returns.
     pub fn light(self) -> Option<f64> {
         Some(thousandths((self.total? - self.userspace?).max(0.0)))
     }
@@ -100,7 +100,7 @@ pub struct ReasonsOfRun {
 }
 
 impl ReasonsOfRun {
-    /// The exits and returns that the guest causes, of a run with this number of operations.
+    /// The exits and returns that the guest caused in a run with this number of operations.
     pub fn caused(&self, operations: f64) -> ExitsOfRun {
         let sum = |reasons: &Reasons, is_left_out: fn(&str) -> bool| {
             let kept = reasons.iter().filter(|(reason, _)| !is_left_out(reason));
@@ -115,7 +115,7 @@ impl ReasonsOfRun {
 }
 
 impl ExitReasons {
-    /// The reasons of runs, each with its operations.
+    /// The reasons over several runs, each with its number of operations.
     pub fn of(runs: &[(&ReasonsOfRun, f64)]) -> Self {
         let operations: f64 = runs.iter().map(|(_, operations)| operations).sum();
         #[allow(clippy::cast_precision_loss, reason = "far fewer exits than 2^53")]

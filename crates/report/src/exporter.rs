@@ -1,20 +1,20 @@
 //! The files that a report can be exported to: [`EXPORTERS`] lists the formats.
 //!
-//! A new format is a function that writes it and a line in the list: the options of the command, the files that the lab brings
-//! back, and the help text follow from it.
+//! A new format needs a function that writes it and a line in the list. The options of the command, the files that the
+//! lab brings back, and the help text follow from that.
 
 use crate::{Look, Report, Run, TimeUnit, blocks, csv, json, markdown, openmetrics, page};
 
 /// A format that reports are exported to.
 #[derive(Clone, Copy, Debug)]
 pub struct Exporter {
-    /// The option of the command that exports to it, without its hyphens: `export-json`.
+    /// The option that exports to this format, without its hyphens: `export-json`.
     pub option: &'static str,
     /// The extension of its files.
     pub extension: &'static str,
     /// The help text of the option.
     pub help: &'static str,
-    /// Writes a report; a format for people has its times in the unit, or in the one that fits each.
+    /// Writes a report. A format for people shows times in the given unit, or in the unit that fits each.
     pub write: fn(&Report, Option<TimeUnit>) -> String,
 }
 

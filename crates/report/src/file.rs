@@ -1,7 +1,7 @@
 //! The destination of an export: stdout, a device or pipe, or a file that is replaced as a whole.
 //!
-//! The file is opened before anything is measured, so that a bad path is found at once and not after
-//! minutes. It gets its name at the end, so that half a report is never read and a process that is killed leaves nothing.
+//! The file is opened before anything is measured, so that a bad path is found at once. It gets its name at the end, so
+//! that half a report is never read and a process that is killed leaves nothing behind.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -28,7 +28,7 @@ pub enum ExportError {
         #[source]
         source: io::Error,
     },
-    /// The path is that of a directory.
+    /// The path is a directory.
     #[error("cannot write to '{}': it is a directory", .0.display())]
     Directory(PathBuf),
     /// Writing or renaming the file failed.
@@ -52,21 +52,21 @@ pub struct Export {
 #[derive(Debug)]
 enum ExportTarget {
     Stdout,
-    /// A device or a pipe, which is written directly: there is nothing to rename.
+    /// A device or a pipe. It is written directly, because there is nothing to rename.
     Direct(File),
-    /// A regular file: its path with symbolic links resolved, and the file that gets this name.
+    /// A regular file: its path with symbolic links resolved, and the temporary file that will get this name.
     Replaced {
         target: PathBuf,
         by: Temporary,
     },
 }
 
-/// A file that has not its final name yet.
+/// A file that does not have its final name yet.
 #[derive(Debug)]
 enum Temporary {
-    /// It is gone with its last descriptor.
+    /// The file disappears with its last descriptor.
     Unnamed(File),
-    /// On file systems that must have a name for each file.
+    /// For file systems on which every file must have a name.
     Named(NamedTempFile),
 }
 
@@ -87,7 +87,7 @@ impl Export {
                 Ok(metadata) if !metadata.is_file() => {
                     ExportTarget::Direct(OpenOptions::new().write(true).open(path).map_err(failed)?)
                 }
-                // A symbolic link is kept, and the file that it points to is replaced, or made.
+                // A symbolic link is kept; the file that it points to is replaced or created.
                 _ => replaced(target(path).map_err(failed)?).map_err(failed)?,
             }
         };
@@ -102,7 +102,7 @@ impl Export {
         matches!(self.to, ExportTarget::Stdout)
     }
 
-    /// Writes `text` and, for a regular file, gives it its name.
+    /// Writes `text` and, for a regular file, gives the file its name.
     pub fn finish(self, text: &str) -> Result<(), ExportError> {
         let failed = |source| ExportError::Write {
             path: self.path.clone(),
@@ -126,7 +126,7 @@ impl Export {
     }
 }
 
-/// The path at the end of all symbolic links, whether there is something or not.
+/// The path at the end of all symbolic links, whether anything exists there or not.
 fn target(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LINKS {
@@ -138,7 +138,7 @@ fn target(path: &Path) -> io::Result<PathBuf> {
     Err(Errno::LOOP.into())
 }
 
-/// The folder that a file of this path is in.
+/// The folder of this path.
 fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -148,7 +148,7 @@ fn folder(path: &Path) -> &Path {
 
 fn replaced(target: PathBuf) -> io::Result<ExportTarget> {
     let folder = folder(&target);
-    // The permissions are those of any new file, as other users read reports.
+    // The permissions are those of any new file, because other users read reports.
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     let by = match openat(CWD, folder, flags, Mode::from_raw_mode(0o666)) {
         Ok(file) => Temporary::Unnamed(file.into()),
@@ -160,7 +160,7 @@ fn replaced(target: PathBuf) -> io::Result<ExportTarget> {
     Ok(ExportTarget::Replaced { target, by })
 }
 
-/// Names by chance: a process that was killed may have left its own, and in a container the next one has the same number.
+/// Random names: a killed process may have left its file, and in a container the next process has the same number.
 fn names() -> Builder<'static, 'static> {
     let mut names = Builder::new();
     names
@@ -176,7 +176,7 @@ impl Temporary {
             Self::Unnamed(mut file) => {
                 write(&mut file, text, target)?;
                 match link(&file, target) {
-                    // A name cannot be taken from another file without one of the file's own.
+                    // A file without a name cannot replace another file; it needs its own name first.
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                         let named = names().make_in(folder(target), |path| link(&file, path));
                         let named = named.map_err(nameless)?;
@@ -193,12 +193,12 @@ impl Temporary {
     }
 }
 
-/// The error without the name by chance, of which the user knows nothing.
+/// The error without the random name, which means nothing to the user.
 fn nameless(error: io::Error) -> io::Error {
     error.kind().into()
 }
 
-/// Writes the text to a file that is to replace `target`, whose permissions it gets.
+/// Writes the text to a file that will replace `target`, with the permissions of `target`.
 fn write(file: &mut File, text: &str, target: &Path) -> io::Result<()> {
     if let Ok(metadata) = fs::metadata(target) {
         file.set_permissions(metadata.permissions())?;
@@ -211,7 +211,7 @@ fn rename(from: TempPath, target: &Path) -> io::Result<()> {
     Ok(from.persist(target)?)
 }
 
-/// Gives a file without a name this one (open(2), `O_TMPFILE`).
+/// Gives this name to a file without one (open(2), `O_TMPFILE`).
 fn link(file: &File, name: &Path) -> io::Result<()> {
     let open = format!("/proc/self/fd/{}", file.as_raw_fd());
     Ok(linkat(CWD, open, CWD, name, AtFlags::SYMLINK_FOLLOW)?)

@@ -26,7 +26,7 @@ fn an_absent_directory_is_an_error_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let error = Export::open(&dir.path().join("no/out.json")).unwrap_err();
     assert!(matches!(error, ExportError::Open { .. }), "{error}");
-    // Of a hidden file, which the user has not named, the error knows nothing.
+    // The error does not mention the hidden temporary file, which the user has not named.
     let source = std::error::Error::source(&error).unwrap().to_string();
     assert_eq!(source, "No such file or directory (os error 2)");
     let error = Export::open(dir.path()).unwrap_err();
@@ -70,7 +70,7 @@ fn a_link_to_nothing_yet_stays_one() {
 fn an_export_has_no_name_before_its_end() {
     let dir = tempfile::tempdir().unwrap();
     let export = Export::open(&dir.path().join("out.json")).unwrap();
-    // What is not there now is not left behind by a process that is killed now.
+    // If the process is killed now, it leaves nothing behind.
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     export.finish("text").unwrap();
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
@@ -145,7 +145,7 @@ fn an_export_over_a_file_keeps_its_permissions() {
 
 #[test]
 fn an_error_has_the_users_path_alone() {
-    // A file system without files that have no name.
+    // A file system that does not support files without a name.
     let path = Path::new("/proc/vmbell-export");
     let error = Export::open(path).unwrap_err();
     let source = std::error::Error::source(&error).unwrap();

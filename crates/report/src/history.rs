@@ -1,4 +1,4 @@
-//! What each VM of a recording did: rates over time, and sums of the whole time.
+//! What each VM of a recording did: rates over time, and sums over the whole time.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ impl Rate {
         Self::PvEois,
     ];
 
-    /// What has been counted.
+    /// What has been counted of the VM so far; `None` if this is not counted.
     #[expect(
         clippy::cast_precision_loss,
         reason = "rates are shown with four digits"
@@ -56,21 +56,21 @@ pub(crate) struct History {
     pub(crate) vmm: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) vcpus: usize,
-    /// For how long it was seen.
+    /// How long it was seen, in seconds.
     pub(crate) seconds: f64,
-    /// The beginning, the end and the rate of each interval. A rate that was never counted is missing.
+    /// The start, end and rate of each interval. A rate that was never counted is missing.
     pub(crate) rates: BTreeMap<Rate, Vec<Interval>>,
-    /// Exits to the VMM and ioeventfds by the space and the address.
+    /// Exits to the VMM and ioeventfds, by address space and address.
     pub(crate) addresses: BTreeMap<(String, u64), AddressHistory>,
     /// Returns to the VMM without an address.
     pub(crate) reasons: BTreeMap<String, u64>,
-    /// All exits by the CPU's reasons, if they were counted.
+    /// All exits by CPU exit reason, if they were counted.
     pub(crate) exits: BTreeMap<String, u64>,
-    /// Signals of irqfds and those that a worker raised, by GSI.
+    /// Signals of irqfds, and how many of them a worker raised, by GSI.
     pub(crate) irqfds: BTreeMap<u64, [u64; 2]>,
 }
 
-/// A rate in a time.
+/// A rate during an interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Interval {
     pub(crate) from: f64,
@@ -83,14 +83,14 @@ pub(crate) struct Interval {
 pub(crate) struct AddressHistory {
     pub(crate) name: Option<String>,
     pub(crate) exits_to_vmm: u64,
-    /// `None` if they were not counted.
+    /// `None` if ioeventfds were not counted.
     pub(crate) ioeventfds: Option<u64>,
 }
 
-/// Tells VMs apart, as `vmbell top` does.
+/// Identifies a VM, as in `vmbell top`.
 type HistoryKey = (u32, Option<u32>, usize);
 
-/// The VMs of a recording that were there in an interval, in the order in which they came.
+/// The VMs of a recording that existed during an interval, in order of appearance.
 pub(crate) fn histories(recording: &Recording) -> Vec<History> {
     let mut order: Vec<HistoryKey> = Vec::new();
     let mut all: BTreeMap<HistoryKey, History> = BTreeMap::new();
@@ -126,7 +126,7 @@ fn keys(line: &TopLine) -> Vec<(HistoryKey, &TopVm)> {
 impl History {
     fn add(&mut self, before: Option<&TopVm>, vm: &TopVm, [from, to]: [f64; 2]) {
         self.pid = vm.pid;
-        // A process that has ended has no name any more.
+        // A process that has ended no longer has a name.
         self.vmm = vm.vmm.clone().or(self.vmm.take());
         self.name = vm.name.clone().or(self.name.take());
         self.vcpus = self.vcpus.max(vm.vcpus.len());
@@ -201,7 +201,7 @@ impl History {
     }
 }
 
-/// Adds what was counted between two moments.
+/// Adds what was counted between two lines of the recording.
 fn add(
     sums: &mut BTreeMap<String, u64>,
     earlier: Option<&BTreeMap<String, u64>>,

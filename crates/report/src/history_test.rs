@@ -17,7 +17,7 @@ fn rates_are_those_of_each_interval_and_means_those_of_all_time() {
         .collect();
     assert_eq!(rates, [10.0, 30.0]);
     assert_eq!(history.mean(Rate::ToVmm), Some(70.0 / 3.0));
-    // It is not counted, and this is not 0.
+    // Irqfds are not counted, which is not the same as 0.
     assert_eq!(history.mean(Rate::Irqfds), None);
     assert_eq!(history.mean(Rate::Eois), Some(0.0));
     let place = &history.addresses[&("port".to_owned(), 1544)];

@@ -1,4 +1,4 @@
-//! The facts about a host that a reader needs to judge its numbers.
+//! The facts about a host that are needed to judge its numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,8 +42,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// The names of the vulnerabilities that the kernel mitigates (`wanted` true) or leaves open
-    /// (`wanted` false).
+    /// The names of the vulnerabilities that the kernel mitigates (`wanted` true) or leaves open (`wanted` false).
     pub fn mitigated(&self, wanted: bool) -> Vec<&str> {
         self.mitigations
             .iter()
@@ -52,7 +51,7 @@ impl Host {
             .collect()
     }
 
-    /// In which Linux of the lab this is, in words; `None` if the lab was not asked for a depth.
+    /// Which Linux of the lab this is, in words; `None` if the lab was not asked for a depth.
     pub(crate) fn level(&self) -> Option<String> {
         let level = format!("L{} of the lab", self.depth?);
         Some(match &self.depth_vmm {
@@ -61,7 +60,7 @@ impl Host {
         })
     }
 
-    /// In what another host differs that changes what operations cost, in words; empty if it is the same.
+    /// The differences to another host that change what operations cost, in words; empty if there are none.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let [mine, others] = [self, other].map(Self::facts);
         let names: BTreeSet<&String> = mine.keys().chain(others.keys()).collect();
@@ -80,7 +79,7 @@ impl Host {
             .collect()
     }
 
-    /// What changes costs. The load and this process's CPUs are not the host's.
+    /// The facts that change costs. The load and this process's CPUs are not properties of the host.
     fn facts(&self) -> BTreeMap<String, String> {
         let smt = self.smt.map(|is_on| if is_on { "on" } else { "off" });
         let depth = self.depth.map(|depth| depth.to_string());

@@ -1,4 +1,4 @@
-//! A report as JSON: writing it, and reading one that may be of another format, damaged or none at all.
+//! A report as JSON: writes one, and reads one that may have a different format, be damaged or be no report at all.
 //!
 //! An error says where in the file reading ended, for the person who named the file.
 
@@ -38,10 +38,10 @@ pub enum ReadError {
     /// The text is what `vmbell compare --export-json` writes.
     #[error("it is a comparison, not a report: name the reports that it compares")]
     Comparison,
-    /// The text is JSON of something else.
+    /// The text is JSON, but not of vmbell.
     #[error("it is JSON but not a vmbell report: it has no 'schema_version'")]
     Foreign,
-    /// The report has another format.
+    /// The report has a different format.
     #[error(
         "its format ('schema_version') is {found}, and this vmbell reads {SCHEMA_VERSION}: read it with the vmbell that wrote it, or \
              measure again"
@@ -50,7 +50,7 @@ pub enum ReadError {
         /// The `schema_version` of the text.
         found: String,
     },
-    /// A field is missing or has another type.
+    /// A field is missing or has the wrong type.
     #[error("{path} cannot be read")]
     Field {
         /// The field.
@@ -59,7 +59,7 @@ pub enum ReadError {
         #[source]
         source: serde_json::Error,
     },
-    /// A number that no measurement gives, and that cannot be calculated with.
+    /// A number that no measurement gives and that breaks calculations.
     #[error("{path} is {number:e}, which no measurement gives")]
     Number {
         /// The field.
@@ -67,14 +67,14 @@ pub enum ReadError {
         /// The number.
         number: f64,
     },
-    /// A row whose samples are not those of its runs.
+    /// A row in which the number of samples is not the number of runs.
     #[error("its row '{row}' has {ops} numbers of operations for {samples} samples")]
     Runs {
         /// The row's name.
         row: String,
-        /// How many numbers of operations it has.
+        /// How many numbers of operations the row has.
         ops: usize,
-        /// How many samples.
+        /// How many samples the row has.
         samples: usize,
     },
 }
@@ -95,7 +95,7 @@ pub fn json(report: &Report) -> String {
     indented(&file(report))
 }
 
-/// The same with one line for each row, so that a diff shows which rows are others.
+/// Writes `report` with one line for each row, so that a diff shows which rows changed.
 pub fn json_by_row(report: &Report) -> String {
     let mut file = file(report);
     let rows = std::mem::take(&mut file.report.results);
@@ -103,7 +103,7 @@ pub fn json_by_row(report: &Report) -> String {
         |row: &Row| serde_json::to_string(row).expect("invariant: a row is JSON in a report");
     let lines: Vec<String> = rows.iter().map(line).collect();
     let lines = format!("\"results\": [\n{}\n  ]", lines.join(",\n"));
-    // The quotes of a text would have a backslash.
+    // Quotes inside a text would be escaped, so this matches only the field.
     indented(&file).replacen("\"results\": []", &lines, 1)
 }
 
@@ -141,7 +141,7 @@ pub fn parse(text: &str) -> Result<Report, ReadError> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let report = serde_path_to_error::deserialize(&mut deserializer);
     let report: Report = report.map_err(|error| failure(value.is_ok(), error))?;
-    // A report can be read from text that is not valid JSON as a whole: after it, or in a field that is ignored.
+    // A report can be read although the text is not valid JSON: after the report, or in an ignored field.
     let value = value.map_err(|source| {
         let (path, source) = match deserializer.end() {
             Err(source) => ("its end", source),
@@ -186,7 +186,7 @@ fn check_format(value: &Value) -> Result<(), ReadError> {
     }
 }
 
-/// The error of a field, or of the syntax if the whole text is no JSON.
+/// The error of a field, or of the syntax if the text is not JSON.
 fn failure(is_json: bool, error: serde_path_to_error::Error<serde_json::Error>) -> ReadError {
     let path = match error.path().to_string() {
         path if path == "." => "its outermost object".to_owned(),
@@ -199,7 +199,7 @@ fn failure(is_json: bool, error: serde_path_to_error::Error<serde_json::Error>) 
     }
 }
 
-/// The first number that is too large, with the path of its field.
+/// Finds the first number that is too large, and the path of its field.
 fn too_large(value: Value) -> Option<(String, f64)> {
     let within = |step: String, value: Value| {
         let (path, number) = too_large(value)?;
@@ -222,7 +222,7 @@ fn too_large(value: Value) -> Option<(String, f64)> {
     }
 }
 
-/// Whether all results have what hyperfine writes, and not what every row of a report has.
+/// Whether all results have the fields that hyperfine writes, and lack the fields that every row of a report has.
 fn is_of_hyperfine(object: &Map<String, Value>) -> bool {
     let has = |result: &Value| {
         let fields = ["command", "times"];

@@ -1,9 +1,9 @@
-//! The report of a measurement, and its forms: tables on a terminal, a page in a browser, Markdown, CSV and JSON.
+//! The report of a measurement, and its formats: tables on a terminal, a page in a browser, Markdown, CSV and JSON.
 //!
-//! [`Report`] is plain data that serialises to the JSON described in `docs/report-schema.md`. Every
-//! writer is a function from a report to text; none of them measures, and all take medians, spreads and
-//! ratios from the report, so that they agree. [`statistics`], [`outliers`] and [`bootstrap`] are the
-//! arithmetic on samples that the maker of a report needs.
+//! [`Report`] is plain data that serialises to the JSON described in `docs/report-schema.md`. Every writer is a
+//! function from a report to text. Writers measure nothing, and take medians, spreads and ratios from the report, so
+//! that they agree. [`statistics`], [`outliers`] and [`bootstrap`] are the arithmetic on samples that a report is made
+//! with.
 
 pub mod bootstrap;
 pub mod compare;

@@ -10,7 +10,7 @@ pub type Label<'a> = (&'a str, &'a str);
 pub struct MetricsText(String);
 
 impl MetricsText {
-    /// Begins a family of this type, such as `gauge`. Its samples follow; those of a `counter` end with `_total`.
+    /// Begins a family of this type, such as `gauge`. Its samples follow; a `counter`'s sample names end with `_total`.
     pub fn family(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
@@ -34,7 +34,7 @@ impl MetricsText {
     }
 }
 
-/// A label's value as OpenMetrics and Prometheus' older format escape it.
+/// Escapes a label's value so that both OpenMetrics and Prometheus' older format can read it.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\")
         .replace('"', "\\\"")

@@ -1,14 +1,14 @@
-//! The report for a fleet's monitoring: OpenMetrics text that Prometheus' older text format reads too.
+//! The report for fleet monitoring: OpenMetrics text that is also valid in Prometheus' older text format.
 //!
-//! A host's textfile collector (node_exporter) takes the older one only, so there are no types but gauges, no time
-//! stamps, and names that end with their unit. Labels have few values: the names of scenarios, floors and backends.
-//! What a report does not know has no sample. Neither have times and ratios of an emulated CPU: they say nothing of the host.
+//! A host's textfile collector (node_exporter) reads only the older format, so all types are gauges, there are no time
+//! stamps, and names end with units. Labels have few values: names of scenarios, floors and backends. What is not known
+//! has no sample, nor have times and ratios of an emulated CPU, which say nothing about the host.
 
 use super::metrics_text::{Label, MetricsText};
 use super::timestamp::unix_seconds;
 use super::{Report, Row, Status, Timing};
 
-/// Writes the medians of `report`, with what a reader of a dashboard needs to judge them.
+/// Writes the medians of `report`, with what readers of a dashboard need to judge them.
 pub fn openmetrics(report: &Report) -> String {
     let mut text = Text(MetricsText::default());
     text.of_the_run(report);
@@ -120,7 +120,7 @@ impl Text {
         }
     }
 
-    /// Few reports have it, so the others do not name it.
+    /// Only a few reports have this family, so the others leave it out.
     #[allow(
         clippy::cast_precision_loss,
         reason = "sizes of a program are far below 2^53"

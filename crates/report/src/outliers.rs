@@ -3,8 +3,8 @@
 
 use super::statistics::{MAD_TO_SIGMA, median};
 
-/// The distance from the median beyond which a sample is an outlier, in units of the MAD: ten robust
-/// standard deviations.
+/// The distance from the median beyond which a sample is an outlier, in units of the MAD: ten robust standard
+/// deviations.
 pub const THRESHOLD: f64 = 10.0 * MAD_TO_SIGMA;
 
 /// The outliers among one list of samples.
@@ -19,8 +19,8 @@ pub struct Outliers {
 }
 
 impl Outliers {
-    /// Finds the outliers of `samples`. A list whose MAD is 0 (more than half of the samples are equal)
-    /// has none: every other value would be infinitely far away.
+    /// Finds the outliers of `samples`. If the MAD is 0 (more than half of the samples are equal), there are none:
+    /// every other value would be infinitely far away.
     #[allow(
         clippy::cast_precision_loss,
         reason = "lists are far shorter than 2^53"

@@ -1,12 +1,12 @@
-//! A small generator of pseudo-random numbers (SplitMix64), so that one printed seed repeats the order
-//! of runs and the confidence intervals of a report.
+//! A small generator of pseudo-random numbers (SplitMix64), so that a printed seed reproduces the order of runs and the
+//! confidence intervals of a report.
 
 /// A SplitMix64 generator.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The generator whose sequence `seed` determines.
+    /// A generator whose sequence is determined by `seed`.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -20,8 +20,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A uniform number in `0..bound`; the bias of the multiplication is below 2^-32 for bounds of this
-    /// program.
+    /// A uniform number in `0..bound`. The bias of the multiplication is below 2^-32 for this program's bounds.
     #[allow(
         clippy::cast_possible_truncation,
         reason = "the high half of the product is below `bound`"
@@ -30,7 +29,7 @@ impl Random {
         ((self.next() as u128 * bound as u128) >> 64) as usize
     }
 
-    /// A number of the standard normal distribution (Box and Muller).
+    /// A random number from the standard normal distribution (Box-Muller).
     #[allow(clippy::cast_precision_loss, reason = "53 bits are exact")]
     pub fn normal(&mut self) -> f64 {
         let mut uniform = || (self.next() >> 11) as f64 / (1_u64 << 53) as f64;

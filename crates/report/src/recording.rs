@@ -1,7 +1,7 @@
-//! What `vmbell top --record` wrote: a line that names the format and the host, and a line of JSON for each table.
+//! What `vmbell top --record` writes: a line that names the format and the host, and a line of JSON for each table.
 //!
-//! A recorder may be killed, so the last line may be cut off. Counts are cumulative; a counter that is lower than before has
-//! begun again.
+//! A recorder may be killed, so the last line may be cut off. Counts are cumulative; a counter that is lower than
+//! before has started again.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ pub struct Recording {
     /// Where and when it was made.
     pub header: RecordingHeader,
     pub(crate) lines: Vec<TopLine>,
-    /// What may be missing in it, in sentences without a full stop.
+    /// What the recording may lack, in sentences without a full stop.
     pub warnings: Vec<String>,
 }
 
@@ -43,12 +43,12 @@ pub enum RecordingError {
     /// A line cannot be read.
     #[error("line {number} cannot be read")]
     Line {
-        /// Its number from 1.
+        /// The line's number, from 1.
         number: usize,
         /// What is wrong.
         source: serde_json::Error,
     },
-    /// The recording has another version.
+    /// The recording has a different version.
     #[error(
         "its version is {found}, and this vmbell reads {}: show it with the vmbell that recorded it",
         TopLine::VERSION
@@ -57,13 +57,13 @@ pub enum RecordingError {
         /// The version.
         found: u64,
     },
-    /// There are not two lines of counts.
+    /// There are fewer than two lines of counts.
     #[error("it has no interval: the recorder ended before its first table")]
     Short,
 }
 
 impl RecordingHeader {
-    /// The first line of a recording that begins now.
+    /// The first line of a recording that starts now.
     pub fn new(started: String, vmbell: String, host: Host) -> Self {
         Self {
             format: FORMAT.to_owned(),
@@ -76,7 +76,7 @@ impl RecordingHeader {
 }
 
 impl Recording {
-    /// Whether a text is a recording and no report.
+    /// Whether a text is a recording, not a report.
     pub fn is_one(text: &str) -> bool {
         #[derive(Deserialize)]
         struct Named {
@@ -86,7 +86,7 @@ impl Recording {
         serde_json::from_str::<Named>(first).is_ok_and(|named| named.format == FORMAT)
     }
 
-    /// Reads a recording. If its last line is cut off, it is left out with a warning.
+    /// Reads a recording. A last line that is cut off is left out with a warning.
     pub fn parse(text: &str) -> Result<Self, RecordingError> {
         let text = without_bom(text);
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::{TopAddress, TopIrqfd, TopNameSource, TopSource, TopVm};
 
-/// The lines of a recording of one VM: what `vmbell top` writes at these times, with these exits to the VMM.
+/// The lines of a recording of one VM: what `vmbell top` writes at these times, with these numbers of exits to the VMM.
 pub(crate) fn recording(exits: &[(f64, u64)]) -> String {
     let header = RecordingHeader::new(
         "2026-11-26T09:00:00Z".to_owned(),

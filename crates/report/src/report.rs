@@ -1,7 +1,7 @@
-//! A report: what every measurement says of its host and plan, its rows, and what its suite adds.
+//! A report: what each suite's report says about its host and plan, its rows, and what the suite adds.
 //!
-//! [`Kind`] has a variant for each suite, so that a writer asks for a suite and not for a combination of optional fields. The
-//! types are the JSON that `docs/report-schema.md` describes; `docs/report.schema.json` is made from them.
+//! [`Kind`] has a variant for each suite, so that writers match on the suite instead of on a combination of optional
+//! fields. The types are the JSON of `docs/report-schema.md`; `docs/report.schema.json` is generated from them.
 
 use serde::{Deserialize, Serialize};
 
@@ -91,7 +91,7 @@ impl Report {
         rows.filter(|row| row.group == group).collect()
     }
 
-    /// What a report of paths has in addition; `None` for other suites.
+    /// What a report of paths has in addition to its rows; `None` for other suites.
     pub const fn paths(&self) -> Option<&Paths> {
         match &self.kind {
             Kind::Paths(paths) => Some(paths),
@@ -107,7 +107,7 @@ impl Report {
         }
     }
 
-    /// The VMMs that were compared; empty for suites without any.
+    /// The compared VMMs; empty for suites without VMMs.
     pub fn vmms(&self) -> &[Vmm] {
         match &self.kind {
             Kind::Vmms { vmms } | Kind::Net { vmms } => vmms,
@@ -126,7 +126,7 @@ impl Report {
         self.interrupted || self.timed_out
     }
 
-    /// What a sentence about a backend begins with, as `kvm: `; empty if only one ran guests.
+    /// The prefix of a sentence about a backend, as `kvm: `; empty if only one backend ran guests.
     pub(super) fn prefix(&self, backend: &str) -> String {
         if self.backends.len() > 1 {
             format!("{backend}: ")
@@ -135,7 +135,7 @@ impl Report {
         }
     }
 
-    /// The name of a row, with its backend if several ran guests.
+    /// The name of a row, with its backend if several backends ran guests.
     pub fn label(&self, row: &Row) -> String {
         if self.backends.len() > 1 && row.group == Group::Scenario {
             format!("{} ({})", row.command, row.backend)

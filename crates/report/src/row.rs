@@ -1,6 +1,6 @@
 //! A row: what one entry measured, or why it was not measured.
 //!
-//! [`Times::of`] computes every statistic of a row from its samples, so that all suites mean the same by a number.
+//! [`Times::of`] computes every statistic of a row from its samples, so that numbers mean the same in all suites.
 
 use std::collections::BTreeMap;
 
@@ -189,7 +189,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// The times of runs that took `samples` nanoseconds per operation and had `ops` operations; `None` without runs.
+    /// Computes times from runs of `samples` nanoseconds per operation and `ops` operations; `None` without runs.
     #[allow(clippy::cast_precision_loss, reason = "far fewer operations than 2^53")]
     pub fn of(samples: &[f64], ops: Vec<u64>) -> Option<Self> {
         let summary = Summary::of(samples)?;
@@ -220,7 +220,7 @@ impl Times {
         self.resolution.filter(|least| self.median < *least)
     }
 
-    /// The time of every run as a whole, in seconds.
+    /// The total time of every run, in seconds.
     #[allow(clippy::cast_precision_loss, reason = "far fewer operations than 2^53")]
     pub fn seconds(&self) -> Vec<f64> {
         let runs = self.samples.iter().zip(&self.ops);
@@ -235,12 +235,12 @@ impl Times {
 }
 
 impl Measured {
-    /// CPU time per operation, in user mode and in the kernel, if it was counted.
+    /// CPU time per operation, in user mode plus in the kernel, if it was counted.
     pub(super) fn cpu(&self) -> Option<f64> {
         Some(self.user? + self.system?)
     }
 
-    /// Numbers that are nothing but times.
+    /// Makes numbers that consist only of times.
     pub fn of(times: Times) -> Self {
         Self {
             times,
@@ -287,7 +287,7 @@ impl Row {
         Some(self.times()?.median)
     }
 
-    /// The row's resolution in nanoseconds, if its median is below that.
+    /// The row's resolution in nanoseconds, if its median is below the resolution.
     pub fn bound(&self) -> Option<f64> {
         self.times()?.bound()
     }
@@ -302,7 +302,7 @@ impl Row {
         self.measured()?.ratio.as_ref()
     }
 
-    /// What was counted in each run: `events` and `counts` of a measured row.
+    /// What was counted in each run: the `events` and `counts` of a measured row.
     pub fn counted(&self) -> impl Iterator<Item = (&str, &[u64])> {
         let measured = self.measured().into_iter();
         measured.flat_map(|measured| measured.events.iter().chain(measured.counts.iter()))
@@ -406,11 +406,11 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    /// The percentiles of `count` values, of which `at` gives the one below which a share of them is; `None` if it gives
-    /// no median.
+    /// The percentiles of `count` values, where `at` returns the value below which a given share of them lies; `None`
+    /// if it returns no median.
     pub fn of(count: f64, at: impl Fn(f64) -> Option<f64>) -> Option<Self> {
-        // A percentile that no value is above is only the largest value. The sum keeps 1 - p from being
-        // rounded below a hundredth.
+        // A percentile with no value above it is only the largest value. The added term keeps 1 - p from being rounded
+        // below a hundredth.
         let beyond = |p: f64| at(p).filter(|_| count * (1.0 - p) + 1e-6 >= 1.0);
         Some(Self {
             p50: at(0.5)?,
@@ -456,8 +456,8 @@ impl Ratio {
         Some([self.ci_low?, self.ci_high?])
     }
 
-    /// Whether its interval contains 1, so that nothing shows a difference. An interval of counts that is 1 itself has no
-    /// noise, and shows that there is none.
+    /// Whether the interval contains 1, so that no difference is shown. If counts have an interval of exactly 1, there
+    /// is no noise, and it shows that there is no difference.
     pub(super) fn is_unclear(&self) -> bool {
         let contains_1 = |[low, high]: [f64; 2]| low <= 1.0 && high >= 1.0 && low < high;
         self.interval().is_some_and(contains_1)

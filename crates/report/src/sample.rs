@@ -1,4 +1,4 @@
-//! A report with one row of each kind, the same on every host: the snapshots of all writers use it.
+//! A report with one row of each kind, the same on every host; the snapshots of all writers use it.
 
 use super::{
     Backend, Counted, Counts, EventUnit, Exits, Group, Highlight, Host, Kind, Measured, Outcome,
@@ -11,7 +11,7 @@ pub(super) fn of(row: &mut Row) -> &mut Measured {
     row.measured_mut().expect("a measured row")
 }
 
-/// What a report of paths has in addition.
+/// What a report of paths has in addition to its rows.
 pub(super) fn paths(report: &mut Report) -> &mut Paths {
     match &mut report.kind {
         Kind::Paths(paths) => paths,
@@ -168,7 +168,7 @@ pub(super) fn report() -> Report {
     }
 }
 
-/// The row with its comparison.
+/// The row with this comparison.
 fn compared(mut row: Row, ratio: Ratio) -> Row {
     row.reference = Some(ratio.reference.clone());
     of(&mut row).ratio = Some(ratio);
@@ -301,7 +301,7 @@ pub(super) fn two_backends() -> Report {
     report
 }
 
-/// A row of one group with these samples, and these operations of each.
+/// A row of this group with these samples and this number of operations in each run.
 fn counting(name: &str, group: Group, ns: f64, samples: &[f64], ops: u64) -> Row {
     let mut row = row(name, group, ns, None);
     let times = &mut of(&mut row).times;
@@ -310,7 +310,7 @@ fn counting(name: &str, group: Group, ns: f64, samples: &[f64], ops: u64) -> Row
     row
 }
 
-/// A report of interrupts: two modes of a guest that takes 500 of them, and the events of each.
+/// A report of interrupts: two modes of a guest that takes 500 interrupts, with the events of each mode.
 pub(super) fn events() -> Report {
     let mode = |name: &str, [exits, msr, spared]: [u64; 3]| {
         let mut row = counting(name, Group::Scenario, 3e6, &[3e6], 500);
@@ -358,7 +358,7 @@ pub(super) fn events() -> Report {
     report
 }
 
-/// A report of rings: two variants, on a host that counts some of the events.
+/// A report of rings: two variants, on a host that counts only some of the events.
 pub(super) fn rings() -> Report {
     let variant = |name: &str, ns: f64| {
         let mut row = counting(name, Group::Floor, ns, &[0.95 * ns, 1.05 * ns], 500);
@@ -468,7 +468,7 @@ pub(super) fn vmm(name: &str, boots: u32, emulated: bool) -> Vmm {
     }
 }
 
-/// The report as a terminal without colours and of this width shows it.
+/// The report as shown on a terminal of this width without colours.
 pub(crate) fn shown(report: &Report, look: crate::Look, width: Option<usize>) -> String {
     let width = match (width, crate::widest(report, look)) {
         (Some(width), Some(widest)) => Some(width.min(widest)),
@@ -478,12 +478,12 @@ pub(crate) fn shown(report: &Report, look: crate::Look, width: Option<usize>) ->
     crate::terminal(&crate::blocks(report, look), crate::Screen { color, width })
 }
 
-/// Blocks as a terminal without colours shows them.
+/// Blocks as shown on a terminal without colours.
 pub(crate) fn plain(blocks: &[crate::Block]) -> String {
     crate::terminal(blocks, crate::Screen::default())
 }
 
-/// With `UPDATE_FILES` set, a test writes its file in place of comparing it.
+/// Compares a file with what the test made, or writes the file if `UPDATE_FILES` is set.
 pub(crate) fn assert_recorded(path: &str, made: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     if std::env::var_os("UPDATE_FILES").is_some() {

@@ -1,4 +1,4 @@
-//! Times in a report's JSON: there they are seconds, as in hyperfine's files, and in a [`Report`](super::Report) nanoseconds.
+//! Times in a report's JSON are seconds, as in hyperfine's files; in a [`Report`](super::Report) they are nanoseconds.
 //!
 //! The functions and modules here are for `#[serde(with = "...")]`.
 
@@ -31,7 +31,7 @@ pub(crate) mod optional {
     }
 }
 
-/// The samples of a row, a flattened field: in seconds too, and with an exit status of each, for programs that read hyperfine's
+/// The samples of a row, as a flattened field: also in seconds and with exit codes, for programs that read hyperfine's
 /// files.
 pub(crate) mod samples {
     use serde::de::Error;
@@ -81,7 +81,7 @@ fn of(ns: f64) -> f64 {
     ns / 1e9
 }
 
-/// From seconds, rounded to a millionth of a nanosecond: further digits are an error of the division.
+/// Converts from seconds, rounded to a millionth of a nanosecond: further digits are an error of the division.
 fn nanoseconds(seconds: f64) -> f64 {
     (seconds * 1e15).round() / 1e6
 }

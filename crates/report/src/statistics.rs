@@ -1,13 +1,12 @@
 //! Centre, spread and percentiles of a list of samples.
 //!
-//! The report shows the median and the median absolute deviation first, because on a busy host one
-//! descheduled run moves a mean and a standard deviation as far as it likes. Both pairs are computed.
+//! The report shows the median and the median absolute deviation first, because on a busy host one descheduled run
+//! moves a mean and a standard deviation by any amount. Both pairs are computed.
 
-/// The factor from the median absolute deviation of a normal distribution to its standard deviation.
+/// The ratio of a normal distribution's standard deviation to its median absolute deviation.
 pub const MAD_TO_SIGMA: f64 = 1.4826;
 
-/// Rounds to a thousandth of a nanosecond or instruction: further digits come from the division and not
-/// from the clock.
+/// Rounds to a thousandth of a nanosecond or instruction: further digits come from the division, not from the clock.
 pub fn thousandths(ns: f64) -> f64 {
     (ns * 1000.0).round() / 1000.0
 }
@@ -54,8 +53,7 @@ impl Summary {
     }
 }
 
-/// The standard error of the mean as a share of the mean, as `perf stat` prints it; `None` for fewer
-/// than two samples.
+/// The standard error of the mean as a share of the mean, as `perf stat` prints it; `None` for fewer than two samples.
 #[allow(
     clippy::cast_precision_loss,
     reason = "lists are far shorter than 2^53"

@@ -62,7 +62,7 @@ fn min_and_max_are_the_ends() {
 
 #[test]
 fn the_error_is_that_of_the_mean() {
-    // The standard deviation is sqrt(16/3) of a mean of 10, and there are four runs.
+    // The standard deviation is sqrt(16/3), the mean 10, and there are four runs.
     let error = error_of_mean(&[8.0, 8.0, 12.0, 12.0]).unwrap();
     assert!((error - (16.0_f64 / 3.0).sqrt() / 2.0 / 10.0).abs() < 1e-12);
     assert_eq!(error_of_mean(&[5.0]), None);

@@ -1,12 +1,12 @@
-//! What people read of a report, a comparison or a verdict, before it is text: sentences, labelled facts and tables.
+//! The content of a report, comparison or verdict before it becomes text: sentences, labelled facts and tables.
 //!
-//! A view makes a list of [`Block`]s; the writers in `write` lay them out for a terminal, Markdown or HTML. Widths, escaping,
-//! alignment and colours belong to the writers, and what a number means belongs to the views.
+//! A view makes a list of [`Block`]s; the writers in `write` lay them out for a terminal, Markdown or HTML. Writers
+//! decide widths, escaping, alignment and colours; views decide what a number means.
 
-/// A part of what is shown, from top to bottom.
+/// A part of the output, from top to bottom.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Block {
-    /// Labels, each with its text: the host, the runs, the backends.
+    /// Labels with their texts: the host, the runs, the backends.
     Facts(Vec<(String, String)>),
     /// A sentence.
     Text(Cell),
@@ -25,26 +25,26 @@ impl Block {
     }
 }
 
-/// A table, as its columns.
+/// A table, as a list of columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// What the table is, above it.
+    /// The title, above the table.
     pub title: Option<String>,
     /// The columns; the first one has the names of the rows.
     pub columns: Vec<Column>,
     /// What happens to columns that do not fit next to each other.
     pub overflow: Overflow,
-    /// Whether one blank is between two columns on a terminal instead of two.
+    /// Whether columns on a terminal are separated by one blank instead of two.
     pub is_dense: bool,
 }
 
 /// What happens to the columns of a table that is wider than the terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
-    /// Those of the highest rank are left out, until the others fit.
+    /// The columns of the highest rank are left out, until the others fit.
     #[default]
     LeaveOut,
-    /// They follow in a table below, which has the names of the rows again.
+    /// They follow in a table below, which repeats the names of the rows.
     Continue,
 }
 
@@ -53,13 +53,13 @@ pub enum Overflow {
 pub struct Column {
     /// The title.
     pub title: String,
-    /// What it has in common with the columns next to it, above their titles.
+    /// What the column has in common with its neighbours, above their titles.
     pub group: Option<String>,
     /// How its cells are aligned.
     pub align: Align,
-    /// How soon it is left out where the table is too wide: the highest rank first, and 0 never.
+    /// When it is left out if the table is too wide: the highest rank first, rank 0 never.
     pub rank: u8,
-    /// The least width of its cells, so that it does not move when a number grows.
+    /// The least width of its cells, so that the column does not move when a number grows.
     pub least: usize,
     /// Whether texts that do not fit next to the other columns are shortened in the middle, down to the least width.
     pub is_shortened: bool,
@@ -81,21 +81,21 @@ pub enum Align {
 pub struct Cell {
     /// The text.
     pub text: String,
-    /// A mark that a footnote explains. It follows the text and does not move its digits out of line.
+    /// A mark that a footnote explains. It follows the text, and does not disturb the alignment of digits.
     pub mark: &'static str,
     /// The colour or weight.
     pub paint: Paint,
-    /// The identifier on the page that has more about it.
+    /// The identifier of the part of the page that has more about it.
     pub link: Option<String>,
 }
 
-/// The colour or weight of a text. Forms without colours have good and bad in bold.
+/// The colour or weight of a text. Formats without colours show good and bad in bold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Paint {
-    /// As everything else.
+    /// Like everything else.
     #[default]
     Plain,
-    /// The most important.
+    /// Most important.
     Bold,
     /// Less important.
     Dim,
@@ -122,7 +122,7 @@ impl Table {
         }
     }
 
-    /// Adds a column, unless no row has anything in it. A row without a value has a dash.
+    /// Adds a column, unless it would be empty. A row without a value has a dash.
     pub fn add(&mut self, column: Column, cells: impl IntoIterator<Item = Option<Cell>>) {
         let cells: Vec<Option<Cell>> = cells.into_iter().collect();
         if cells.iter().flatten().any(|cell| !cell.text.is_empty()) {
@@ -136,12 +136,12 @@ impl Table {
         }
     }
 
-    /// Whether it has no rows.
+    /// Whether the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows() == 0
     }
 
-    /// How many rows it has.
+    /// The number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.columns.first().map_or(0, |names| names.cells.len())
     }

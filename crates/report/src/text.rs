@@ -1,16 +1,16 @@
-//! Text that fits a terminal: paragraphs are broken between words and go on under their first line, tables count its cells,
-//! and text of others cannot command it.
+//! Text for a terminal: paragraphs are broken between words and indented, tables are measured in cells, and foreign
+//! text cannot control the terminal.
 
 use std::fmt::Write;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// How many cells of a terminal `text` takes: two for each wide character (`仮`), and none for a combining accent.
+/// How many terminal cells `text` takes: two for a wide character (`仮`), and none for a combining accent.
 pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// `text` with blanks up to this width.
+/// `text` padded with blanks to this width.
 pub fn pad(text: &str, to: usize) -> String {
     let blanks = to.saturating_sub(width(text));
     format!("{text}{:blanks$}", "")
@@ -31,11 +31,11 @@ pub fn shortened_in_the_middle(text: &str, to: usize) -> String {
     }
     let kept = to.saturating_sub(1);
     let start = start(text, kept.div_ceil(2));
-    // Names differ at their ends more often: a cell that no wide character fits into is for the end.
+    // Names differ more often at their ends, so a cell that is too narrow for a wide character goes to the end.
     format!("{start}…{}", end(text, kept - width(start)))
 }
 
-/// As much of the start of `text` as fits.
+/// The longest start of `text` that fits.
 fn start(text: &str, to: usize) -> &str {
     let mut left = to;
     let is_over = |(_, c): &(usize, char)| match left.checked_sub(c.width().unwrap_or_default()) {
@@ -49,19 +49,19 @@ fn start(text: &str, to: usize) -> &str {
     over.map_or(text, |(at, _)| &text[..at])
 }
 
-/// As much of the end of `text` as fits, without the accents of a character that does not.
+/// The longest end of `text` that fits, without the accents of a character that does not fit.
 fn end(text: &str, to: usize) -> &str {
     let starts = text.char_indices().filter(|(_, c)| c.width() > Some(0));
     let mut ends = starts.map(|(at, _)| &text[at..]);
     ends.find(|end| width(end) <= to).unwrap_or_default()
 }
 
-/// A blank at which no line is broken.
+/// A blank at which lines are not broken.
 const NO_BREAK: char = '\u{a0}';
 
-/// Breaks `text` between words so that no line is wider than `to` cells, unless a single word is. Continued lines begin with
-/// `indent` blanks; the caller has already written `indent` cells of the first line. No line is broken at a no-break space, which
-/// becomes a blank.
+/// Breaks `text` between words so that no line is wider than `to` cells, except for a single long word. Continued lines
+/// begin with `indent` blanks; the caller has already written `indent` cells of the first line. Lines are not broken at
+/// a no-break space, which becomes a blank.
 pub fn wrap(text: &str, indent: usize, to: Option<usize>) -> String {
     let Some(to) = to else {
         return text.replace(NO_BREAK, " ");
@@ -86,13 +86,13 @@ pub fn wrap(text: &str, indent: usize, to: Option<usize>) -> String {
     wrapped.replace(NO_BREAK, " ")
 }
 
-/// The text without a byte order mark, which editors and shells of Windows put before it.
+/// The text without a byte order mark, which Windows editors and shells put before it.
 pub fn without_bom(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// `text` with its control characters and those that reorder what follows written as escapes, such as `\u{1b}`: text from
-/// a file can neither colour a terminal nor move its cursor.
+/// `text` with control characters and characters that reorder text written as escapes, such as `\u{1b}`: text from a
+/// file can neither colour a terminal nor move its cursor.
 pub fn visible(text: &str) -> String {
     let mut visible = String::with_capacity(text.len());
     for c in text.chars() {

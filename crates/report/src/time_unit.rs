@@ -1,4 +1,4 @@
-//! The unit that the user wants for all times, instead of the one that fits each of them.
+//! The unit that the user wants for all times, instead of the unit that fits each time.
 
 use super::{Report, Timing, units};
 
@@ -9,11 +9,11 @@ pub enum TimeUnit {
     Ns,
     /// Microseconds.
     Us,
-    /// Cycles of the time stamp counter, [`Tsc::hz`](super::Tsc::hz) of which are a second.
+    /// Cycles of the time stamp counter, which has [`Tsc::hz`](super::Tsc::hz) cycles per second.
     Cycle,
 }
 
-/// A number of `report` in the wanted unit, or in one that fits. Instructions are no time, and have none.
+/// A number of `report` in the wanted unit, or in one that fits. Instructions are not a time, and have no unit.
 pub(super) fn measured(ns: f64, report: &Report, wanted: Option<TimeUnit>) -> String {
     match (report.timing, wanted) {
         (Timing::Instructions, _) | (_, None) => units::measured(ns, report.timing),
@@ -23,7 +23,7 @@ pub(super) fn measured(ns: f64, report: &Report, wanted: Option<TimeUnit>) -> St
     }
 }
 
-/// At least three significant digits, since all values share the unit: `0.00195`, `43.1`, `738942`.
+/// At least three significant digits, because all values share the unit: `0.00195`, `43.1`, `738942`.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,4 +1,4 @@
-//! The time of day in UTC, as RFC 3339 writes it: with seconds, and no fraction of them.
+//! The time of day in UTC, as in RFC 3339, in whole seconds.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ pub fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time.max(UNIX_EPOCH)).to_string()
 }
 
-/// The seconds since 1970 of such a text; `None` if it is another one.
+/// The seconds since 1970 of such a text; `None` if the text has a different form.
 pub(super) fn unix_seconds(text: &str) -> Option<u64> {
     let time = humantime::parse_rfc3339(text).ok()?;
     Some(time.duration_since(UNIX_EPOCH).ok()?.as_secs())

@@ -1,7 +1,7 @@
 //! What `vmbell top` counted at a moment: a line of its `--json`, and of its recordings.
 //!
-//! The types are that JSON, which `docs/top.md` describes: `vmbell top` writes them and `vmbell report` reads them. What is not
-//! known is null, and never 0. A field that is not known here is an error on reading, since it may change what the others mean.
+//! The types are the JSON of `docs/top.md`: `vmbell top` writes them and `vmbell report` reads them. What is not known
+//! is null, never 0. An unknown field is an error on reading, because it may change the meaning of the others.
 
 use std::collections::BTreeMap;
 
@@ -19,12 +19,12 @@ pub struct TopLine {
     pub bpf: TopSource,
     /// KVM's statistics.
     pub counters: TopSource,
-    /// Samples of vCPUs; absent if none are to be taken.
+    /// Samples of vCPUs; absent if no samples are taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<TopSource>,
     /// Events that programs did not count; null without programs.
     pub lost: Option<u64>,
-    /// How many processes could not be looked at.
+    /// The number of processes that could not be read.
     pub unreadable_processes: usize,
     /// The VMs.
     pub vms: Vec<TopVm>,
@@ -39,9 +39,9 @@ impl TopLine {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TopSource {
-    /// Whether it is.
+    /// Whether the source is used.
     pub used: bool,
-    /// Why it is not, or what it lacks.
+    /// Why the source is not used, or what it lacks.
     pub missing: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ pub struct TopVm {
     pub ended: bool,
     pub vcpus: Vec<TopVcpu>,
     pub cpu_seconds: Option<f64>,
-    /// KVM's own, since the VM's start.
+    /// KVM's own statistics, since the VM's start.
     pub statistics: Option<BTreeMap<String, u64>>,
     pub exits_to_vmm: Option<u64>,
     pub ioeventfds: Option<u64>,
@@ -66,12 +66,12 @@ pub struct TopVm {
     pub msi_ioctls: Option<u64>,
     pub lines_raised: Option<u64>,
     pub kicks: Option<u64>,
-    /// Whether the CPU ends interrupts itself, so that they are not counted.
+    /// Whether the CPU ends interrupts itself, so that EOIs are not counted.
     pub eois_by_cpu: bool,
     pub eois: Option<u64>,
     pub pv_eois: Option<u64>,
     pub exits_by_reason: Option<BTreeMap<String, u64>>,
-    /// In the VMM, until the vCPUs were back.
+    /// Time in the VMM until the vCPUs were back.
     pub vmm_nanoseconds: Option<u64>,
     pub addresses: Vec<TopAddress>,
     /// Returns to the VMM without an address.
@@ -109,23 +109,23 @@ pub struct TopAddress {
     pub name_source: Option<TopNameSource>,
 }
 
-/// How a name is known.
+/// Where a name comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TopNameSource {
     /// The address is fixed on a PC.
     Table,
-    /// From the shape of the access. It can be wrong.
+    /// Guessed from the shape of the access. It can be wrong.
     Guess,
 }
 
-/// A form of accesses to an address.
+/// A kind of access to an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TopAccess {
-    /// Whether they write.
+    /// Whether the accesses write.
     pub write: bool,
-    /// In bytes; 0 if it is not known.
+    /// The size in bytes; 0 if it is not known.
     pub size: u8,
 }
 
@@ -133,13 +133,13 @@ pub struct TopAccess {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TopEventfd {
-    /// Its number in the kernel.
+    /// The eventfd's number in the kernel.
     pub id: u32,
     /// A descriptor of it in the VMM's process.
     pub fd: Option<u32>,
-    /// Other processes that hold it.
+    /// Other processes that hold the eventfd.
     pub holders: Vec<TopHolder>,
-    /// What in the kernel waits for it.
+    /// What in the kernel waits for the eventfd.
     pub waiter: Option<TopWaiter>,
 }
 
@@ -158,7 +158,7 @@ pub struct TopHolder {
 pub struct TopWaiter {
     /// `vhost` or `irqfd`.
     pub name: String,
-    /// The thread of vhost.
+    /// The vhost thread.
     pub thread: Option<u32>,
 }
 
@@ -177,15 +177,15 @@ pub struct TopIrqfd {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TopSampled {
-    /// Of all vCPUs.
+    /// The samples of all vCPUs.
     pub samples: u64,
-    /// In the VMM for an access.
+    /// Samples in the VMM for an access.
     pub addresses: Vec<TopSampledAddress>,
-    /// In the VMM for another reason.
+    /// Samples in the VMM for a different reason.
     pub reasons: BTreeMap<String, u64>,
 }
 
-/// An address for which vCPUs were seen in the VMM.
+/// An address that vCPUs accessed when they were seen in the VMM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "as those of TopAddress")]

@@ -27,7 +27,7 @@ pub fn plural<N: fmt::Display + PartialEq + From<u8>>(count: N, one: &str) -> St
     plural_of(count, one, &format!("{one}s"))
 }
 
-/// The same with another plural.
+/// The same with an irregular plural.
 pub fn plural_of<N: fmt::Display + PartialEq + From<u8>>(
     count: N,
     one: &str,
@@ -37,7 +37,7 @@ pub fn plural_of<N: fmt::Display + PartialEq + From<u8>>(
     format!("{count} {name}")
 }
 
-/// The rate that belongs to the time of one operation in nanoseconds: `70.2 k/s`, `1.41 M/s`.
+/// The rate for the time of one operation in nanoseconds: `70.2 k/s`, `1.41 M/s`.
 pub fn rate(ns_per_op: f64) -> String {
     if ns_per_op <= 0.0 {
         return "-".to_owned();
@@ -77,8 +77,8 @@ pub fn ratio(value: f64) -> String {
     format!("1/{}", three_digits(cut(of)))
 }
 
-/// What a ratio of new to old means for the cost: `13x cheaper`, `the same`, `34 % slower`, or `34 % more expensive` in
-/// instructions.
+/// What a ratio of new to old means for the cost: `13x cheaper`, `the same`, `34 % slower`, or, for instructions,
+/// `34 % more expensive`.
 pub fn change(ratio: f64, timing: Timing) -> String {
     let (factor, percent, word) = if ratio < 1.0 {
         (1.0 / ratio.max(f64::MIN_POSITIVE), 1.0 - ratio, "cheaper")
@@ -111,7 +111,7 @@ pub fn per_op(count: f64) -> String {
 fn scaled(mut value: f64, units: &[&str]) -> String {
     let mut units = units.iter();
     let mut unit = units.next().copied().unwrap_or_default();
-    // With three digits, 999.5 would be written as 1000.
+    // With three digits, 999.5 would be printed as 1000.
     while value >= 999.5 {
         let Some(next) = units.next() else { break };
         unit = next;
@@ -136,7 +136,7 @@ fn two_digits(value: f64) -> String {
     }
 }
 
-/// A number whose digits after the third are zeros if it is at least 1000.
+/// A number of which only three digits are kept if it is at least 1000; the others become zeros.
 fn cut(value: f64) -> f64 {
     if value < 1000.0 {
         return value;

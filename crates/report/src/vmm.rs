@@ -1,4 +1,4 @@
-//! What a report of `vmbell bench vmms` says about each VMM in addition to its rows: its program, and the machine that its
+//! What a report of `vmbell bench vmms` has for each VMM in addition to its rows: its program, and the machine that its
 //! guest found.
 
 use serde::{Deserialize, Serialize};

@@ -11,13 +11,13 @@ pub(super) const WIDE: f64 = 0.10;
 /// Outliers that move the median by less than this share are not reported.
 const MOVES: f64 = 0.01;
 
-/// A load average above this for each CPU, before measuring began, means that the host was busy.
+/// A load average per CPU above this, before measuring began, means that the host was busy.
 pub(super) const BUSY: f64 = 0.5;
 
-/// A run below this share of the time that it was to take is too short.
+/// A run shorter than this share of its planned time is too short.
 const TOO_SHORT: f64 = 0.5;
 
-/// A rate below this share of the one that was asked for was not reached.
+/// A rate below this share of the requested rate was not reached.
 const REACHED: f64 = 0.95;
 
 /// One reason to doubt the numbers.
@@ -28,16 +28,16 @@ pub enum Warning {
         /// The names of these entries.
         names: Vec<String>,
     },
-    /// The runs of some entries differ so much that their medians would not come out the same again.
+    /// The runs of some entries differ so much that their medians would not be reproducible.
     Wide {
         /// The names of these entries.
         names: Vec<String>,
     },
-    /// Runs were much shorter than they were meant to be, so that few operations make up their numbers.
+    /// Runs were much shorter than planned, so that their numbers are from few operations.
     Short {
         /// The names of these entries.
         names: Vec<String>,
-        /// How long a run was meant to take, in seconds.
+        /// The planned time of a run, in seconds.
         min_time: f64,
     },
     /// The host was busy before measuring began.
@@ -57,13 +57,13 @@ pub enum Warning {
         /// The names of these entries.
         names: Vec<String>,
     },
-    /// Events came more rarely than the rate that the user asked for.
+    /// Events came at a lower rate than the user requested.
     Slow {
         /// The names of the entries.
         names: Vec<String>,
-        /// The rate that was asked for, a second.
+        /// The requested rate, per second.
         asked: f64,
-        /// The lowest rate of these entries, a second.
+        /// The lowest rate of these entries, per second.
         reached: f64,
     },
     /// The CPU does not promise that the time stamp counter keeps its frequency.
@@ -75,7 +75,7 @@ pub enum Warning {
 }
 
 impl Warning {
-    /// Whether this number of CPUs is too busy at this load average to measure anything else.
+    /// Whether this number of CPUs is too busy for measurements at this load average.
     #[allow(clippy::cast_precision_loss, reason = "a number of CPUs")]
     pub fn is_busy(load: f64, cpus: usize) -> bool {
         load > BUSY * cpus as f64
@@ -103,7 +103,7 @@ impl fmt::Display for Warning {
                 "runs shorter than half of {} in {}: the host was too busy to calibrate the number of \
                  operations, or they are a small part of a run (eoi-*); set --ops, or try again",
                 units::time(min_time * 1e9),
-                // Each by its name, as its numbers are made of few operations.
+                // Each name is listed, as each row's numbers are from few operations.
                 names.join(", ")
             ),
             Self::Loaded { load, cpus } => write!(
@@ -146,7 +146,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// The first few names, and how many more there are.
+/// The first few names, and the number of the others.
 fn list(names: &[String]) -> String {
     const SHOWN: usize = 4;
     let mut text = names
@@ -237,7 +237,7 @@ pub fn warnings(report: &Report) -> Vec<Warning> {
             warnings.push(warning(names));
         }
     }
-    // The spread of a time that cannot be told from none says nothing.
+    // The spread of a time that cannot be told from 0 means nothing.
     let wide = names(&|times, _| {
         times.bound().is_none() && times.spread.is_some_and(|spread| spread > WIDE)
     });
@@ -251,7 +251,7 @@ pub fn warnings(report: &Report) -> Vec<Warning> {
     warnings
 }
 
-/// The rate that a row was to have, if any, and the one that it had.
+/// The requested rate of a row and the rate that it reached, if a rate was requested.
 fn rates(row: &Row) -> Option<(f64, f64)> {
     let asked = row.parameters.get("rate")?.parse().ok()?;
     Some((asked, 1e9 / row.median()?))

@@ -1,4 +1,4 @@
-//! What a report of rings or of interrupts adds: the work that all rows do, and who counts its events.
+//! What reports of rings or of interrupts add: the work that all rows do, and what counts its events.
 
 use serde::{Deserialize, Serialize};
 

@@ -53,7 +53,7 @@ fn nothing_to_compare_gives_nothing() {
     assert_eq!(ratio_of_medians(&[1.0], &[0.0], 0), None);
 }
 
-/// Three boots of five batches around 1: boots scatter by 5 %, batches of one boot by a twentieth of that.
+/// Three boots of five batches around 1: boots scatter by 5 %, the batches of a boot by a twentieth of that.
 fn boots(random: &mut Random) -> Vec<Vec<f64>> {
     let normal = |random: &mut Random| {
         let uniform = |random: &mut Random| random.below(1000) as f64 / 1000.0;
@@ -81,7 +81,7 @@ fn batches_of_one_boot_are_no_rounds() {
         by_boots += holds_one(ratio_of_boots(&new, &old, seed));
         by_batches += holds_one(ratio_of_medians(&new.concat(), &old.concat(), seed));
     }
-    // The interval is to hold the true ratio in 95 of 100 trials; that of three boots comes close.
+    // The interval should contain the true ratio in 95 of 100 trials; the interval of three boots comes close.
     assert!(by_boots * 100 >= 90 * TRIALS, "{by_boots} of {TRIALS}");
     assert!(by_batches * 100 < 85 * TRIALS, "{by_batches} of {TRIALS}");
 }

@@ -1,15 +1,15 @@
-//! Two levels: reports are drawn with replacement, and in each drawn report its rounds; or boots and their batches.
+//! Two levels: reports are drawn with replacement, and in each drawn report its rounds (or boots, and their batches).
 //!
-//! Few reports scatter less around their own middle than around the true one, and a resample of them still less. So their
-//! distances from the middle are widened first, by as much as the t distribution is wider than the normal one. All is
-//! done with logarithms, in which a ratio is a difference.
+//! A few reports scatter less around their own middle than around the true one, and resamples of them still less. So
+//! their distances from the middle are first widened, by the ratio of the t distribution's width to the normal one's.
+//! Everything is computed with logarithms, which turn ratios into differences.
 
 use super::sorted::{Sorted, median_in_place};
 use super::{MIN_ROUNDS, ends};
 use crate::Random;
 
-/// The interval of the ratio of two sides that were measured apart, each the logarithms of its reports' samples; `None` if
-/// one side is a single report of too few rounds.
+/// The interval of the ratio of two sides that were measured apart. Each side has the logarithms of its reports'
+/// samples. `None` if a side is a single report with too few rounds.
 pub(crate) fn of_sides(
     old: Vec<Sorted>,
     new: Vec<Sorted>,
@@ -20,7 +20,7 @@ pub(crate) fn of_sides(
     interval(resamples, || new.draw(random) - old.draw(random))
 }
 
-/// The interval of the median over turns of the turns' ratios; there are at least two turns.
+/// The interval of the median of the turns' ratios; there are at least two turns.
 pub(crate) fn of_turns(
     mut old: Vec<Sorted>,
     mut new: Vec<Sorted>,
@@ -44,7 +44,7 @@ pub(crate) fn of_turns(
     })
 }
 
-/// One side, and what a resample of it needs.
+/// One side, and what resampling it needs.
 struct Drawn {
     reports: Vec<Sorted>,
     medians: Vec<f64>,
@@ -86,14 +86,14 @@ impl Drawn {
     }
 }
 
-/// The ends of the interval of a ratio, of whose logarithm these are the draws.
+/// The ends of a ratio's interval, from draws of the ratio's logarithm.
 fn interval(resamples: usize, mut draw: impl FnMut() -> f64) -> Option<[f64; 2]> {
     Some(ends(resamples, || Some(draw()))?.map(f64::exp))
 }
 
-/// How much wider `count` values must scatter for their resamples to cover the true middle as often as they claim: by
-/// sqrt(n / (n - 1)), since they scatter around their own middle, and by the quotient of the quantiles of Student's t and
-/// the normal distribution, since their scatter is itself only an estimate.
+/// How much wider `count` values must scatter for their resamples to cover the true middle as often as claimed: by
+/// sqrt(n / (n - 1)), because they scatter around their own middle, and by the ratio of Student's t quantile to the
+/// normal one, because their scatter is itself only an estimate.
 fn widening(count: usize) -> f64 {
     const NORMAL: f64 = 1.959_964;
     let n = count as f64;
@@ -104,7 +104,7 @@ fn widening(count: usize) -> f64 {
         3 => 4.3027,
         4 => 3.1824,
         5 => 2.7764,
-        // The expansion of Cornish and Fisher, whose error is below 0.003 from here on.
+        // The Cornish-Fisher expansion, whose error is below 0.003 from here on.
         _ => {
             let z = NORMAL;
             let first = (z.powi(3) + z) / (4.0 * free);

@@ -1,6 +1,6 @@
-//! The 95 % confidence interval of a ratio, by a percentile bootstrap: one for all that this program compares.
+//! The 95 % confidence interval of a ratio, from a percentile bootstrap: the one method for all comparisons here.
 //!
-//! A bootstrap must draw what was measured independently, and these are different things:
+//! A bootstrap must draw what was measured independently, and that differs:
 //!
 //! - rows of one report share the rounds, between which the host drifts: whole rounds are drawn ([`ratio_of_medians`]);
 //! - VMMs are booted in turns, and batches of one boot have much in common: boots are drawn, and in each its batches
@@ -35,17 +35,17 @@ pub struct RatioOfMedians {
 }
 
 impl RatioOfMedians {
-    /// The ratio with an interval that holds it: that of few draws need not.
+    /// Makes a ratio with an interval that contains it: the interval of few draws need not.
     fn new(value: f64, interval: Option<[f64; 2]>) -> Self {
         let interval = interval.map(|[low, high]| [low.min(value), high.max(value)]);
         Self { value, interval }
     }
 }
 
-/// The median of `new` over the median of `old`, whose samples with the same index are of the same round; `None` if a list
-/// is empty or the median of `old` is not positive. `seed` determines which rounds are drawn.
+/// The median of `new` over the median of `old`, where samples with the same index belong to the same round; `None` if
+/// a list is empty or the median of `old` is not positive. `seed` determines which rounds are drawn.
 ///
-/// What slowed both down in one round cancels out in the resampled ratio, as it does in the measured one.
+/// What slowed both down in a round cancels out in the resampled ratios, as in the measured one.
 pub fn ratio_of_medians(new: &[f64], old: &[f64], seed: u64) -> Option<RatioOfMedians> {
     let value = quotient(new, old)?;
     let rounds = new.len().min(old.len());
@@ -67,8 +67,8 @@ pub fn ratio_of_medians(new: &[f64], old: &[f64], seed: u64) -> Option<RatioOfMe
     Some(RatioOfMedians::new(value, ends(RESAMPLES, draw)))
 }
 
-/// The median of all samples of `new` over that of `old`, where each list has the batches of one boot, and boots with the
-/// same index took turns; `None` as for [`ratio_of_medians`]. `seed` determines what is drawn.
+/// The median of all samples of `new` over the median of all samples of `old`. Each list has the batches of one boot,
+/// and boots with the same index took turns. `None` as for [`ratio_of_medians`]. `seed` determines what is drawn.
 pub fn ratio_of_boots(new: &[Vec<f64>], old: &[Vec<f64>], seed: u64) -> Option<RatioOfMedians> {
     let value = quotient(&new.concat(), &old.concat())?;
     let turns = new.len().min(old.len());
@@ -90,7 +90,7 @@ fn quotient(new: &[f64], old: &[f64]) -> Option<f64> {
     Some(median(new)? / old)
 }
 
-/// The numbers below and above which 2.5 % of the draws lie; a draw that has no number is left out.
+/// The numbers below and above which 2.5 % of the draws lie; draws without a number are left out.
 fn ends(resamples: usize, draw: impl FnMut() -> Option<f64>) -> Option<[f64; 2]> {
     let draws: Vec<f64> = std::iter::repeat_with(draw)
         .take(resamples)

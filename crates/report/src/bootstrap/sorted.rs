@@ -1,27 +1,27 @@
-//! The medians of a list of samples and of its resamples, without an allocation for each.
+//! The median of a list of samples and of its resamples, computed without an allocation for each resample.
 
 use crate::Random;
 
-/// The most samples that are drawn one by one, so that the time of a resample has a bound whatever a report holds.
+/// The most samples that are drawn one by one, so that the time of a resample is bounded for any report.
 pub(super) const MANY: usize = 500;
 
-/// The samples of one report, in the order of their sizes.
+/// The samples of one report, sorted.
 #[derive(Clone, Debug)]
 pub(crate) struct Sorted {
     samples: Vec<f64>,
-    /// How often each sample is in the present resample.
+    /// How often each sample is in the current resample.
     drawn: Vec<u32>,
 }
 
 impl Sorted {
-    /// Sorts the logarithms of `samples`; `None` if there is no sample, or one has no logarithm.
+    /// Sorts the logarithms of `samples`; `None` if there are no samples, or if a sample has no logarithm.
     pub(crate) fn logs(samples: &[f64]) -> Option<Self> {
         let log = |sample: &f64| Some(sample.ln()).filter(|log| log.is_finite());
         let logs: Option<Vec<f64>> = samples.iter().map(log).collect();
         logs.filter(|logs| !logs.is_empty()).map(Self::of)
     }
 
-    /// Sorts `samples`, of which there is at least one.
+    /// Sorts `samples`, which must not be empty.
     pub(crate) fn of(mut samples: Vec<f64>) -> Self {
         samples.sort_unstable_by(f64::total_cmp);
         let drawn = vec![0; samples.len()];
@@ -37,11 +37,11 @@ impl Sorted {
         f64::midpoint(self.samples[under], self.samples[over])
     }
 
-    /// The median of as many samples as there are, drawn with replacement.
+    /// The median of a resample: of the same number of samples, drawn with replacement.
     ///
-    /// The samples are sorted, so it is enough to count how often each is drawn: that is faster than to sort or select.
-    /// Of more than [`MANY`], only the rank of their middle is drawn: how many draws are among the lower half has a binomial
-    /// distribution, which is a normal one by then.
+    /// The samples are sorted, so it is enough to count how often each is drawn, which is faster than sorting or
+    /// selecting. With more than [`MANY`] samples, only the rank of the median is drawn: the number of draws in the
+    /// lower half has a binomial distribution, which is then close to a normal one.
     pub(super) fn resample(&mut self, random: &mut Random) -> f64 {
         let count = self.len();
         if count > MANY {
@@ -64,13 +64,13 @@ impl Sorted {
         f64::midpoint(at(under), at(over))
     }
 
-    /// The ranks of the two values in the middle, which are one if their number is odd.
+    /// The ranks of the two middle values, which are equal if the number of samples is odd.
     const fn middles(&self) -> (usize, usize) {
         ((self.samples.len() - 1) / 2, self.samples.len() / 2)
     }
 }
 
-/// The rank, among `count` sorted samples, of the median of as many draws.
+/// The rank, among `count` sorted samples, of the median of `count` draws.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -83,7 +83,7 @@ fn rank_of_middle(count: usize, random: &mut Random) -> usize {
     rank.round().clamp(0.0, last) as usize
 }
 
-/// The median of `values`, which are put in another order; NaN if there are none.
+/// The median of `values`, which are reordered; NaN if there are none.
 pub(crate) fn median_in_place(values: &mut [f64]) -> f64 {
     let half = values.len() / 2;
     if values.is_empty() {

@@ -1,7 +1,7 @@
-//! The correction for many rows: of 20 rows that did not change, one has a p-value below 0.05.
+//! The correction for many rows: of 20 rows that did not change, one has a p-value below 0.05 on average.
 //!
-//! Benjamini and Hochberg's step-up procedure keeps the expected share of false ones among the rows that are called
-//! changed. If no row changed, all that are called are false, so the chance that any is called is that share too.
+//! Benjamini and Hochberg's step-up procedure limits the expected share of false positives among the rows called
+//! changed. If no row changed, every such call is false, so the limit also applies to the chance of any call.
 
 use super::ComparedRow;
 

@@ -1,5 +1,5 @@
-//! How often a comparison is wrong, by simulation: the noise is log-normal, and a row differs from report to report by
-//! more than its runs in one report do.
+//! Simulates how often a comparison is wrong. The noise is log-normal, and a row varies more between reports than its
+//! runs vary within one report.
 
 use super::samples::{Noise, report};
 use super::*;
@@ -11,7 +11,7 @@ const NOISE: Noise = Noise {
     of_runs: 0.03,
 };
 
-/// A comparison of this design: the rows take the same time, but for the first one, which takes `change` of it.
+/// The design of a comparison: rows take the same time on both sides, but the first takes `change` times as long.
 #[derive(Clone, Copy)]
 struct Design {
     pairing: Pairing,
@@ -38,7 +38,7 @@ impl Design {
         compare(&old, &new, &options).unwrap()
     }
 
-    /// In how many of `times` comparisons this holds.
+    /// Counts in how many of `times` comparisons `holds` is true.
     fn count(self, times: usize, holds: impl Fn(&Comparison) -> bool) -> usize {
         let mut random = Random::new(2026);
         (0..times)
@@ -52,11 +52,11 @@ fn any_alarm(comparison: &Comparison) -> bool {
     comparison.rows.iter().any(is_alarm)
 }
 
-/// With a single resample the interval has no width, so that the verdicts rest on the p-values alone: with an interval
+/// With a single resample the interval has no width, so the verdicts depend on the p-values alone. With an interval
 /// there are fewer alarms.
 const NO_INTERVAL: usize = 1;
 
-/// If 5 % of 300 comparisons had an alarm, more than this many would in 1 of 200 simulations.
+/// If 5 % of 300 comparisons had an alarm, only 1 in 200 simulations would have more alarms than this.
 const MOST_OF_300: usize = 25;
 
 #[test]

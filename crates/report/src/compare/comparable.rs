@@ -1,4 +1,4 @@
-//! How reports differ other than in their numbers, and which differences forbid a comparison.
+//! How reports differ apart from their numbers, and which differences forbid a comparison.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,19 +8,19 @@ use serde::Serialize;
 use crate::Report;
 use crate::text::visible;
 
-/// What [`Difference::what`] of a VMM's version begins with; its name follows.
+/// The prefix of [`Difference::what`] for the version of a VMM; the VMM's name follows.
 pub(crate) const VERSION_OF: &str = "version of ";
 
-/// Something that the reports of both sides should have in common and do not.
+/// Something that the reports of both sides should have in common, but do not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// What differs, in words.
     pub what: String,
-    /// What the old reports have, each value once.
+    /// The old reports' values, each once.
     pub old: Vec<String>,
-    /// What the new reports have, each value once.
+    /// The new reports' values, each once.
     pub new: Vec<String>,
-    /// Whether numbers that differ in it say nothing about each other.
+    /// Whether the difference makes the numbers incomparable.
     pub refused: bool,
 }
 
@@ -40,17 +40,17 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What one report says about itself: a value for each thing that it should have in common with others.
+/// What a report says about itself: a value for each thing that reports should have in common.
 type Facts = BTreeMap<Fact, String>;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Fact {
-    /// First those that forbid a comparison.
+    /// False sorts first: facts that forbid a comparison if they differ.
     is_shown_only: bool,
     what: String,
 }
 
-/// In what `old` and `new` differ; what is refused comes first. With `is_exact` that is another kernel or version of a VMM, too.
+/// The differences, those that forbid a comparison first. With `is_exact`, so does a different kernel or VMM version.
 pub(crate) fn differences(old: &[Report], new: &[Report], is_exact: bool) -> Vec<Difference> {
     let (old, new) = (collected(old, is_exact), collected(new, is_exact));
     let mut whats: Vec<&Fact> = old.keys().chain(new.keys()).collect();
@@ -60,7 +60,7 @@ pub(crate) fn differences(old: &[Report], new: &[Report], is_exact: bool) -> Vec
     for what in whats {
         let values = |side: &BTreeMap<Fact, Vec<String>>| side.get(what).cloned();
         let (old, new) = (values(&old), values(&new));
-        // A fact about a backend that only one side has compares nothing: rows of that backend have no partner.
+        // A fact about a backend that only one side has is ignored: the backend's rows have no partner.
         if !what.is_shown_only && (old.is_none() || new.is_none()) {
             continue;
         }
@@ -115,7 +115,7 @@ fn facts(report: &Report, is_exact: bool) -> Facts {
     }
     let mut exact = |what: &str, value: &str| add(&mut facts, !is_exact, what, value);
     exact("kernel", &report.host.kernel);
-    // A VMM that failed tells no version.
+    // A VMM that failed has no known version.
     let unknown = (!is_exact).then_some("unknown");
     for vmm in report.vmms() {
         if let Some(version) = vmm.version.as_deref().or(unknown) {
@@ -135,7 +135,7 @@ fn add(facts: &mut Facts, is_shown_only: bool, what: &str, value: &str) {
     facts.insert(fact, value.to_owned());
 }
 
-/// What may well be what the reports are compared for.
+/// Adds facts that may be the very subject of the comparison.
 fn shown(report: &Report, facts: &mut Facts) {
     let mut shown = |what: &str, value: &str| add(facts, true, what, value);
     let host = &report.host;
@@ -166,7 +166,7 @@ fn shown(report: &Report, facts: &mut Facts) {
     shown("length of a run", &length);
 }
 
-/// For each backend, the spin policies of its rows that have one. Those of rows whose name fixes the policy are left out.
+/// For each backend, the spin policies of its rows that have one. Rows whose name fixes the policy are left out.
 fn spins(report: &Report) -> BTreeMap<String, String> {
     let mut spins: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     let chosen = report.results.iter().filter(|row| {

@@ -51,7 +51,7 @@ fn a_change_is_found_and_what_did_not_change_is_the_same() {
 fn a_row_that_only_one_turn_measured_is_inconclusive_and_says_so() {
     for options in [turns(), CompareOptions::default()] {
         let (mut old, mut new) = (reports(12, 2, |_| 1.0, 1), reports(12, 2, |_| 1.0, 2));
-        // Its runs agree with each other and differ from the other side's: nothing tells what another turn would say.
+        // The runs agree with each other and differ from the other side's; a second turn might show otherwise.
         crate::sample::of(&mut new[0].results[1]).times.samples = vec![1080.0; 10];
         for report in old[1..].iter_mut().chain(&mut new[1..]) {
             report.results.truncate(1);

@@ -1,4 +1,4 @@
-//! Rows that count instructions: the same program executes the same number of them, so there is no noise to reckon with.
+//! Rows that count instructions: the same program executes the same number, so there is no noise to consider.
 
 use super::{ComparedRow, Verdict};
 

@@ -1,13 +1,13 @@
-//! Reports of one command at several depths of the lab, side by side: a column for each, with the ratio of each row to its own
-//! report's device model, and the exits of L1's guests where they were counted.
+//! Reports of one command at several depths of the lab, side by side: a column for each report, with the ratio of each
+//! row to the same report's device model, and the exits of L1's guests if they were counted.
 
 use super::{RowKey, quantity};
 use crate::table::{Block, Cell, Column, Overflow, Table};
 use crate::view::numbers;
 use crate::{Group, Report, Row};
 
-/// Shows a table for each group, with the rows that any report has measured. Each report comes with its column's title; `of` says
-/// what the reports have in common, such as the kernel, if there are several such tables.
+/// Shows a table for each group, with the rows that any report has measured. Each report comes with its column title;
+/// `of` says what the reports have in common, such as the kernel, if there are several such tables.
 pub fn at_depths(of: Option<&str>, reports: &[(String, Report)]) -> Vec<Block> {
     let Some((_, first)) = reports.first() else {
         return Vec::new();
@@ -66,7 +66,7 @@ fn table(group: Group, reports: &[(String, Report)]) -> Option<Block> {
     (!keys.is_empty()).then_some(Block::Table(table))
 }
 
-/// All exits of L1's guests for one operation.
+/// All exits of L1's guests per operation.
 fn l1_exits(row: &Row) -> Option<f64> {
     Some(row.measured()?.l1_exits.as_ref()?.values().sum())
 }

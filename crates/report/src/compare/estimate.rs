@@ -1,4 +1,4 @@
-//! One row of a comparison: its numbers, and the verdict that they allow.
+//! One row of a comparison: its numbers, and the verdict that follows from them.
 
 use super::matching::MatchedRow;
 use super::{ALPHA, CompareOptions, ComparedRow, Pairing, Side, Verdict, counted, permutation};
@@ -6,7 +6,7 @@ use crate::bootstrap::{self, Sorted};
 use crate::statistics::median;
 use crate::{Random, Row, Times};
 
-/// The numbers of the row with this index; its verdict follows when all p-values are known, unless there is none.
+/// The numbers of the row with this index. Its verdict follows once all p-values are known, unless it has no p-value.
 pub(super) fn row(matched: &MatchedRow<'_>, index: usize, options: &CompareOptions) -> ComparedRow {
     let (old, new) = (SideSamples::of(&matched.old), SideSamples::of(&matched.new));
     let in_turns = options.pairing == Pairing::Turns && old.medians.len() > 1;
@@ -42,7 +42,7 @@ pub(super) fn row(matched: &MatchedRow<'_>, index: usize, options: &CompareOptio
         row.reason = Some("both sides are below what the row can tell from none".to_owned());
         return row;
     }
-    // Each row has its own random draws, which do not depend on the number of rows.
+    // Each row has its own random draws, independent of the number of rows.
     let seed = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut random = Random::new(options.seed ^ seed);
     let resamples = options.resamples;
@@ -51,7 +51,7 @@ pub(super) fn row(matched: &MatchedRow<'_>, index: usize, options: &CompareOptio
     } else {
         bootstrap::of_sides(old_logs, new_logs, resamples, &mut random)
     };
-    // The interval of few draws need not hold the ratio.
+    // An interval from few draws need not contain the ratio.
     row.interval = row
         .interval
         .map(|[low, high]| [low.min(ratio), high.max(ratio)]);
@@ -66,7 +66,7 @@ pub(super) fn row(matched: &MatchedRow<'_>, index: usize, options: &CompareOptio
     row
 }
 
-/// What is exchanged between sides that were measured apart: reports, or runs if there is but one report on each side.
+/// What is exchanged between sides that were measured apart: reports, or runs if each side has only one report.
 fn exchanged<'s>(old: &'s SideSamples, new: &'s SideSamples) -> (&'s [f64], &'s [f64]) {
     match (old.reports.as_slice(), new.reports.as_slice()) {
         ([old], [new]) => (old, new),
@@ -102,7 +102,7 @@ pub(super) fn decide(row: &mut ComparedRow, options: &CompareOptions) {
     };
 }
 
-/// The samples of one side, those below the row's resolution raised to it: that is all that is known of them.
+/// The samples of one side. Samples below the row's resolution are raised to it, because nothing more is known of them.
 struct SideSamples {
     reports: Vec<Vec<f64>>,
     medians: Vec<f64>,
@@ -138,7 +138,7 @@ impl SideSamples {
         self.reports.iter().flatten().copied().collect()
     }
 
-    /// The logarithms of the samples; `None` if one has none.
+    /// The logarithms of the samples; `None` if a sample has no logarithm.
     fn logs(&self) -> Option<Vec<Sorted>> {
         self.reports
             .iter()

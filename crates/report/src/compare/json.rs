@@ -4,13 +4,13 @@ use serde::Serialize;
 
 use super::Comparison;
 
-/// The version of this JSON. As for a report, fields may be added under the same number.
+/// The version of this JSON. As in a report, fields may be added without a new version.
 const SCHEMA_VERSION: u32 = 1;
 
 #[derive(Serialize)]
 struct ComparisonFile<'c> {
     schema_version: u32,
-    /// Tells it from a report, which has no such field.
+    /// Distinguishes the comparison from a report, which has no such field.
     kind: &'static str,
     #[serde(flatten)]
     comparison: &'c Comparison,

@@ -7,7 +7,7 @@ use crate::compare::samples;
 fn the_json() {
     let mut comparison = samples::comparison();
     comparison.rows.truncate(1);
-    // The last digits of logarithms differ from one platform to another.
+    // The last digits of logarithms differ between platforms.
     let row = &mut comparison.rows[0];
     (row.old.median_ns, row.new.median_ns) = (1000.0, 1100.0);
     (row.ratio, row.interval) = (Some(1.1), Some([1.0625, 1.125]));

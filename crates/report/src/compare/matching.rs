@@ -1,4 +1,4 @@
-//! The rows of both sides that measure the same.
+//! Matches the rows of both sides that measure the same thing.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -9,7 +9,7 @@ use super::{CompareError, FailedRow, Pairing, SideOf};
 use crate::text::visible;
 use crate::{Group, Report, Row, Status, Timing};
 
-/// What a row measures: rows of equal keys are compared with each other.
+/// What a row measures. Rows with equal keys are compared with each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct RowKey {
     /// The entry's name.
@@ -39,17 +39,17 @@ impl fmt::Display for RowKey {
     }
 }
 
-/// A row of both sides: for each side, the measured rows of its reports. With [`Pairing::Turns`], those of equal index are
-/// of one turn.
+/// A row of both sides: for each side, the measured rows of its reports. With [`Pairing::Turns`], rows with the same
+/// index belong to the same turn.
 #[derive(Debug)]
 pub(crate) struct MatchedRow<'r> {
     pub(crate) key: RowKey,
     pub(crate) old: Vec<&'r Row>,
     pub(crate) new: Vec<&'r Row>,
-    /// Whether all of them count instructions, which are exact.
+    /// Whether all these rows count instructions, which are exact.
     pub(crate) is_counted: bool,
-    /// Whether it is of one report of each side although there are more, so that nothing tells how much its measurements
-    /// differ.
+    /// Whether only one report of each side has the row although there are more reports, so that nothing shows how much
+    /// the row's measurements vary.
     pub(crate) is_alone: bool,
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn matched<'r>(
     Ok(matching)
 }
 
-/// The rows that failed, each with the reason of the first report in which it did.
+/// The rows that failed, each with the reason from the first report in which it failed.
 fn failed(reports: &[Report]) -> HashMap<RowKey, Option<&str>> {
     let rows = reports.iter().flat_map(|report| &report.results);
     let mut failed = HashMap::new();
@@ -161,7 +161,7 @@ impl<'r> RowsByKey<'r> {
         Ok(rows)
     }
 
-    /// For each report, its row of this key.
+    /// For each report, its row with this key.
     fn row(&self, key: &RowKey) -> Vec<Option<&'r Row>> {
         let reports = self.reports.iter();
         reports.map(|rows| rows.get(key).copied()).collect()

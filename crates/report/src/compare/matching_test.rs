@@ -68,7 +68,7 @@ fn a_turn_in_which_one_side_failed_is_left_out() {
     assert_eq!(reports(Pairing::Apart), (3, 2));
 }
 
-/// A linear search for each of these rows would take too long.
+/// A linear search for each row would take too long.
 #[test]
 fn a_hundred_thousand_rows_are_matched() {
     const ROWS: usize = 100_000;

@@ -1,8 +1,8 @@
-//! The comparison of two sides, each of one report or several: what changed from the old one to the new.
+//! Compares two sides, each of one or more reports: what changed from the old side to the new one.
 //!
-//! Rows are matched by what they measure ([`RowKey`]). A ratio comes with two answers to the question whether it is noise:
-//! a confidence interval, which [`bootstrap`](crate::bootstrap) draws by resampling reports and the runs in them, and a p-value, which
-//! `permutation` takes from the exchanges that would change nothing if nothing had changed. A [`Verdict`] needs both.
+//! Rows are matched by what they measure ([`RowKey`]). Two numbers tell whether a ratio is noise: a confidence
+//! interval, which [`bootstrap`](crate::bootstrap) draws by resampling reports and their runs, and a p-value, which
+//! `permutation` gets by exchanging what would be interchangeable if nothing had changed. A [`Verdict`] needs both.
 
 mod adjust;
 mod comparable;
@@ -34,7 +34,7 @@ pub(crate) use matching::matched;
 /// The share of false alarms that a comparison may have: 1 in 20.
 const ALPHA: f64 = 0.05;
 
-/// What the numbers of reports side by side are.
+/// What the numbers of side-by-side reports are.
 const fn quantity(timing: Timing) -> &'static str {
     match timing {
         Timing::Instructions => "instructions",
@@ -42,12 +42,12 @@ const fn quantity(timing: Timing) -> &'static str {
     }
 }
 
-/// Compares the reports of the new side with those of the old one.
+/// Compares the reports of the new side with the reports of the old side.
 ///
 /// # Errors
 ///
-/// If the reports do not measure the same thing in the same way, unless `options` allow it, or have no measured row in
-/// common.
+/// If the reports do not measure the same thing in the same way, unless `options` allow that, or if they have no
+/// measured row in common.
 pub fn compare(
     old: &[Report],
     new: &[Report],

@@ -1,4 +1,4 @@
-//! What a comparison is asked, and what it answers.
+//! The options of a comparison, and its results.
 
 use serde::Serialize;
 
@@ -6,30 +6,30 @@ use super::{Difference, RowKey};
 use crate::Timing;
 use crate::text::visible;
 
-/// How the reports of the two sides belong together.
+/// How the reports of both sides are paired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pairing {
     /// The sides were measured at different times.
     #[default]
     Apart,
-    /// The first reports of both sides were measured in one turn, one right after the other, then the second ones, and so
-    /// on: what slowed the host down in one turn slowed both sides down.
+    /// The first reports of both sides were measured in one turn, one right after the other, then the second reports,
+    /// and so on: what slowed the host down in a turn slowed both sides down.
     Turns,
 }
 
-/// What a comparison is asked.
+/// The options of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CompareOptions {
-    /// How the reports of the two sides belong together.
+    /// How the reports of both sides are paired.
     pub pairing: Pairing,
     /// The seed of all random draws.
     pub seed: u64,
-    /// How many times the reports are resampled for an interval.
+    /// How often the reports are resampled for an interval.
     pub resamples: usize,
-    /// How far from 1 a ratio may be for its row to count as the same: 0.05 is 5 %.
+    /// How far a ratio may be from 1 for its row to count as the same: 0.05 is 5 %.
     pub band: f64,
-    /// Whether reports are compared that do not measure the same thing in the same way.
+    /// Whether to compare reports even if they do not measure the same thing in the same way.
     pub allow_different: bool,
 }
 
@@ -51,7 +51,7 @@ pub struct Comparison {
     /// What a nanosecond of the medians means.
     #[serde(flatten)]
     pub timing: Timing,
-    /// What was asked.
+    /// The options.
     #[serde(flatten)]
     pub options: CompareOptions,
     /// How many reports the old side has.
@@ -60,7 +60,7 @@ pub struct Comparison {
     pub new_reports: usize,
     /// The rows that both sides measured, in the order of the old side.
     pub rows: Vec<ComparedRow>,
-    /// How the reports differ, other than in their numbers.
+    /// How the reports differ apart from their numbers.
     pub differences: Vec<Difference>,
     /// The rows that only the old side measured.
     pub only_old: Vec<RowKey>,
@@ -68,16 +68,16 @@ pub struct Comparison {
     pub only_new: Vec<RowKey>,
     /// The rows that the old side measured and that failed on the new side.
     pub failed_now: Vec<FailedRow>,
-    /// What a reader must know to judge the verdicts, in sentences.
+    /// What readers must know to judge the verdicts, in sentences.
     pub notes: Vec<String>,
 }
 
 impl Comparison {
-    /// The rows that are slower by more than `threshold` (0.05 is 5 %): their whole interval is above it, and the change
-    /// is significant among all rows.
+    /// The rows that became slower by more than `threshold` (0.05 is 5 %): their whole interval is above it, and the
+    /// change is significant among all rows.
     pub fn worse_than(&self, threshold: f64) -> impl Iterator<Item = &ComparedRow> {
         let is_above = move |row: &&ComparedRow| {
-            // A count that was 0 has no interval, and any other is above every threshold.
+            // A count that was 0 has no interval, and any other count is above every threshold.
             let above = row.interval.is_none_or(|[low, _]| low > 1.0 + threshold);
             row.verdict == Verdict::Slower && above
         };
@@ -95,43 +95,43 @@ pub struct ComparedRow {
     pub old: Side,
     /// The new side's number.
     pub new: Side,
-    /// New over old: below 1 is faster. With [`Pairing::Turns`] the median of the turns' ratios, else the ratio of the
-    /// sides' medians. `None` if a median is not above zero, or
-    /// both are bounds; if one is, the ratio is a bound too.
+    /// New over old: below 1 is faster. With [`Pairing::Turns`] the median of the turns' ratios, otherwise the ratio of
+    /// the sides' medians. `None` if a median is not above zero or both are bounds. If one median is a bound, so is the
+    /// ratio.
     pub ratio: Option<f64>,
     /// The 95 % confidence interval of the ratio; `None` if there are too few samples for one.
     pub interval: Option<[f64; 2]>,
-    /// How often exchanges that change nothing if there is no difference give one as large as this; `None` where numbers
-    /// are exact or say nothing.
+    /// How often exchanges that would change nothing if there were no difference give a difference as large as this
+    /// one; `None` if the numbers are exact or insufficient.
     pub p: Option<f64>,
-    /// `p` as the least rate of false discoveries (Benjamini-Hochberg) at which this row is one among all rows.
+    /// `p` as the least false discovery rate (Benjamini-Hochberg) at which this row counts as changed among all rows.
     pub adjusted_p: Option<f64>,
-    /// What it all means.
+    /// The verdict from all of these.
     pub verdict: Verdict,
-    /// Why there is no other verdict, where the numbers do not say it themselves.
+    /// Why there is no other verdict, if the numbers do not show it themselves.
     pub reason: Option<String>,
 }
 
-/// A row that fails where it was measured before.
+/// A row that failed on the new side and was measured on the old side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FailedRow {
     /// What the row measures.
     #[serde(flatten)]
     pub key: RowKey,
-    /// Why it failed, in the words of the first report.
+    /// Why it failed, according to the first report.
     pub reason: Option<String>,
 }
 
 /// One side's number of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Side {
-    /// The median over the reports of their medians over runs; of a bound, the row's resolution.
+    /// The median over the reports of their medians over runs; for a bound, the row's resolution.
     pub median_ns: f64,
     /// How many reports measured the row.
     pub reports: usize,
-    /// How many runs these have together.
+    /// The number of runs in these reports together.
     pub runs: usize,
-    /// Whether the median is below the row's resolution, so that nothing is known but this.
+    /// Whether the median is below the row's resolution, so that no more is known.
     pub is_bound: bool,
 }
 
@@ -145,12 +145,12 @@ pub enum Verdict {
     Slower,
     /// The whole interval is within the band around 1.
     Same,
-    /// Nothing of this can be said.
+    /// None of these can be said.
     Inconclusive,
 }
 
 impl Verdict {
-    /// The name in all forms of a comparison.
+    /// The verdict's name, in all formats.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Faster => "faster",
@@ -164,9 +164,9 @@ impl Verdict {
 /// A side of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SideOf {
-    /// What was before.
+    /// The reports from before.
     Old,
-    /// What is compared with it.
+    /// The reports that are compared with the old ones.
     New,
 }
 
@@ -185,7 +185,7 @@ pub enum CompareError {
     /// One side has no report.
     #[error("the {0} side has no report")]
     NoReport(SideOf),
-    /// The sides were to be compared turn by turn and differ in length.
+    /// The sides are compared turn by turn, and differ in length.
     #[error("turns need as many old reports as new ones, and there are {old} and {new}")]
     Turns {
         /// The number of old reports.
@@ -193,7 +193,7 @@ pub enum CompareError {
         /// The number of new reports.
         new: usize,
     },
-    /// A report has two rows that measure the same.
+    /// A report has two rows that measure the same thing.
     #[error("report {report} of the {side} side has the row {key} twice")]
     Twice {
         /// The side.

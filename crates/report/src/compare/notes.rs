@@ -1,4 +1,4 @@
-//! What a reader must know to judge the verdicts, in sentences: what the design of a comparison cannot show, and what is
+//! What readers must know to judge the verdicts, in sentences: what the comparison's design cannot show, and what is
 //! odd about its reports.
 
 use super::matching::Matching;
@@ -40,7 +40,7 @@ pub(super) fn notes(
     notes
 }
 
-/// What is unknown where a side is a single report.
+/// What cannot be known if a side is a single report.
 fn single(old: &[Report], new: &[Report]) -> Option<String> {
     let text = match (old.len(), new.len()) {
         (1, 1) => {
@@ -58,10 +58,10 @@ fn single(old: &[Report], new: &[Report]) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// What is wrong where one side was measured as a whole before the other one. Two single reports always are, and have a
-/// note of their own.
+/// The problem if one side was measured as a whole before the other. For two single reports this is always so, and they
+/// have their own note.
 fn sequence(old: &[Report], new: &[Report], pairing: Pairing) -> Option<String> {
-    // Times in RFC 3339 and UTC have the order of their texts.
+    // Times in RFC 3339 and UTC sort like text.
     let started = |reports: &[Report]| {
         let mut started: Vec<String> = reports
             .iter()
@@ -85,7 +85,7 @@ fn sequence(old: &[Report], new: &[Report], pairing: Pairing) -> Option<String> 
     })
 }
 
-/// What this few reports cannot show for this number of rows.
+/// What so small a number of reports cannot show for this number of rows.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -126,7 +126,7 @@ fn too_few(rows: &[ComparedRow], pairing: Pairing) -> Option<String> {
     Some(format!("{has} {what} {shown}: {advice}."))
 }
 
-/// The least p-value that the design of this row can give.
+/// The least p-value that this row's design can give.
 fn least(row: &ComparedRow, pairing: Pairing) -> f64 {
     match (pairing, row.old.reports, row.new.reports) {
         (_, 1, 1) => permutation::least_of_sides(row.old.runs, row.new.runs),
@@ -135,7 +135,7 @@ fn least(row: &ComparedRow, pairing: Pairing) -> f64 {
     }
 }
 
-/// How much was measured for this row, and in which unit.
+/// How much was measured for this row, and the unit of that.
 fn size(row: &ComparedRow, pairing: Pairing) -> (String, &'static str) {
     let both = |old: usize, new: usize| {
         if old == new {

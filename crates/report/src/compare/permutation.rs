@@ -1,22 +1,22 @@
-//! P-values by exchange: how often a difference as large as the measured one comes about if labels are given at random.
+//! P-values by exchange: how often random labels give a difference as large as the measured one.
 //!
-//! Exchanges are valid for any distribution and any number of runs, which an interval from few runs is not. All of them
-//! are tried if they are few. Otherwise a random sample is drawn, and the measured one counts as one of it, so that no
-//! p-value is zero.
+//! Unlike an interval from few runs, exchanges are valid for any distribution and any number of runs. If they are few,
+//! all of them are tried. Otherwise a random sample is drawn, and the measured labelling counts as a part of it, so
+//! that no p-value is zero.
 
 use crate::Random;
 use crate::bootstrap::median_in_place;
 
-/// The most exchanges that are all tried; if there are more, one less than this number is drawn.
+/// The most exchanges that are all tried; if there are more, one less than this number is drawn at random.
 const MOST: u64 = 1 << 14;
 
-/// With more values than this on each side, nothing is drawn: the sums of ranks have a normal distribution.
+/// With more values than this on each side, nothing is drawn: the sums of ranks are then normally distributed.
 const MANY: usize = 500;
 
-/// The p-value of the logarithms of the turns' ratios: each might as well have had the other sign.
+/// The p-value of the logarithms of the turns' ratios, whose signs would be random if nothing had changed.
 ///
-/// What is summed are the logarithms, cut off at the median of their sizes, so that a turn in which something disturbed
-/// one side weighs no more than the others. The cut is the same for all signs, so the test stays exact.
+/// The logarithms are summed after clipping at the median of their sizes, so that a turn in which something disturbed
+/// one side has no larger weight than others. The clipping is the same for all signs, so the test stays exact.
 pub(super) fn of_turns(ratios: &[f64], random: &mut Random) -> f64 {
     let mut sizes: Vec<f64> = ratios.iter().map(|ratio| ratio.abs()).collect();
     let most = match median_in_place(&mut sizes) {
@@ -29,14 +29,14 @@ pub(super) fn of_turns(ratios: &[f64], random: &mut Random) -> f64 {
         .collect();
     let sum: f64 = scores.iter().sum();
     let least = reached(sum, &scores);
-    // The opposite of all signs gives the same size, so the last turn can keep its sign.
+    // Flipping all signs gives the same size, so the last turn can keep its sign.
     let patterns = 1_u64.checked_shl(u32::try_from(scores.len() - 1).unwrap_or(u32::MAX));
     if let Some(patterns) = patterns.filter(|patterns| *patterns <= MOST) {
         let (mut signs, mut sum) = (scores, sum);
         let mut hits = 0;
         for pattern in 1..=patterns {
             hits += usize::from(sum.abs() >= least);
-            // A Gray code: each pattern differs from the one before in a single sign.
+            // A Gray code: each pattern differs from the previous one in a single sign.
             let turn = pattern.trailing_zeros() as usize;
             sum -= 2.0 * signs[turn];
             signs[turn] = -signs[turn];
@@ -61,8 +61,8 @@ pub(super) fn of_turns(ratios: &[f64], random: &mut Random) -> f64 {
     share(hits.count() + 1, MOST)
 }
 
-/// The p-value of two lists, each of whose values might as well be in the other one: the test of Wilcoxon, Mann and
-/// Whitney, which compares ranks.
+/// The p-value of two lists whose values would be interchangeable if nothing had changed: the Wilcoxon-Mann-Whitney
+/// test, which compares ranks.
 pub(super) fn of_sides(old: &[f64], new: &[f64], random: &mut Random) -> f64 {
     let pooled: Vec<f64> = old.iter().chain(new).copied().collect();
     let mut scores = centred_ranks(&pooled);
@@ -86,7 +86,7 @@ pub(super) fn of_sides(old: &[f64], new: &[f64], random: &mut Random) -> f64 {
             let fewer = old.len().min(new.len());
             let hits = (1..MOST).filter(|_| {
                 let mut sum = 0.0;
-                // The sum of one side is that of the other with the opposite sign.
+                // The sum of one side is minus the sum of the other.
                 for place in 0..fewer {
                     scores.swap(place, place + random.below(count - place));
                     sum += scores[place];
@@ -98,8 +98,8 @@ pub(super) fn of_sides(old: &[f64], new: &[f64], random: &mut Random) -> f64 {
     }
 }
 
-/// The share of all exchanges whose sum of `chosen` scores is at least as far from zero as `least`, by the normal distribution
-/// that such sums have.
+/// The share of all exchanges whose sum of `chosen` scores is at least as far from zero as `least`, from the normal
+/// distribution of such sums.
 fn share_of_normal(least: f64, scores: &[f64], chosen: usize) -> f64 {
     let (count, chosen) = (scores.len() as f64, chosen as f64);
     let squares: f64 = scores.iter().map(|score| score * score).sum();
@@ -118,7 +118,7 @@ fn share_of_normal(least: f64, scores: &[f64], chosen: usize) -> f64 {
         0.254_829_592,
     ];
     let series = factors.iter().fold(0.0, |sum, factor| (sum + factor) * t);
-    // As few as the draws of a shorter list can show.
+    // No smaller than what the draws of a shorter list can show.
     (series * (-x * x).exp()).clamp(1.0 / MOST as f64, 1.0)
 }
 
@@ -130,14 +130,14 @@ pub(super) fn least_of_turns(turns: usize) -> f64 {
 
 /// The least p-value that [`of_sides`] can give for lists of this length.
 pub(super) fn least_of_sides(old: usize, new: usize) -> f64 {
-    // Lists of equal length give the same size when they are exchanged as a whole.
+    // Two lists of equal length give the same size when they are swapped as a whole.
     let extremes = if old == new { 2.0 } else { 1.0 };
     let exact = choices(old + new, new).map_or(0.0, |choices| extremes / choices as f64);
     exact.max(1.0 / MOST as f64)
 }
 
-/// What counts as at least as far from zero as `sum`: sums of the same scores in another order differ in their last
-/// digits.
+/// The least sum that counts as being at least as far from zero as `sum`: sums of the same scores in different orders
+/// differ in their last digits.
 fn reached(sum: f64, scores: &[f64]) -> f64 {
     let all: f64 = scores.iter().map(|score| score.abs()).sum();
     sum.abs() - 1e-9 * all
@@ -147,7 +147,7 @@ fn share(hits: usize, of: u64) -> f64 {
     hits as f64 / of as f64
 }
 
-/// Twice the ranks of `values`, ties sharing the mean of theirs, less twice the mean of all ranks.
+/// Twice the rank of each value, where ties share their mean rank, minus twice the mean of all ranks.
 fn centred_ranks(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -159,17 +159,17 @@ fn centred_ranks(values: &[f64]) -> Vec<f64> {
     values.iter().map(rank).collect()
 }
 
-/// How many ways there are to choose `k` of `n`; `None` if more than 64 bits hold.
+/// The number of ways to choose `k` of `n`; `None` if it does not fit into 64 bits.
 fn choices(n: usize, k: usize) -> Option<u64> {
     let k = k.min(n - k) as u64;
     let n = n as u64;
-    // Each step is a number of ways itself, so every division is exact.
+    // Each intermediate result is itself a number of ways, so every division is exact.
     (0..k).try_fold(1_u64, |ways, step| {
         Some(ways.checked_mul(n - step)? / (step + 1))
     })
 }
 
-/// The next larger number with as many bits set (Gosper's hack).
+/// The next larger number with the same number of bits set (Gosper's hack).
 const fn next_choice(chosen: u64) -> u64 {
     let lowest = chosen & chosen.wrapping_neg();
     let ripple = chosen + lowest;

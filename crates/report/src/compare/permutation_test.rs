@@ -26,7 +26,7 @@ fn turns_that_all_agree_have_the_least_p_value_of_their_number() {
 fn a_turn_that_was_disturbed_weighs_no_more_than_another() {
     let mut ratios = vec![0.1; 12];
     ratios[5] = -3.0;
-    // The one that disagrees, or any one of the others in its place, or none.
+    // The ratio that disagrees, any one of the others instead, or none.
     assert_eq!(of_turns(&ratios, &mut random()), 13.0 / 2048.0);
 }
 
@@ -42,7 +42,7 @@ fn sides_that_do_not_overlap_have_the_least_p_value_of_their_lengths() {
         let old: Vec<f64> = (0..old).map(f64::from).collect();
         let new: Vec<f64> = (0..new).map(|x| 100.0 + f64::from(x)).collect();
         let p = of_sides(&old, &new, &mut random());
-        // The other extreme is as far from the middle whatever the lengths are.
+        // The opposite extreme is as far from the middle, whatever the lengths are.
         let all = choices(old.len() + new.len(), new.len()).unwrap();
         assert_eq!(p, 2.0 / all as f64);
         assert!(least_of_sides(old.len(), new.len()) <= p);
@@ -51,7 +51,7 @@ fn sides_that_do_not_overlap_have_the_least_p_value_of_their_lengths() {
 
 #[test]
 fn drawn_exchanges_agree_with_all_of_them() {
-    // 8 of 16 are tried one by one, 9 of 18 are drawn: the same overlap has much the same p-value.
+    // With 8 of 16, all exchanges are tried; with 9 of 18 they are drawn: the same overlap has much the same p-value.
     let p = |length: u32| {
         let old: Vec<f64> = (0..length).map(f64::from).collect();
         let new: Vec<f64> = old.iter().map(|x| x + 2.5).collect();

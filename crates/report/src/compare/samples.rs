@@ -1,21 +1,21 @@
-//! Synthetic reports whose noise is known: log-normal, with a part that a whole report shares and a part of each run.
+//! Synthetic reports with known noise: log-normal, with a part for each report and a part for each run.
 
 use super::{CompareOptions, Comparison, Pairing, compare};
 use crate::sample;
 use crate::{Random, Report};
 
-/// How the rows of a synthetic report scatter, as standard deviations of the logarithm.
+/// How much the rows of a synthetic report scatter, as standard deviations of the logarithm.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Noise {
-    /// Of a whole report: all its rows move together.
+    /// The scatter of whole reports: all rows of a report move together.
     pub(super) of_reports: f64,
-    /// Of a row in a report.
+    /// The scatter of a row between reports.
     pub(super) of_rows: f64,
-    /// Of a single run.
+    /// The scatter of single runs.
     pub(super) of_runs: f64,
 }
 
-/// A report of `rows` rows, each of which takes 1000 ns times `factor` of its index.
+/// A report of `rows` rows, each of which takes 1000 ns times the `factor` for its index.
 pub(super) fn report(
     rows: usize,
     runs: usize,
@@ -38,7 +38,7 @@ pub(super) fn report(
     report
 }
 
-/// A comparison that has a row of each verdict, one of each side alone, and reports that differ.
+/// A comparison with a row for each verdict, a row that only one side has for each side, and reports that differ.
 pub(super) fn comparison() -> Comparison {
     let noise = Noise {
         of_reports: 0.0,

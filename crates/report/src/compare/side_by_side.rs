@@ -1,4 +1,4 @@
-//! Several reports side by side: a column for each, with the ratio to the first one.
+//! Several reports side by side: a column for each report, with the ratio to the first report.
 
 use super::view::RowNames;
 use super::{CompareError, CompareOptions, Comparison, RowKey, compare, quantity};
@@ -6,7 +6,7 @@ use crate::table::{Block, Cell, Column, Overflow, Table};
 use crate::view::numbers;
 use crate::{Group, Report};
 
-/// A row of a report that is compared with the first one.
+/// A row of a report that is compared with the first report.
 struct SideRow {
     group: Group,
     name: String,
@@ -16,8 +16,8 @@ struct SideRow {
     ratio: Option<String>,
 }
 
-/// Shows a table for each group: the rows that at least two reports, or a later one alone, have measured. Each report comes with
-/// its column's title.
+/// Shows a table for each group. It has the rows that at least two reports have measured, or only one that is not the
+/// first. Each report comes with its column title.
 ///
 /// # Errors
 ///
@@ -75,7 +75,7 @@ pub fn side_by_side(reports: &[(String, Report)]) -> Result<Vec<Block>, CompareE
     Ok(blocks)
 }
 
-/// The rows of a comparison with the first report, and those that only `report` has measured.
+/// The rows of a comparison with the first report, and the rows that only `report` has measured.
 fn rows(comparison: &Comparison, report: &Report) -> Vec<SideRow> {
     let names = RowNames::of(comparison);
     let compared = comparison.rows.iter().map(|row| SideRow {
@@ -152,7 +152,7 @@ mod tests {
         let row = text.lines().find(|line| line.starts_with("row-1")).unwrap();
         let cells: Vec<&str> = row.split_whitespace().collect();
         assert_eq!((cells[1], cells[cells.len() - 1]), ("-", "-"), "{text}");
-        // Below what the clock can tell, also where nothing is compared.
+        // Less than the clock can resolve, also if nothing is compared.
         assert_eq!(cells[2], "<1.00", "{text}");
     }
 }

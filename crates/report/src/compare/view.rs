@@ -1,4 +1,4 @@
-//! What is shown of a comparison: what differs, a table for each group, and what a reader must know.
+//! What is shown of a comparison: the differences, a table for each group, and what readers must know.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
@@ -76,7 +76,7 @@ impl Comparison {
         })
     }
 
-    /// What is compared and how, in a line.
+    /// What is compared and how, in one line.
     fn headline(&self) -> String {
         let reports = |count: usize| match count {
             1 => "1 report".to_owned(),
@@ -101,7 +101,7 @@ impl Comparison {
         )
     }
 
-    /// How many rows have which verdict, as `1 slower, 12 same`.
+    /// How many rows have each verdict, as `1 slower, 12 same`.
     fn summary(&self) -> String {
         let verdicts = [
             Verdict::Slower,
@@ -123,7 +123,7 @@ impl Comparison {
         texts.join(", ")
     }
 
-    /// What the table leaves open: why rows are inconclusive, rows of one side, and the notes.
+    /// What the table does not say: why rows are inconclusive, the rows that only one side has, and the notes.
     fn remarks(&self) -> Vec<String> {
         let names = RowNames::of(self);
         let reason = |row: &ComparedRow| {
@@ -148,7 +148,7 @@ impl Comparison {
 
 type Parameters = BTreeMap<String, String>;
 
-/// What tells the rows of a comparison from one another.
+/// What distinguishes the rows of a comparison.
 pub(super) struct RowNames<'c> {
     /// The backends of each group.
     backends: HashMap<Group, HashSet<&'c str>>,
@@ -174,7 +174,7 @@ impl<'c> RowNames<'c> {
         names
     }
 
-    /// The name of a row, with its backend and parameters where the command alone does not tell it from another.
+    /// The name of a row, with its backend and parameters if the command alone is ambiguous.
     pub(super) fn name(&self, key: &RowKey) -> String {
         let mut name = key.command.clone();
         let of_group = self.backends.get(&key.group);
@@ -193,7 +193,7 @@ impl<'c> RowNames<'c> {
     }
 }
 
-/// Whether the set has something else than `value`.
+/// Whether the set contains anything other than `value`.
 fn has_other<T: Eq + Hash>(set: Option<&HashSet<T>>, value: &T) -> bool {
     set.is_some_and(|set| set.len() > usize::from(set.contains(value)))
 }
@@ -209,7 +209,7 @@ impl Verdict {
     }
 }
 
-/// A ratio with a digit more than in a report, since a comparison is about small changes.
+/// A ratio with one digit more than in a report, because a comparison is about small changes.
 fn ratio(value: f64) -> String {
     if (0.1..9.9995).contains(&value) {
         format!("{value:.3}")

@@ -1,4 +1,4 @@
-//! What the diagram shows: an arrow for each of these rows, in groups from top to bottom.
+//! What the diagram shows: an arrow for each path's row, in groups from top to bottom.
 
 use LegKind::{Answered, Sent, Uncounted};
 use Party::{Guest, Kernel, Memory, Vmm};
@@ -9,7 +9,7 @@ pub(super) enum Party {
     Guest,
     /// Memory that the guest shares with its host.
     Memory,
-    /// KVM, or what does its part on another backend.
+    /// KVM, or what plays its part on another backend.
     Kernel,
     Vmm,
 }
@@ -17,11 +17,11 @@ pub(super) enum Party {
 /// How far the vCPU goes for an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// It returns to the VMM.
+    /// The vCPU returns to the VMM.
     Vmm,
-    /// It leaves the guest at most for the kernel.
+    /// The vCPU leaves the guest at most for the kernel.
     Kernel,
-    /// It stays in the guest.
+    /// The vCPU stays in the guest.
     Guest,
 }
 
@@ -55,14 +55,14 @@ pub(super) struct Arrow {
     pub(super) label: &'static str,
     /// What happens next to the VMM.
     pub(super) far: &'static str,
-    /// The same of the way back, next to the guest and next to the VMM.
+    /// The labels of the way back, next to the guest and next to the VMM.
     pub(super) back: [&'static str; 2],
     pub(super) reach: Reach,
     pub(super) legs: &'static [Leg],
 }
 
 impl Arrow {
-    /// How many lines it has.
+    /// How many lines the arrow has.
     pub(super) fn lines(&self) -> u32 {
         let lines = self.legs.iter().map(|leg| leg.line + 1);
         lines.max().unwrap_or_default()
@@ -90,14 +90,14 @@ const fn leg(line: u32, from: Party, to: Party, kind: LegKind) -> Leg {
 const EXIT: &[Leg] = &[leg(0, Guest, Vmm, Answered)];
 /// An exit that the kernel answers.
 const LIGHT_EXIT: &[Leg] = &[leg(0, Guest, Kernel, Answered)];
-/// A write that signals an eventfd, for which a thread of the VMM waits.
+/// A write that signals an eventfd that a thread of the VMM waits for.
 const DOORBELL: &[Leg] = &[
     leg(0, Guest, Kernel, Answered),
     leg(0, Kernel, Vmm, Uncounted),
 ];
 const IRQFD: &[Leg] = &[leg(0, Vmm, Kernel, Sent), leg(0, Kernel, Guest, Sent)];
 
-/// An interrupt by a level-triggered line, whose EOI the VMM learns of by a resamplefd.
+/// An interrupt through a level-triggered line, whose EOI is reported to the VMM by a resamplefd.
 const fn resampled(kind: LegKind) -> [Leg; 4] {
     [
         leg(0, Vmm, Kernel, Sent),

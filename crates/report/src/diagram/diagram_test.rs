@@ -20,7 +20,7 @@ fn counted(rows: &[(&str, f64)]) -> Report {
     report
 }
 
-/// A report whose backends, the first of which emulates the guest's kernel mode, have one row each.
+/// A report with two backends, the first of which emulates the guest's kernel mode, with one row each.
 fn timed() -> Report {
     let mut report = sample::two_backends();
     report.backends[0].emulates_kernel_mode = true;
@@ -137,7 +137,7 @@ fn the_diagram_loads_and_runs_nothing() {
     }
 }
 
-/// The widths are those of DejaVu, the widest of the usual fonts.
+/// The widths are those of DejaVu, the widest common font.
 #[test]
 #[allow(clippy::cast_precision_loss, reason = "short texts")]
 fn texts_fit_between_the_lanes() {
@@ -163,7 +163,7 @@ fn texts_fit_between_the_lanes() {
 }
 
 /// `vmbell lab --deterministic -- vmbell bench --all --export-json docs/paths.json` measures the report again. With
-/// `UPDATE_FILES` set this test keeps the rows that are drawn, a line each, and writes the picture.
+/// `UPDATE_FILES` set, this test keeps only the rows that are drawn, one per line, and writes the picture.
 #[test]
 fn the_picture_of_the_readme_is_that_of_its_report() {
     const JSON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/paths.json");

@@ -1,4 +1,4 @@
-//! Where the parts of the diagram are. All lengths are pixels; the picture is as wide as a page of GitHub shows it.
+//! Where the parts of the diagram are. All lengths are in pixels; the picture is as wide as a page on GitHub.
 
 use svg::node::element::{Description, Group, Line, Polygon, Rectangle, SVG, Style, Text, Title};
 
@@ -6,19 +6,19 @@ use super::arrows::{Arrow, ArrowGroup, Leg, LegKind, Party, Reach};
 
 const WIDTH: u32 = 800;
 const MARGIN: u32 = 12;
-/// How wide the lanes of guest, kernel and VMM are.
+/// The width of the lanes of guest, kernel and VMM.
 const LANE: u32 = 92;
-/// How far lanes are apart.
+/// The distance between lanes.
 pub(super) const GAP: u32 = (WIDTH - 2 * MARGIN - 3 * LANE) / 2;
-/// How far the shared memory is from the guest.
+/// The distance of the shared memory from the guest.
 const MEMORY: u32 = 24;
-/// Where lanes begin, and how far below that their arrows.
+/// Where lanes begin, and how far below that their arrows begin.
 const TOP: u32 = 72;
 const HEAD: u32 = 48;
-/// How high an arrow of one line is, and each further line of it.
+/// The height of an arrow with one line, and of each further line.
 const ONE_LINE: u32 = 44;
 const NEXT_LINE: u32 = 30;
-/// The room above and below a group.
+/// The space above and below a group.
 const PADDING: u32 = 5;
 
 const TITLE: &str = "What notifications between a guest and its host cost";
@@ -30,11 +30,11 @@ pub(super) struct Caption {
     pub(super) what: &'static str,
     /// Where and when they were measured.
     pub(super) made: String,
-    /// The title of the middle lane, and what it is.
+    /// The title of the middle lane, and a description of it.
     pub(super) kernel: [&'static str; 2],
 }
 
-/// Groups with their arrows and the costs of these.
+/// The groups, each with its arrows and their costs.
 pub(super) type Costs = Vec<(&'static ArrowGroup, Vec<(&'static Arrow, String)>)>;
 
 pub(super) fn draw(caption: &Caption, costs: &Costs) -> SVG {
@@ -105,7 +105,7 @@ pub(super) fn draw(caption: &Caption, costs: &Costs) -> SVG {
     picture.add(legend(bottom + 21))
 }
 
-/// The whole picture in words, for those who cannot see it.
+/// The whole picture in words, for readers who cannot see it.
 fn description(caption: &Caption, costs: &Costs) -> String {
     let mut text = format!("{}. {}.", caption.what, caption.made);
     for (group, arrows) in costs {
@@ -124,7 +124,7 @@ fn height(arrow: &Arrow) -> u32 {
     }
 }
 
-/// An arrow below `y`: its label above the first line and its cost below.
+/// An arrow below `y`: its label is above its first line and its cost below.
 fn drawing(arrow: &Arrow, cost: &str, y: u32) -> Group {
     let class = class(arrow.reach);
     let near = right(Party::Guest) + GAP / 2;
@@ -152,7 +152,7 @@ fn drawing(arrow: &Arrow, cost: &str, y: u32) -> Group {
     group
 }
 
-/// A leg at the height `y`, with its heads.
+/// A leg at height `y`, with its heads.
 fn shaft(class: &str, leg: Leg, y: u32) -> Group {
     let class = match leg.kind {
         LegKind::Uncounted => "uncounted",

@@ -1,7 +1,7 @@
-//! The paths between a guest and its host as one picture (SVG), each an arrow with what it costs in a report.
+//! Draws the paths between a guest and its host as one picture (SVG): an arrow for each, with its cost in a report.
 //!
-//! The picture needs nothing else: no font, no script, no network. It has its own ground, so that it can be read on any page,
-//! in light and dark. [`arrows`] says what is shown, `draw` how.
+//! The picture needs nothing else: no font, no script, no network. It has its own background, so that it is readable on
+//! any page, light or dark. [`arrows`] says what is shown, `draw` how.
 
 mod arrows;
 mod draw;
@@ -17,13 +17,13 @@ const WIDEST: usize = 108;
 /// Why a report has no diagram.
 #[derive(Debug, thiserror::Error)]
 pub enum DiagramError {
-    /// The report is of another suite.
+    /// The report is from a different suite.
     #[error("the diagram is of vmbell bench, and this report is of vmbell bench {suite}")]
     Suite {
         /// The report's suite.
         suite: &'static str,
     },
-    /// The times are an emulator's.
+    /// The times are from an emulator.
     #[error(
         "its times are those of an emulated CPU, which say nothing about hardware: count instructions \
          (vmbell lab --deterministic)"
@@ -38,10 +38,10 @@ pub enum DiagramError {
 
 /// Draws the paths that `report` has measured, as SVG; a path that was not measured is left out.
 ///
-/// Of several backends it shows the first that runs the guest's kernel mode on the CPU.
+/// If there are several backends, it shows the first one that runs the guest's kernel mode on the CPU.
 ///
 /// # Errors
-/// [`DiagramError`] if the report is of another suite, has no row of the diagram, or has the times of an emulated CPU.
+/// [`DiagramError`] if the report is from a different suite, has no row to draw, or has times of an emulated CPU.
 pub fn diagram(report: &Report) -> Result<String, DiagramError> {
     if report.paths().is_none() {
         let suite = report.kind.name();
@@ -88,7 +88,7 @@ fn cost(report: &Report, backend: &str, name: &str) -> Option<String> {
     })
 }
 
-/// A number whose thousands are apart: `3,737`; below 10 with its fraction: `9.74`, `8`.
+/// A number with a thousands separator: `3,737`; below 10 with its fraction: `9.74`, `8`.
 fn grouped(number: f64) -> String {
     if number < 10.0 {
         return units::per_op(number);
@@ -104,7 +104,7 @@ fn grouped(number: f64) -> String {
     grouped
 }
 
-/// What stands above the arrows.
+/// The text above the arrows.
 fn caption(report: &Report, backend: &str) -> Caption {
     let what = match report.timing {
         Timing::Instructions => {
@@ -117,7 +117,7 @@ fn caption(report: &Report, backend: &str) -> Caption {
         "{}, {}, {} {}",
         host.kernel, host.cpu, tool.name, tool.version
     );
-    // The deterministic lab always begins on the same day.
+    // The deterministic lab always starts on the same day, so the date is left out.
     if report.timing == Timing::Native {
         let day = report.started.split('T').next().unwrap_or_default();
         made += &format!(", {day}");

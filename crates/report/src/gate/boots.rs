@@ -1,7 +1,7 @@
-//! The boots of a gate as one report, which is the baseline of later ones: each run of its rows is a boot.
+//! Merges the boots of a gate into one report, in which each run of a row is a boot. It is the baseline of later gates.
 //!
-//! A boot gives a row one number of each kind, its median over batches, so that the runs say how much of a figure is chance. Exits
-//! and their reasons are events of the row, so that there is a number for each boot.
+//! A boot gives a row one number of each kind, its median over batches, so that the runs show how much a figure varies
+//! by chance. Exits and their reasons are events of the row, so that each boot has its own numbers.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::figures::{EXITS, TO_VMM, float, of_operation};
 use crate::statistics::{median, thousandths};
 use crate::{Counts, Exits, Kind, Measured, Outcome, Planned, Report, Row, Times};
 
-/// One report of boots on one kernel, with rows in the order of their names; `None` without boots.
+/// Merges boots on one kernel into one report, with rows sorted by name; `None` without boots.
 pub fn merged(boots: &[Report]) -> Option<Report> {
     let first = boots.first()?;
     let mut rows: BTreeMap<(&str, &str), Vec<&Row>> = BTreeMap::new();
@@ -23,7 +23,7 @@ pub fn merged(boots: &[Report]) -> Option<Report> {
         let same: Vec<_> = all.filter(|other| other.name == vmm.name).collect();
         vmm.boots = same.iter().map(|other| other.boots).sum();
         vmm.version = same.iter().find_map(|other| other.version.clone());
-        // Each checkout has it somewhere else.
+        // The path differs between checkouts.
         vmm.program = None;
     }
     let runs = u32::try_from(boots.len()).unwrap_or(u32::MAX);
@@ -42,14 +42,14 @@ pub fn merged(boots: &[Report]) -> Option<Report> {
     })
 }
 
-/// One row of those that boots have of it: that of the first boot, if none measured it.
+/// Merges the boots' rows of one name. Returns the first boot's row if no boot measured it.
 fn row(rows: &[&Row]) -> Option<Row> {
     let mut boots: Vec<&Measured> = rows.iter().filter_map(|row| row.measured()).collect();
     if boots.iter().any(|boot| boot.exits.is_some()) {
         boots.retain(|boot| boot.exits.is_some());
     }
     let medians: Vec<f64> = boots.iter().map(|boot| boot.times.median).collect();
-    // A guest says how many operations it did.
+    // A guest reports how many operations it did.
     let sum = |ops: &[u64]| ops.iter().fold(0, |sum: u64, ops| sum.saturating_add(*ops));
     let ops: Vec<u64> = boots.iter().map(|boot| sum(&boot.times.ops)).collect();
     let mut merged = (*rows.first()?).clone();
@@ -59,7 +59,7 @@ fn row(rows: &[&Row]) -> Option<Row> {
     let mut events: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for (run, boot) in boots.iter().enumerate() {
         for (name, count) in counts(boot, times.ops[run]) {
-            // What a boot does not name, it did not count once.
+            // An event that a boot does not list was counted 0 times in it.
             events.entry(name).or_insert_with(|| vec![0; boots.len()])[run] = count;
         }
     }
@@ -76,7 +76,7 @@ fn row(rows: &[&Row]) -> Option<Row> {
     Some(merged)
 }
 
-/// What a boot counted in all of a row's operations: exits, each reason of them, and accesses by address.
+/// What a boot counted over all operations of a row: exits, exits by reason, and accesses by address.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -2,7 +2,7 @@ use super::*;
 use crate::gate::figures::{BootRange, GateFigures};
 use crate::{ExitReasons, Timing, json_by_row, parse, sample};
 
-/// The instructions of each batch of a row, its exits with those that go to the VMM, and the reasons of these.
+/// The instructions of each batch of a row, its exits and how many go to the VMM, and the exits' reasons.
 pub(in crate::gate) struct OfBoot<'a> {
     pub(in crate::gate) row: &'a str,
     pub(in crate::gate) batches: &'a [f64],
@@ -10,7 +10,7 @@ pub(in crate::gate) struct OfBoot<'a> {
     pub(in crate::gate) events: &'a [(&'a str, u64)],
 }
 
-/// What one boot of the VMM `vmm` gave.
+/// What one boot of the VMM `vmm` measured.
 pub(in crate::gate) fn boot(seed: u64, rows: &[OfBoot<'_>]) -> Report {
     let row = |of: &OfBoot<'_>| {
         let mut row = sample::of_vmm("vmm", of.row, 1.0);
@@ -73,7 +73,7 @@ fn a_boot_gives_the_median_of_its_batches() {
     assert_eq!(figures.instructions, BootRange([20.0, 20.5, 21.0]));
     assert_eq!(figures.exits, Some(BootRange([0.95, 0.975, 1.0])));
     assert_eq!(figures.to_vmm, Some(BootRange([0.0, 0.025, 0.05])));
-    // Exits of the host do not count as the guest's.
+    // Exits that the host causes do not count as the guest's.
     assert_eq!(figures.reasons, [("io".to_owned(), 0.975)].into());
     assert_eq!(merged.vmms()[0].boots, 2);
 }
@@ -150,7 +150,7 @@ fn a_baseline_has_a_line_for_each_row_and_the_same_figures_when_it_is_read() {
     }
     let line = |name: &str| text.lines().filter(|line| line.contains(name)).count();
     assert_eq!((line("\"cpuid\""), line("\"hlt-wake\"")), (1, 1));
-    // Another order of rows, which a seed makes, is no other baseline.
+    // The order of rows depends on the seed, but the baseline does not.
     let names: Vec<&str> = written
         .results
         .iter()
@@ -165,7 +165,7 @@ fn without_boots_there_is_no_report() {
 }
 
 proptest::proptest! {
-    /// No exit is lost or made up by counting those of all operations.
+    /// Exits per operation can be recovered from counts over all operations.
     #[test]
     fn exits_of_an_operation_are_found_again(exits in 0..20_000_u32, batches in 1..9_usize) {
         let each = f64::from(exits) / 20.0;

@@ -1,4 +1,4 @@
-//! The figures of a row: the least, the median and the most of what its boots gave.
+//! The figures of a row: the minimum, median and maximum over its boots.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use serde::Serialize;
 use crate::statistics::{median, thousandths};
 use crate::{Measured, is_of_host};
 
-/// The events that are exits, and those that go on to the VMM. An exit's reason follows the first one's name and a colon.
+/// The events that count exits, and exits that go on to the VMM. An exit's reason follows the first name and a colon.
 pub(super) const EXITS: &str = "kvm:kvm_exit";
 pub(super) const TO_VMM: &str = "kvm:kvm_userspace_exit";
-/// A row whose boots differ by more than this share of its median has no figure that instructions could be held to.
+/// If a row's boots differ by more than this share of its median, its instructions are not checked.
 const WIDE: f64 = 0.02;
-/// With at least this many boots, a range ignores the lowest and the highest one.
+/// With at least this many boots, a range ignores the lowest and the highest.
 const TRIMMED: usize = 5;
 
-/// The least, the median and the most of several boots.
+/// The minimum, median and maximum over several boots.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct BootRange(pub [f64; 3]);
 
 impl BootRange {
-    /// The range of what the boots gave; `None` without boots. Of five and more, the ends are the second least and the second
-    /// most: now and then, an interrupt of the timer falls into most batches of a row.
+    /// The range over the boots; `None` without boots. With five or more, the ends are the second lowest and the second
+    /// highest boot: occasionally a timer interrupt falls into most batches of a row.
     pub(super) fn of(boots: &[f64]) -> Option<Self> {
         let mut sorted = boots.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -39,12 +39,12 @@ impl BootRange {
         self.0[1]
     }
 
-    /// The most.
+    /// The maximum.
     pub(super) const fn most(self) -> f64 {
         self.0[2]
     }
 
-    /// How far the boots are apart.
+    /// The distance between the ends of the range.
     pub(super) const fn width(self) -> f64 {
         self.0[2] - self.0[0]
     }
@@ -55,24 +55,24 @@ impl BootRange {
     }
 }
 
-/// What boots measured of a row, for one operation.
+/// The figures of a row, per operation, over its boots.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GateFigures {
     /// Instructions of guest, kernel and VMM.
     pub instructions: BootRange,
     /// Exits that the guest causes; `None` if they were not counted.
     pub exits: Option<BootRange>,
-    /// Those that go on to the VMM.
+    /// Exits that go on to the VMM.
     pub to_vmm: Option<BootRange>,
     /// Exits by the kernel's reasons: the median over boots of their means.
     pub reasons: BTreeMap<String, f64>,
-    /// Accesses by address, of a row that counts them: the median over boots.
+    /// Accesses by address, for rows that count them: the median over boots.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub addresses: BTreeMap<String, f64>,
 }
 
 impl GateFigures {
-    /// Those of a row whose runs are boots; `None` without runs.
+    /// The figures of a row whose runs are boots; `None` without runs.
     pub(super) fn of(row: &Measured) -> Option<Self> {
         let range = |name| BootRange::of(&of_operation(row, name)?);
         let medians = |pick: fn(&str) -> Option<&str>| -> BTreeMap<String, f64> {
@@ -92,13 +92,13 @@ impl GateFigures {
     }
 }
 
-/// The reason whose exits an event is, unless the host causes them.
+/// The reason whose exits an event counts, unless the host causes them.
 fn reason(event: &str) -> Option<&str> {
     let reason = event.strip_prefix(EXITS)?.strip_prefix(':')?;
     (!is_of_host(reason)).then_some(reason)
 }
 
-/// How often an event happened for one operation in each boot; `None` if it was not counted.
+/// How often an event happened per operation in each boot; `None` if it was not counted.
 pub(super) fn of_operation(row: &Measured, event: &str) -> Option<Vec<f64>> {
     let runs = row.events.get(event)?.iter().zip(&row.times.ops);
     let each = runs.map(|(count, ops)| thousandths(float(*count) / float(*ops).max(1.0)));

@@ -28,7 +28,7 @@ struct MeasuredPlace<'a> {
     rows: BTreeMap<&'a str, GateFigures>,
 }
 
-/// Writes the verdict with all that was measured, by kernel. A range is an array: the least, the median and the most.
+/// Writes the verdict with everything that was measured, by kernel. A range is an array: minimum, median and maximum.
 pub fn json(verdict: &GateVerdict, now: &BTreeMap<String, Report>) -> String {
     let places = now.iter().flat_map(|(kernel, report)| {
         report.vmms().iter().map(move |vmm| {

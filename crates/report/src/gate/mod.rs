@@ -1,7 +1,7 @@
-//! `vmbell gate`: what several boots counted, held against a baseline, which is such a report of before.
+//! `vmbell gate`: compares the counts of several boots with a baseline, which is such a report from an earlier run.
 //!
-//! `boots` makes one report of several boots, `figures` are the ranges of its rows, `verdict` says what grew, `view` shows it to people, and `json` writes it for
-//! programs. Rows are matched, and reports refused, by [`compare`](crate::compare).
+//! `boots` merges several boots into one report, `figures` are the ranges of its rows, `verdict` decides what grew,
+//! `view` shows it, and `json` writes it for programs. [`compare`](crate::compare) matches rows and refuses reports.
 
 mod boots;
 mod figures;

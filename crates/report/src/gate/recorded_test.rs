@@ -1,4 +1,4 @@
-//! The rule against recorded boots: no false alarm, and small changes are found.
+//! Tests the rule on recorded boots: no false alarms, and small changes are found.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ const RECORDED: &str = include_str!("recorded.txt");
 const BOOTS: usize = 5;
 const COMPARISONS: usize = 1000;
 
-/// What was recorded of a row.
+/// What was recorded for a row.
 struct Recorded {
     vmm: String,
     row: String,
@@ -39,7 +39,7 @@ fn recorded() -> Vec<Recorded> {
 /// Operations of a boot.
 const OPS: u64 = 100;
 
-/// What some of the boots measured, with a change of each row's exits and instructions.
+/// What some of the boots measured, with a change applied to each row's exits and instructions.
 fn measured_in(
     rows: &[Recorded],
     boots: &[usize],
@@ -67,7 +67,7 @@ fn measured_in(
     }
 }
 
-/// The verdict of a gate with these two.
+/// The verdict of a gate on these two reports.
 fn judge(budget: &Report, now: &Report) -> GateVerdict {
     let mut verdict = GateVerdict::default();
     verdict
@@ -76,7 +76,7 @@ fn judge(budget: &Report, now: &Report) -> GateVerdict {
     verdict
 }
 
-/// Two sides of different boots, by chance.
+/// Two disjoint random sets of boots.
 fn sides(random: &mut Random, all: usize) -> (Vec<usize>, Vec<usize>) {
     let mut boots: Vec<usize> = (0..all).collect();
     random.shuffle(&mut boots);

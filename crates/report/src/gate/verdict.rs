@@ -1,7 +1,7 @@
 //! The rule: when a row has grown.
 //!
-//! A figure has grown if its median is above all boots of the budget and above the budget's median by more than the least change
-//! that counts and by more than the boots of either side differ. Exits are exact where all boots agree.
+//! A figure has grown if its median is above all boots of the budget, and above the budget's median by more than the
+//! least change that counts and than the boots of either side differ. Exits are exact if all boots agree.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,17 @@ use crate::{Report, Row, Status};
 
 /// The least change of instructions that counts, as a share of the budget: a quarter of a per cent.
 const LEAST_SHARE: f64 = 0.0025;
-/// The same for rows of two threads, whose meetings differ from boot to boot: a tenth, and not less than two timer interrupts
-/// in each batch.
+/// The same for rows with two threads, whose interleaving differs from boot to boot: a tenth, but at least two timer
+/// interrupts per batch.
 const LEAST_SHARE_OF_TWO: f64 = 0.1;
 const LEAST_OF_TWO: f64 = 2000.0;
-/// The least change of exits that counts: one in twenty operations.
+/// The least change of exits that counts: one exit in twenty operations.
 const LEAST_EXITS: f64 = 0.05;
 
 /// A VMM on a kernel of the lab.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct GatePlace {
-    /// The kernel as the plan names it.
+    /// The kernel's name in the plan.
     pub kernel: String,
     /// The VMM's name.
     pub vmm: String,
@@ -39,23 +39,23 @@ pub struct GateRow {
     pub row: String,
 }
 
-/// What is held.
+/// A quantity that a gate checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GateQuantity {
     /// Exits that the guest causes.
     Exits,
-    /// Those that go on to the VMM.
+    /// Exits that go on to the VMM.
     ToVmm,
     /// Instructions of guest, kernel and VMM.
     Instructions,
 }
 
 impl GateQuantity {
-    /// All of them.
+    /// All quantities.
     const ALL: [Self; 3] = [Self::Exits, Self::ToVmm, Self::Instructions];
 
-    /// In words.
+    /// The quantity in words.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Exits => "exits",
@@ -68,7 +68,7 @@ impl GateQuantity {
         match self {
             Self::Exits => figures.exits,
             Self::ToVmm => figures.to_vmm,
-            // Its instructions are chance.
+            // The instructions vary too much.
             Self::Instructions if figures.instructions.is_wide() => None,
             Self::Instructions => Some(figures.instructions),
         }
@@ -103,13 +103,13 @@ pub(super) fn has_two_threads(row: &str) -> bool {
     is_of_device || ["ipi-to-vcpu", "hlt-wake", "linux-boot"].contains(&row)
 }
 
-/// A figure that is another one.
+/// A figure that changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GateChange {
-    /// Of which row.
+    /// The row of the figure.
     #[serde(flatten)]
     pub name: GateRow,
-    /// Of what.
+    /// The quantity that changed.
     pub quantity: GateQuantity,
     /// The budget.
     pub budget: BootRange,
@@ -117,7 +117,7 @@ pub struct GateChange {
     pub allowed: f64,
     /// What was measured.
     pub now: BootRange,
-    /// Of exits: each reason and address whose number is another, with the budget's and what was measured.
+    /// For exits: each reason and address whose number changed, with the budget's number and the measured number.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub reasons: BTreeMap<String, [f64; 2]>,
 }
@@ -128,7 +128,7 @@ pub struct GoneRow {
     /// The row.
     #[serde(flatten)]
     pub name: GateRow,
-    /// Why.
+    /// Why it was not measured.
     pub reason: String,
 }
 
@@ -140,32 +140,32 @@ pub struct FailedBoot {
     pub place: GatePlace,
     /// The boot's seed.
     pub seed: u64,
-    /// Why.
+    /// Why it gave no results.
     pub reason: String,
-    /// What the VMM printed last.
+    /// The VMM's last output.
     pub last_output: Option<String>,
 }
 
-/// A VMM that was to be another version than that of the budget.
+/// A VMM that was deliberately measured in a different version from the budget's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OtherVersion {
     /// The VMM and the kernel.
     #[serde(flatten)]
     pub place: GatePlace,
-    /// The budget's.
+    /// The budget's version.
     pub budget: String,
-    /// That which was measured.
+    /// The measured version.
     pub now: String,
 }
 
-/// What a gate says.
+/// The result of a gate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct GateVerdict {
     /// Rows that were measured and are within the budget.
     pub held: usize,
     /// Figures that grew.
     pub grown: Vec<GateChange>,
-    /// Rows that are gone, or whose exits are.
+    /// Rows that are gone, or whose exits were not counted.
     pub gone: Vec<GoneRow>,
     /// Boots that gave no results.
     pub failed: Vec<FailedBoot>,
@@ -173,9 +173,9 @@ pub struct GateVerdict {
     pub shrunk: Vec<GateChange>,
     /// Rows that the budget does not have.
     pub new: Vec<GateRow>,
-    /// Rows that are held by their exits only, since boots differ too much.
+    /// Rows of which only exits are checked, because the instructions of their boots differ too much.
     pub wide: Vec<GateRow>,
-    /// VMMs whose version is another one, as was asked for.
+    /// VMMs whose version changed, as requested.
     pub versions: Vec<OtherVersion>,
 }
 
@@ -213,12 +213,12 @@ impl GateVerdict {
         }
     }
 
-    /// Holds what was measured on `kernel` against the baseline; without one, all rows are new. The version of the VMMs that are
-    /// replaced may be another one.
+    /// Compares what was measured on `kernel` with the baseline; without a baseline, all rows are new. VMMs that are
+    /// replaced may have a different version.
     ///
     /// # Errors
     ///
-    /// If figures of the one say nothing about the other: of another kernel, CPU, unit or version. The verdict is then as it was.
+    /// If the figures are not comparable: a different kernel, CPU, unit or version. The verdict is then unchanged.
     pub fn hold(
         &mut self,
         kernel: &str,
@@ -263,7 +263,7 @@ impl GateVerdict {
         let failed = matching.failed_now.iter().map(|row| &row.key);
         for key in matching.only_old.iter().chain(failed) {
             let mut rows = now.results.iter().filter(|row| row.backend == key.backend);
-            // A VMM that failed has said so, and one that is not in the plan any more is not missed.
+            // A failed VMM is reported elsewhere, and a VMM that is no longer in the plan is not missed.
             if rows.clone().any(Row::is_ok) {
                 let absent = rows.find(|row| row.command == key.command);
                 self.gone.push(GoneRow {
@@ -275,7 +275,7 @@ impl GateVerdict {
         Ok(())
     }
 
-    /// Holds one row.
+    /// Compares one row with its budget.
     fn hold_row(&mut self, name: &GateRow, budget: &GateFigures, now: &GateFigures) {
         let before = (self.grown.len(), self.gone.len());
         if budget.instructions.is_wide() || now.instructions.is_wide() {
@@ -326,7 +326,7 @@ fn absence(row: &Row) -> &str {
     row.reason().unwrap_or("it was not measured")
 }
 
-/// The reasons and addresses whose numbers are others.
+/// The reasons and addresses whose numbers changed.
 fn reasons(budget: &GateFigures, now: &GateFigures) -> BTreeMap<String, [f64; 2]> {
     let mut others = different(&budget.reasons, &now.reasons);
     others.extend(different(&budget.addresses, &now.addresses));

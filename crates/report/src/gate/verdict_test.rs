@@ -6,7 +6,7 @@ use crate::{Kind, Outcome, sample};
 
 const KERNEL: &str = "debian:6.12";
 
-/// A row of three boots: their instructions, and its exits.
+/// A row of three boots: the instructions of each boot, and the row's exits.
 #[derive(Clone, Copy)]
 struct OfRow<'a>(&'a str, [f64; 3], Option<f64>);
 
@@ -35,7 +35,7 @@ fn verdict(baseline: &[OfRow<'_>], now: &[OfRow<'_>]) -> GateVerdict {
     held(&boots(baseline), &boots(now)).unwrap()
 }
 
-/// Instructions of three boots of a row, and its exits.
+/// The instructions of a row's three boots, and the row's exits.
 type OneRow = ([f64; 3], f64);
 
 /// The verdict on one row.
@@ -92,7 +92,7 @@ fn a_change_of_exits_has_its_reasons_and_one_of_instructions_what_was_allowed() 
 fn a_row_that_grew_or_is_gone_is_not_held() {
     let mut now = ["a", "b", "c", "d", "e"].map(|name| OfRow(name, [3000.0; 3], Some(1.0)));
     let baseline = now;
-    // Two figures of one row, one of another, and one that was not measured.
+    // Two figures of one row, one figure of another row, and one row that was not measured.
     (now[0].1, now[0].2) = ([4000.0; 3], Some(2.0));
     now[1].2 = None;
     let verdict = verdict(&baseline, &now[..4]);
@@ -203,7 +203,7 @@ fn a_baseline_of_another_kernel_version_cpu_or_unit_is_refused_with_both() {
         let different: Vec<String> = different.iter().map(Difference::to_string).collect();
         assert_eq!(different, [told]);
         assert_eq!(verdict, GateVerdict::default());
-        // The version of a VMM that is replaced may be another one, and is told.
+        // A VMM that is replaced may have a different version, which is reported.
         let held = verdict.hold(KERNEL, Some(&ours), &now, |name| name == "vmm");
         assert_eq!(held.is_ok(), told.starts_with("version"));
         let versions = verdict.versions.iter();
@@ -252,7 +252,7 @@ mod properties {
     }
 
     proptest! {
-        /// No figure both grows and shrinks, and swapping the sides swaps the two.
+        /// No figure both grows and shrinks, and swapping the sides swaps growth and shrinking.
         #[test]
         fn growth_one_way_is_shrinking_the_other_way(budget in range(), now in range()) {
             let there = one((budget, 1.0), (now, 1.0));
@@ -262,7 +262,7 @@ mod properties {
             prop_assert_eq!(there.shrunk.len(), back.grown.len());
         }
 
-        /// What was accepted is within the budget at once.
+        /// An accepted baseline is within its own budget.
         #[test]
         fn figures_are_within_themselves(range in range(), exits in 0.0..9.0_f64) {
             prop_assert!(one((range, exits), (range, exits)).is_within());

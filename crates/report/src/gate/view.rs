@@ -7,10 +7,10 @@ use super::verdict::{GateChange, GatePlace, GateRow, GateVerdict};
 use crate::table::{Block, Cell, Column, Paint, Table};
 use crate::units;
 
-/// The most rows that a note names, and the most reasons of a change.
+/// The most rows that a note names, and the most reasons of a change that are shown.
 const NAMED: usize = 6;
 
-/// Shows the verdict; its last line says whether all is within the budget.
+/// Shows the verdict. The last line says whether everything is within the budget.
 pub fn blocks(verdict: &GateVerdict) -> Vec<Block> {
     let mut blocks = Vec::new();
     let tables = [
@@ -93,7 +93,7 @@ fn difference(change: &GateChange) -> String {
     text
 }
 
-/// The reasons and addresses of exits that changed, a sentence for each row.
+/// The reasons and addresses of exits that changed, one sentence for each row.
 fn reasons(change: &GateChange) -> Option<String> {
     let mut reasons: Vec<_> = change.reasons.iter().collect();
     // The largest change first.
@@ -115,7 +115,7 @@ fn reasons(change: &GateChange) -> Option<String> {
     (!reasons.is_empty()).then(sentence)
 }
 
-/// What else is over budget, a sentence each.
+/// What else is over budget, in one sentence each.
 fn problems(verdict: &GateVerdict) -> Vec<String> {
     let mut failures: BTreeMap<(&GatePlace, &str, &str), Vec<String>> = BTreeMap::new();
     for failed in &verdict.failed {
@@ -145,7 +145,7 @@ fn problems(verdict: &GateVerdict) -> Vec<String> {
     failed.chain(gone).collect()
 }
 
-/// What a reader should know, a sentence each.
+/// What readers should know, in one sentence each.
 fn notes(verdict: &GateVerdict) -> Vec<String> {
     let mut notes = Vec::new();
     for version in &verdict.versions {

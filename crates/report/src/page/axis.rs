@@ -6,10 +6,10 @@ use super::draw::{drawing, markup, text, upright};
 use super::scale::ChartScale;
 use crate::{Timing, units};
 
-/// The least distance of two letters that fit next to each other on a phone, in per cent.
+/// The least distance between letters that fit next to each other on a phone, in per cent.
 const GAP: f64 = 5.0;
 
-/// How high a line of text is, in pixels.
+/// The height of a line of text, in pixels.
 const LINE: u32 = 15;
 
 /// The axis, with a letter at each of `floors`.
@@ -36,7 +36,7 @@ pub(super) fn axis(scale: ChartScale, timing: Timing, floors: &[(String, f64)]) 
     markup(&drawing)
 }
 
-/// The value of a tick, without the zeros that its digits end with.
+/// The value of a tick as text, without trailing zeros.
 pub(super) fn label(value: f64, timing: Timing) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -51,7 +51,7 @@ pub(super) fn label(value: f64, timing: Timing) -> String {
     format!("{number} {unit}").trim_end().to_owned()
 }
 
-/// For each place the lowest line in which no earlier letter is too close.
+/// For each place, the lowest line in which no earlier letter is too close.
 fn lanes(places: &[f64]) -> Vec<u32> {
     let mut lanes: Vec<u32> = Vec::new();
     for (at, place) in places.iter().enumerate() {

@@ -9,7 +9,7 @@ use super::scale::ChartScale;
 use super::section::{PageSection, one_of_each_run};
 use crate::{Row, Timing};
 
-/// Floors that a chart has as lines: for each its letter, its name, its median and that as text.
+/// The floors that a chart draws as lines, each with its letter, its name, its median and the median as text.
 #[derive(Debug, Default)]
 pub(super) struct Floors(Vec<Floor>);
 
@@ -22,7 +22,7 @@ struct Floor {
 }
 
 impl Floors {
-    /// The floors that the paths of `section` stand on, as the first report has them.
+    /// The floors that limit the paths of `section`, from the first report.
     pub(super) fn of(section: PageSection, columns: &[PageColumn<'_>]) -> Self {
         let Some(column) = one_of_each_run(columns).first().copied() else {
             return Self::default();
@@ -43,7 +43,7 @@ impl Floors {
         Self(('a'..='z').zip(rows).filter_map(of_row).collect())
     }
 
-    /// Keeps the floors of a first look.
+    /// Keeps only the first two floors, for the first screen.
     pub(super) fn keep_few(&mut self) {
         self.0.truncate(2);
     }
@@ -53,7 +53,7 @@ impl Floors {
     }
 }
 
-/// The chart of `lines`; a sentence in its place where there is nothing that can be drawn.
+/// The chart of `lines`, or a sentence if nothing can be drawn.
 pub(super) fn markup(
     lines: &[PageLine<'_>],
     columns: &[PageColumn<'_>],
@@ -128,7 +128,7 @@ pub(super) fn markup(
     }
 }
 
-/// What the columns' letters and colours mean; nothing for a single column.
+/// What the columns' letters and colours mean; empty if there is only one column.
 pub(super) fn legend(drawn: &[&PageColumn<'_>]) -> Markup {
     html! {
         @if drawn.iter().any(|column| column.mark().is_some()) {
@@ -156,7 +156,7 @@ fn bar(scale: ChartScale, column: &PageColumn<'_>, row: &Row, floors: &[f64]) ->
     }
 }
 
-/// What is drawn of a row.
+/// What is drawn for a row.
 fn mark(row: &Row) -> Option<Mark> {
     let bound = row.bound();
     let median = bound.or(row.median())?;

@@ -10,24 +10,24 @@ use crate::{Report, Row, Timing};
 /// One backend, or one VMM, of one report.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageColumn<'r> {
-    /// Its place among the columns, which decides its letter and its colour.
+    /// Its index among the columns, which determines its letter and its colour.
     pub(super) place: usize,
     pub(super) report: &'r Report,
     /// The name of the report's file.
     run: &'r str,
-    /// The place of the report among the reports.
+    /// The index of its report among the reports.
     pub(super) of_run: usize,
-    /// The backend whose rows it has; those of the host itself are in each column.
+    /// The backend whose rows it has. The rows of the host itself are in every column.
     pub(super) backend: &'r str,
-    /// Whether there is another report.
+    /// Whether there are several reports.
     has_other_runs: bool,
-    /// Whether its report has another backend.
+    /// Whether its report has several backends.
     has_other_backends: bool,
-    /// Whether it is the only one.
+    /// Whether it is the only column.
     is_alone: bool,
 }
 
-/// The columns of all reports, the first report's first.
+/// The columns of all reports, those of the first report first.
 pub(super) fn columns(runs: &[Run]) -> Vec<PageColumn<'_>> {
     let mut columns: Vec<PageColumn<'_>> = Vec::new();
     for (of_run, run) in runs.iter().enumerate() {
@@ -51,7 +51,7 @@ pub(super) fn columns(runs: &[Run]) -> Vec<PageColumn<'_>> {
     columns
 }
 
-/// The backends that have rows of their own, in the order of the rows.
+/// The backends that have their own rows, in the order of the rows.
 fn backends(report: &Report) -> Vec<&str> {
     let mut backends: Vec<&str> = Vec::new();
     for row in &report.results {
@@ -60,7 +60,7 @@ fn backends(report: &Report) -> Vec<&str> {
             backends.push(&row.backend);
         }
     }
-    // A VMM that gave no rows is explained elsewhere, and has no column.
+    // A VMM without rows is explained elsewhere, and has no column.
     if backends.is_empty() {
         backends.push(report.backends.first().map_or("", |first| &first.name));
     }
@@ -75,7 +75,7 @@ impl<'r> PageColumn<'r> {
         letter.repeat(self.place / letters.len() + 1)
     }
 
-    /// The letter, if there is another column to tell it from.
+    /// The column's letter, if there are several columns.
     pub(super) fn mark(&self) -> Option<String> {
         (!self.is_alone).then(|| self.letter())
     }
@@ -90,7 +90,7 @@ impl<'r> PageColumn<'r> {
         }
     }
 
-    /// The class that gives it its colour.
+    /// The CSS class that gives the column its colour.
     pub(super) fn class(&self) -> String {
         const COLORS: usize = 6;
         format!("c{}", self.place % COLORS)
@@ -128,35 +128,35 @@ impl<'r> PageColumn<'r> {
         })
     }
 
-    /// The median of a row as text; `None` if it has none.
+    /// The median of a row as text; `None` if the row has none.
     pub(super) fn median(&self, row: &Row) -> Option<String> {
         numbers::median(self.report, row, None)
     }
 
-    /// Whether both have numbers of one kind, which a drawing can have on one scale.
+    /// Whether both columns have the same kind of numbers, so that they can be drawn on one scale.
     pub(super) fn is_drawn_beside(&self, first: &Self) -> bool {
         self.report.timing == first.report.timing && !self.is_emulated()
     }
 }
 
-/// The rows of one name, one for each column that has it.
+/// The rows with one name: one for each column that has it.
 #[derive(Debug)]
 pub(super) struct PageLine<'r> {
     pub(super) name: &'r str,
     pub(super) rows: Vec<Option<&'r Row>>,
 }
 
-/// NameOrder in an order of their own, each with the place at which it was first seen. A linked list: a report may have many rows.
+/// Names in display order, each with the index at which it was first seen. A linked list, as there may be many.
 #[derive(Default)]
 struct NameOrder<'r> {
     places: HashMap<&'r str, usize>,
     first: Option<usize>,
-    /// For each place, the one that follows it.
+    /// For each index, the index that follows it in display order.
     next: Vec<Option<usize>>,
 }
 
 impl<'r> NameOrder<'r> {
-    /// The place of a name; a new one follows that at `before`, or is the first.
+    /// Returns the index of a name. A new name is inserted after the index `before`, or at the front.
     fn place(&mut self, name: &'r str, before: Option<usize>) -> usize {
         let new = self.next.len();
         let place = *self.places.entry(name).or_insert(new);
@@ -171,13 +171,13 @@ impl<'r> NameOrder<'r> {
         place
     }
 
-    /// The places in the order of the names.
+    /// The indices in the order of the names.
     fn order(&self) -> impl Iterator<Item = usize> {
         std::iter::successors(self.first, |place| self.next[*place])
     }
 }
 
-/// The rows of a section that have numbers, by name, each name after the one that it follows in its column.
+/// The rows of a section that have numbers, by name. Each name comes after the one that it follows in its column.
 pub(super) fn lines<'r>(section: PageSection, columns: &[PageColumn<'r>]) -> Vec<PageLine<'r>> {
     let mut names = NameOrder::default();
     let mut lines: Vec<PageLine<'r>> = Vec::new();

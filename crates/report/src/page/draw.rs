@@ -1,17 +1,17 @@
-//! The drawings of single rows, as SVG whose lengths across are in per cent and whose colours are classes.
+//! Draws single rows as SVG. Horizontal lengths are in per cent, and colours are CSS classes.
 //!
-//! No drawing is scaled: its text and its lines are as large on a phone as in a wide window. The text next to a drawing
-//! says what it shows, so the drawing is hidden from screen readers.
+//! No drawing is scaled: its text and its lines have the same size on a phone and in a wide window. The text next to a
+//! drawing says what it shows, so the drawing is hidden from screen readers.
 
 use maud::{Markup, PreEscaped};
 use svg::node::element::{Circle, Line, Rectangle, SVG, Text};
 
 use super::scale::ChartScale;
 
-/// How high the drawing of one bar is, in pixels.
+/// The height of the drawing of one bar, in pixels.
 const HEIGHT: u32 = 18;
 
-/// An empty drawing of this height, as wide as what it is in.
+/// An empty drawing of this height, as wide as its parent element.
 pub(super) fn drawing(height: u32) -> SVG {
     SVG::new()
         .set("width", "100%")
@@ -25,12 +25,12 @@ pub(super) fn markup(drawing: &SVG) -> Markup {
     PreEscaped(drawing.to_string())
 }
 
-/// A length or a place across, in per cent.
+/// A horizontal length or position, in per cent.
 pub(super) fn percent(place: f64) -> String {
     format!("{place:.2}%")
 }
 
-/// A line across from `from` to `to`, both in per cent.
+/// A horizontal line from `from` to `to`, both in per cent.
 pub(super) fn across(class: &str, from: f64, to: f64, y: u32) -> Line {
     Line::new()
         .set("class", class)
@@ -40,7 +40,7 @@ pub(super) fn across(class: &str, from: f64, to: f64, y: u32) -> Line {
         .set("y2", y)
 }
 
-/// An upright line.
+/// A vertical line.
 pub(super) fn upright(class: &str, place: f64, from: u32, to: u32) -> Line {
     Line::new()
         .set("class", class)
@@ -50,9 +50,9 @@ pub(super) fn upright(class: &str, place: f64, from: u32, to: u32) -> Line {
         .set("y2", to)
 }
 
-/// A text whose middle, or at the left end of the drawing whose edge, is at `place`.
+/// A text that is centred at `place`, or that starts there if it is at the drawing's left edge.
 pub(super) fn text(class: &str, place: f64, y: u32, content: &str) -> Text {
-    // There is room at the right end.
+    // There is always room at the right edge.
     let anchor = if place < 4.0 { "start" } else { "middle" };
     Text::new(content)
         .set("class", class)
@@ -61,17 +61,17 @@ pub(super) fn text(class: &str, place: f64, y: u32, content: &str) -> Text {
         .set("text-anchor", anchor)
 }
 
-/// A row's median, and how far its runs scatter around it.
+/// A row's median, and how much its runs scatter around it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     pub(super) median: f64,
     /// The ends of the whisker.
     pub(super) whisker: Option<[f64; 2]>,
-    /// Whether the median is only known to be below this.
+    /// Whether the median is only known to be below this value.
     pub(super) is_bound: bool,
 }
 
-/// A bar with its whisker, in front of the places of the floors.
+/// A bar with its whisker, in front of the floors' positions.
 pub(super) fn bar(scale: ChartScale, mark: Mark, floors: &[f64]) -> Markup {
     let middle = HEIGHT / 2;
     let mut drawing = drawing(HEIGHT);
@@ -106,7 +106,7 @@ pub(super) fn bar(scale: ChartScale, mark: Mark, floors: &[f64]) -> Markup {
     )
 }
 
-/// Two amounts one after the other, from zero on.
+/// Two amounts as adjacent bars, starting at zero.
 pub(super) fn stack(most: f64, amounts: [(&str, f64); 2]) -> Markup {
     let mut drawing = drawing(HEIGHT - 4);
     let mut from = 0.0;

@@ -1,4 +1,4 @@
-//! Events of one operation, where a report counted them: a line for each event, and a column for each row.
+//! Events per operation, for reports that counted them: a line for each event, and a column for each row.
 
 use maud::{Markup, html};
 
@@ -8,7 +8,7 @@ use crate::table::{Cell, Column, Table};
 use crate::write::html;
 use crate::{Row, units};
 
-/// The section; nothing if no events were counted.
+/// The section; empty if no events were counted.
 pub(super) fn markup(columns: &[PageColumn<'_>]) -> Markup {
     let counted: Vec<(&PageColumn<'_>, Vec<&Row>)> = columns
         .iter()
@@ -51,7 +51,7 @@ fn table(column: &PageColumn<'_>, rows: &[&Row]) -> Markup {
     html::table(&table, &|_| None)
 }
 
-/// How often an event happened in one operation.
+/// How often an event happened per operation.
 #[allow(clippy::cast_precision_loss, reason = "far fewer events than 2^53")]
 fn per_op(row: &Row, name: &str) -> Option<f64> {
     let (_, counts) = row.counted().find(|(other, _)| *other == name)?;

@@ -1,4 +1,4 @@
-//! Exits per operation by kind: light ones are answered below the VMM, heavy ones by it. For VMMs also the kernel's reasons.
+//! Exits per operation: light exits are answered below the VMM, heavy exits by it. For VMMs, also their reasons.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn counted<'r>(columns: &[PageColumn<'r>]) -> Vec<PageLine<'r>> {
     all.filter(has).collect()
 }
 
-/// The exits of a row, if those to the VMM are told from the others.
+/// The exits of a row, if exits to the VMM can be told from the others.
 fn exits(row: &Row) -> Option<Exits> {
     row.exits().filter(|exits| exits.userspace.is_some())
 }
@@ -34,7 +34,7 @@ fn reasons_of(row: &Row) -> Option<&ExitReasons> {
     row.measured()?.exit_reasons.as_ref()
 }
 
-/// The section; nothing if no exits were counted.
+/// The section; empty if no exits were counted.
 pub(super) fn markup(columns: &[PageColumn<'_>]) -> Markup {
     let lines = counted(columns);
     let total = |row: &Row| {
@@ -95,7 +95,7 @@ fn bar(column: &PageColumn<'_>, exits: Exits, most: f64) -> Markup {
     }
 }
 
-/// The kernel's reasons for the exits of every row that has them.
+/// The kernel's reasons for exits, for every row that has them.
 fn reasons(columns: &[PageColumn<'_>]) -> Markup {
     html! {
         @for column in columns {

@@ -1,4 +1,4 @@
-//! What a reader must know to judge the numbers: warnings, the hosts, rows that were not measured, and footnotes.
+//! What readers must know to judge the numbers: warnings, the hosts, rows that were not measured, and footnotes.
 
 use maud::{Markup, html};
 
@@ -23,7 +23,7 @@ pub(super) fn markup(runs: &[Run]) -> Markup {
     }
 }
 
-/// The name of a run before a text about it, if there are several.
+/// The name of a run before a text about it, if there are several runs.
 fn of(run: &Run, runs: &[Run]) -> Markup {
     html! { @if runs.len() > 1 { b { (run.name) ": " } } }
 }
@@ -47,7 +47,7 @@ fn doubts(runs: &[Run]) -> Markup {
     }
 }
 
-/// The facts of all runs, side by side, and a mark where they differ.
+/// The facts of all runs side by side, with a mark if they differ.
 fn hosts(runs: &[Run]) -> Markup {
     let facts: Vec<Vec<(String, String)>> = runs.iter().map(facts).collect();
     let mut labels: Vec<&str> = Vec::new();

@@ -11,7 +11,7 @@ use crate::view::answer::answer;
 use crate::view::{header, numbers, vmms};
 use crate::{Report, Row, Timing, Vmm, units};
 
-/// The rows that the headline can be about, the best first, each with its name in a sentence.
+/// The rows that the headline can be about, in order of preference, each with its name in a sentence.
 const DOORBELLS: [(&str, &str); 4] = [
     ("portio-datamatch-eventfd", "datamatch doorbell"),
     ("mmio-datamatch-eventfd", "datamatch doorbell"),
@@ -19,10 +19,10 @@ const DOORBELLS: [(&str, &str); 4] = [
     ("mmio-wildcard-eventfd", "doorbell"),
 ];
 
-/// How many rows the first chart has at most.
+/// The most rows of the first chart.
 const SHOWN: usize = 10;
 
-/// What the page says first.
+/// The first sentence of the page.
 pub(super) fn headline(columns: &[PageColumn<'_>]) -> String {
     let Some(first) = columns
         .iter()
@@ -105,13 +105,13 @@ const fn unit(report: &Report) -> &'static str {
     }
 }
 
-/// How many rows have numbers.
+/// The number of rows that have numbers.
 fn measured(columns: &[PageColumn<'_>]) -> usize {
     let each = PageSection::ALL.into_iter();
     each.map(|section| lines(section, columns).len()).sum()
 }
 
-/// Which VMM has the least number in most rows.
+/// Says which VMM has the lowest number in the most rows.
 fn least(report: &Report) -> String {
     let (vmms, names) = (vmms::measured(report), vmms::names(report));
     let wins = |vmm: &Vmm| {
@@ -171,7 +171,7 @@ pub(super) fn top(headline: &str, runs: &[Run], columns: &[PageColumn<'_>]) -> M
     }
 }
 
-/// What the rows of each backend of a run mean, with the backend's name if there are several.
+/// What the rows of each backend of a run mean, with the backend's name if there are several backends.
 fn answers(run: &Run) -> Markup {
     let report = &run.report;
     let backends = report.backends.iter();
@@ -189,7 +189,7 @@ fn answers(run: &Run) -> Markup {
     }
 }
 
-/// Where and when a run was measured, in short.
+/// Where and when a run was measured, in brief.
 fn place(run: &Run, is_named: bool) -> Markup {
     let report = &run.report;
     html! {
@@ -201,7 +201,7 @@ fn place(run: &Run, is_named: bool) -> Markup {
     }
 }
 
-/// The headline's figure for every column, with its interval, if there are several.
+/// The headline's figure for every column, with its interval, if there are several columns.
 fn each_run(columns: &[PageColumn<'_>]) -> Markup {
     let figures: Vec<(&PageColumn<'_>, String)> = columns
         .iter()
@@ -236,7 +236,7 @@ fn each_run(columns: &[PageColumn<'_>]) -> Markup {
     }
 }
 
-/// Which columns have costs that say nothing about hardware.
+/// Says which columns have costs that say nothing about hardware.
 fn emulation(columns: &[PageColumn<'_>]) -> Markup {
     let emulating: Vec<String> = columns
         .iter()
@@ -253,13 +253,13 @@ fn emulation(columns: &[PageColumn<'_>]) -> Markup {
     }
 }
 
-/// The names of the rows that the first screen is about.
+/// The names of the rows on the first screen.
 pub(super) fn first_names<'r>(columns: &[PageColumn<'r>]) -> Vec<&'r str> {
     let (_, lines) = first_lines(columns);
     lines.iter().map(|line| line.name).collect()
 }
 
-/// The chart of the first screen, without columns whose costs say nothing about hardware if there are others.
+/// The chart of the first screen. Columns whose costs say nothing about hardware are left out if there are others.
 pub(super) fn overview(columns: &[PageColumn<'_>]) -> Markup {
     let mut kept = columns.to_vec();
     kept.retain(|column| !column.emulates_kernel_mode());
@@ -275,7 +275,7 @@ pub(super) fn overview(columns: &[PageColumn<'_>]) -> Markup {
     }
 }
 
-/// The rows of the highlights, or the first rows if there are none.
+/// The rows of the highlights, or the first rows if there are no highlights.
 fn first_lines<'r>(columns: &[PageColumn<'r>]) -> (PageSection, Vec<PageLine<'r>>) {
     let all = PageSection::ALL.map(|section| (section, lines(section, columns)));
     let doorbell = columns.iter().find_map(|column| Some(doorbell(column)?.1));

@@ -1,4 +1,4 @@
-//! What the costs mean: how many cores each path keeps busy at a rate, and what another path would save.
+//! What the costs mean: how many cores each path keeps busy at a given rate, and what a different path would save.
 
 use maud::{Markup, html};
 
@@ -9,14 +9,14 @@ use crate::table::{Cell, Column, Paint, Table};
 use crate::write::html;
 use crate::{PercentilesOf, Row, Timing, units};
 
-/// Notifications a second, with the words for them.
+/// Notifications per second, in numbers and in words.
 const RATES: [(f64, &str); 3] = [
     (10e3, "10 thousand"),
     (100e3, "100 thousand"),
     (1e6, "1 million"),
 ];
 
-/// The rate at which savings are told: the middle one.
+/// The rate for which savings are shown: the middle one.
 const SAVED_AT: (f64, &str) = RATES[1];
 
 /// Whether the section is on the page.
@@ -24,7 +24,7 @@ pub(super) fn has_any(columns: &[PageColumn<'_>]) -> bool {
     columns.iter().any(|column| !paths(column).is_empty())
 }
 
-/// A row whose operations were done back to back, so that its time is a vCPU's.
+/// The rows whose operations were done back to back, so that their time is vCPU time.
 fn paths<'r>(column: &PageColumn<'r>) -> Vec<&'r Row> {
     let is_emulated = column.is_emulated() || column.emulates_kernel_mode();
     if column.report.timing != Timing::Native || is_emulated {
@@ -38,14 +38,14 @@ fn paths<'r>(column: &PageColumn<'r>) -> Vec<&'r Row> {
     };
     PageSection::ALL
         .into_iter()
-        // An operation of a variant is not one notification of one vCPU.
+        // An operation of a variant is not a single notification of a single vCPU.
         .filter(|section| !matches!(section, PageSection::Floors | PageSection::Variants))
         .flat_map(|section| column.rows(section))
         .filter(is_busy)
         .collect()
 }
 
-/// The section; for columns without times of hardware it says why they have no cores.
+/// The section. For columns without times of hardware it says why they have no cores.
 pub(super) fn markup(columns: &[PageColumn<'_>]) -> Markup {
     let (timed, others): (Vec<_>, Vec<_>) =
         columns.iter().partition(|column| !paths(column).is_empty());
@@ -77,7 +77,7 @@ pub(super) fn markup(columns: &[PageColumn<'_>]) -> Markup {
     }
 }
 
-/// The rows of the first screen, and folded all rows.
+/// The rows of the first screen, and all rows in a folded table.
 fn of_column(column: &PageColumn<'_>, first: &[&str]) -> Markup {
     let title = match column.mark() {
         Some(letter) => format!("{letter} {}", column.title()),
@@ -120,12 +120,12 @@ fn table(column: &PageColumn<'_>, caption: &str, paths: &[&Row]) -> Markup {
     html::table(&table, &|_| None)
 }
 
-/// The cost of a row, or the least that can be told.
+/// The cost of a row, or its upper bound if no more is known.
 fn cost(row: &Row) -> Option<f64> {
     row.bound().or(row.median())
 }
 
-/// The cores that are busy at this rate, in bold if it is more than one.
+/// The number of cores that are busy at this rate, in red and with a ▲ if it is more than one.
 fn cores(row: &Row, rate: f64) -> Cell {
     let cores = cost(row).unwrap_or_default() * rate / 1e9;
     let below = if row.bound().is_some() { "<" } else { "" };
@@ -136,8 +136,8 @@ fn cores(row: &Row, rate: f64) -> Cell {
     }
 }
 
-/// The cores that a vCPU has for other work if it takes this path instead of its reference; a minus means that it loses
-/// them.
+/// The cores that a vCPU has left for other work if it takes this path instead of its reference; negative if the path
+/// costs more.
 fn saved(row: &Row) -> Option<Cell> {
     let ratio = row.ratio().filter(|ratio| ratio.value > 0.0)?;
     let cores = cost(row)? * (1.0 / ratio.value - 1.0) * SAVED_AT.0 / 1e9;

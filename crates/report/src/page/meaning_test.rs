@@ -10,11 +10,11 @@ fn page(report: crate::Report) -> String {
 #[test]
 fn a_cost_times_a_rate_is_a_number_of_cores() {
     let text = page(sample::report());
-    // 14.2 microseconds, at 10 thousand, 100 thousand and 1 million a second.
+    // 14.2 microseconds, at 10 thousand, 100 thousand and 1 million per second.
     assert!(text.contains("<td>0.14</td>"), "{text}");
     assert!(text.contains("1.42 ▲"), "{text}");
     assert!(text.contains("14.2 ▲"), "{text}");
-    // 6.24 microseconds, which are 0.44 of the reference.
+    // 6.24 microseconds, which is 0.44 of the reference.
     assert!(text.contains("<td>0.62</td>"), "{text}");
     assert!(text.contains("0.79 against portio-no-eventfd"), "{text}");
 }

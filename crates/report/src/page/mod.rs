@@ -1,8 +1,8 @@
 //! One or more reports as one HTML page that needs nothing else: no network, no script, no font.
 //!
-//! Each section of the page is a file here, and a function from the page's [`columns`] to markup. `maud` escapes all text in
-//! HTML, and `svg` in drawings. Drawings have lengths in per cent and colours from
-//! the style sheet, so that one drawing serves a phone, a wide window and paper, by day and by night.
+//! Each section of the page is a file here, with a function from the page's [`columns`] to markup. `maud` escapes all
+//! text in HTML, and `svg` escapes text in drawings. Drawings have lengths in per cent and colours from the style
+//! sheet, so that one drawing works on a phone, in a wide window and on paper, by day and by night.
 
 mod axis;
 mod chart;
@@ -32,7 +32,7 @@ use crate::write::html::document;
 /// A report, and the name of the file that it was read from.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The name that the page has for it.
+    /// The report's name on the page.
     pub name: String,
     /// What was measured.
     pub report: Report,
@@ -48,7 +48,7 @@ impl Run {
     }
 }
 
-/// Writes `runs` as one page; the others are compared with the first.
+/// Writes `runs` as one page. The first run is what the others are compared with.
 pub fn page(runs: &[Run]) -> String {
     let columns = columns(runs);
     let sections: Vec<(PageSection, Markup)> = PageSection::ALL

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{Outcome, Timing, sample};
 
-/// The text of a page as a reader of its source order has it: an element of its own line for each block, no drawings.
+/// The text of a page in source order: one line for each block element, without drawings.
 fn text(page: &str) -> String {
     const BLOCKS: [&str; 14] = [
         "p",
@@ -144,7 +144,7 @@ fn times_of_an_emulated_cpu_are_neither_drawn_nor_cores() {
     assert!(text.contains("No chart: the CPU was emulated"), "{text}");
     assert!(text.contains("cores cannot be computed"), "{text}");
     assert!(!page.contains("class=\"whisker\""));
-    // Exits are right, and drawn.
+    // Exit counts are valid, and are drawn.
     assert!(page.contains("class=\"light\""));
 }
 
@@ -167,7 +167,7 @@ fn events_that_were_counted_are_shown_by_operation_and_are_no_cores() {
         text.contains("What one interrupt costs in 2 ways"),
         "{text}"
     );
-    // 2000 and 1500 exits of 500 interrupts.
+    // 2000 and 1500 exits in 500 interrupts.
     assert!(text.contains("kvm:kvm_exit 4 3"), "{text}");
     assert!(text.contains("ends by the bit 0 1"), "{text}");
     assert!(text.contains("cores cannot be computed"), "{text}");
@@ -197,7 +197,7 @@ fn a_backend_that_emulates_kernel_mode_is_a_sentence_and_not_in_the_first_chart(
     assert!(rest.contains("7.10 µs"), "the tables have it");
 }
 
-/// A linear search for each of these rows would take too long.
+/// A linear search for each row would take too long.
 #[test]
 fn a_page_of_many_rows_has_each_once_in_the_order_of_its_report() {
     const ROWS: usize = 100_000;
@@ -209,7 +209,7 @@ fn a_page_of_many_rows_has_each_once_in_the_order_of_its_report() {
     };
     first.results = (0..ROWS).map(row).collect();
     let mut second = first.clone();
-    // Each second row has another name, and follows the row before it.
+    // Every second row has a different name, and follows the row before it.
     for row in second.results.iter_mut().skip(1).step_by(2) {
         row.command.push_str("-now");
     }

@@ -12,15 +12,15 @@ use crate::table::{Cell, Column, Table};
 use crate::write::html::{self, document};
 use crate::{Recording, TopLine, TopSource, units};
 
-/// How many addresses of a VM are shown.
+/// The most addresses of a VM that are shown.
 const ADDRESSES: usize = 20;
-/// How many points a curve has at most. Of more intervals, means are drawn.
+/// The most points of a curve. If there are more intervals, means of them are drawn.
 const POINTS: usize = 400;
-/// How high a curve is, in pixels, and where its left end is, in per cent.
+/// The height of a curve, in pixels, and the position of its left end, in per cent.
 const HEIGHT: u32 = 90;
 const LEFT: f64 = 16.0;
 
-/// Writes a recording as one page; `name` is that of its file.
+/// Writes a recording as one page; `name` is the name of its file.
 pub fn recorded_page(recording: &Recording, name: &str) -> String {
     let histories = histories(recording);
     let seconds = recording.lines.last().map_or(0.0, |line| line.seconds);
@@ -117,7 +117,7 @@ const fn title_of(rate: Rate) -> &'static str {
     }
 }
 
-/// The means of all VMs.
+/// The means of the rates of all VMs.
 fn overview(histories: &[History]) -> Markup {
     let mut table = Table {
         title: Some("Means of all VMs".to_owned()),
@@ -233,7 +233,7 @@ fn irqfds(history: &History) -> Markup {
     html! { @if !irqfds.is_empty() { (titled("Irqfds", history, table)) } }
 }
 
-/// A table with its title above it. Its caption names the VM, since each VM has such a table.
+/// A table with its title above it. The caption also names the VM, because each VM has such a table.
 fn titled(title: &str, history: &History, table: Table) -> Markup {
     let table = Table {
         title: Some(format!("{title} of {}", self::title(history))),
@@ -245,7 +245,7 @@ fn titled(title: &str, history: &History, table: Table) -> Markup {
     }
 }
 
-/// Adds counts, and how many they are each second.
+/// Adds counts, and how many of them there are per second.
 #[expect(clippy::cast_precision_loss, reason = "it is shown with three digits")]
 fn add_counts(table: &mut Table, title: &str, counts: &[Option<u64>], history: &History) {
     let cells = counts
@@ -295,7 +295,7 @@ fn curve(intervals: &[Interval], seconds: f64) -> Markup {
             .add(upright("tick", x, HEIGHT + 8, HEIGHT + 12))
             .add(label.set("text-anchor", anchor));
     }
-    // A rate is that of an interval, so the curve has steps.
+    // A rate holds for a whole interval, so the curve has steps.
     let corners = points.iter().flat_map(|point| {
         let y = height(HEIGHT, scale, point.rate);
         [point.from, point.to].map(|time| format!("{:.2},{y}", across_at(time, seconds)))
@@ -317,7 +317,7 @@ fn across_at(time: f64, seconds: f64) -> f64 {
     LEFT + time / seconds.max(f64::MIN_POSITIVE) * (100.0 - LEFT)
 }
 
-/// At most [`POINTS`] intervals, with the means of those that are joined.
+/// At most [`POINTS`] intervals, where joined intervals have their mean.
 fn thinned(intervals: &[Interval]) -> Vec<Interval> {
     let each = intervals.len().div_ceil(POINTS).max(1);
     let joined = intervals.chunks(each).filter_map(|chunk| {

@@ -25,7 +25,7 @@ fn the_page_of_a_recording_has_its_vms_rates_addresses_and_doubts() {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(page.contains("qemu web-&lt;1&gt; (4711)") && !page.contains("web-<1>"));
-    // What was not counted has no curve.
+    // A rate that was not counted has no curve.
     assert!(!page.contains("<figcaption>Interrupts by irqfd"));
 }
 

@@ -1,4 +1,4 @@
-//! Every sample of every row, in the order of rounds: what all other numbers of the page are computed from.
+//! Every sample of every row, in the order of rounds: all other numbers on the page are computed from these.
 
 use maud::{Markup, html};
 
@@ -6,12 +6,12 @@ use super::column::PageColumn;
 use super::section::PageSection;
 use crate::{PercentilesOf, Row, Times, units};
 
-/// Samples in one line of a table.
+/// Samples per line of a table.
 const ACROSS: usize = 5;
 
-/// The identifier of the table of a row of the column's report, which figures link to.
+/// The identifier of a row's table, for links from figures.
 pub(super) fn id(column: &PageColumn<'_>, row: &Row) -> String {
-    // Many rows make many identifiers, so the place is computed and not searched for.
+    // With many rows there are many identifiers, so the row's index is computed instead of searched for.
     let bytes = std::ptr::from_ref(row).addr() - column.report.results.as_ptr().addr();
     format!("samples-{}-{}", column.of_run, bytes / size_of::<Row>())
 }
@@ -101,7 +101,7 @@ fn unit(column: &PageColumn<'_>) -> &'static str {
     }
 }
 
-/// How many operations each run had.
+/// The number of operations of each run.
 fn ops(times: &Times) -> String {
     if let Some(ops) = times.ops_per_run() {
         return format!("{} in each run", crate::units::plural(ops, "operation"));

@@ -1,9 +1,9 @@
-//! The position of a value on an axis, in per cent of its length.
+//! The position of a value on an axis, in per cent of the axis' length.
 //!
-//! An axis is linear and begins at zero unless its values span more than [`WIDE`] times; then it is logarithmic, since the
-//! small ones could not be told apart.
+//! An axis is linear and begins at zero. If its values span more than a factor of [`WIDE`], it is logarithmic instead,
+//! because small values could not be told apart.
 
-/// Values that differ by more than this factor stand on a logarithmic axis.
+/// Values that differ by more than this factor are drawn on a logarithmic axis.
 const WIDE: f64 = 30.0;
 
 /// An axis.
@@ -16,7 +16,7 @@ pub(super) enum ChartScale {
 }
 
 impl ChartScale {
-    /// The axis for `values`, of which those that are not positive are left out; `None` if that leaves none.
+    /// The axis for the positive ones of `values`; `None` if there are none.
     #[allow(
         clippy::cast_possible_truncation,
         reason = "the logarithm of a finite number is below 400"
@@ -29,12 +29,12 @@ impl ChartScale {
         if most <= WIDE * least {
             return Some(Self::Linear(most * 1.04));
         }
-        // A bar whose value is a power of ten can be seen too.
+        // The axis starts below the least value, so that a bar at a power of ten is visible.
         let (low, high) = ((least * 0.8).log10().floor(), most.log10().ceil());
         Some(Self::Logarithmic(low as i32, high as i32))
     }
 
-    /// The position of `value`, from 0 to 100; a value outside is at the end.
+    /// The position of `value`, from 0 to 100. A value outside of the axis is placed at its end.
     pub(super) fn place(self, value: f64) -> f64 {
         let share = match self {
             Self::Linear(most) => value / most,
@@ -46,7 +46,7 @@ impl ChartScale {
         share.clamp(0.0, 1.0) * 100.0
     }
 
-    /// The values that have a tick, and whether it has a label: few enough labels to fit next to each other on a phone.
+    /// The values that have a tick, and whether the tick has a label. There are few enough labels for a phone.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -72,7 +72,7 @@ impl ChartScale {
         }
     }
 
-    /// What a reader must know of the axis.
+    /// What readers must know about the axis.
     pub(super) const fn in_words(self) -> &'static str {
         match self {
             Self::Linear(_) => "The scale is linear and begins at zero.",

@@ -13,23 +13,23 @@ use super::scale::ChartScale;
 use super::section::PageSection;
 use crate::{Row, Timing};
 
-/// Separates the values of scanned parameters from a path's name.
+/// Separates a path's name from the values of scanned parameters.
 const PARAMETER: char = ',';
 
-/// How high a drawing is between its axes, in pixels.
+/// The height of a drawing between its axes, in pixels.
 const HEIGHT: u32 = 120;
 
-/// Where the curves begin and end across, in per cent: labels stand to the left, and half a label to the right.
+/// Where curves begin and end horizontally, in per cent: labels are to the left, and half a label is to the right.
 const LEFT: f64 = 18.0;
 const RIGHT: f64 = 94.0;
 
 /// The curves of one path over one parameter.
 struct ScanCurves<'r> {
     path: &'r str,
-    /// The parameter, and the other parameters' values.
+    /// The parameter, and the values of the other parameters.
     parameter: &'r str,
     others: String,
-    /// For each column its points: the value of the parameter, and the row.
+    /// For each column, its points: the value of the parameter, and the row.
     curves: Vec<(PageColumn<'r>, Vec<(f64, &'r Row)>)>,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn has_any(columns: &[PageColumn<'_>]) -> bool {
     !scans(columns).is_empty()
 }
 
-/// The section; nothing if no parameter was scanned.
+/// The section; empty if no parameter was scanned.
 pub(super) fn markup(columns: &[PageColumn<'_>]) -> Markup {
     let scans = scans(columns);
     let shown: Vec<&PageColumn<'_>> = columns
@@ -68,7 +68,7 @@ pub(super) fn markup(columns: &[PageColumn<'_>]) -> Markup {
     }
 }
 
-/// The scans of all paths that have two values of a parameter or more.
+/// The scans of all paths with two or more values of a parameter.
 fn scans<'r>(columns: &[PageColumn<'r>]) -> Vec<ScanCurves<'r>> {
     let columns: Vec<PageColumn<'r>> = match columns.iter().find(|column| !column.is_emulated()) {
         Some(first) => columns
@@ -122,7 +122,7 @@ fn scans<'r>(columns: &[PageColumn<'r>]) -> Vec<ScanCurves<'r>> {
     scans
 }
 
-/// The values of the parameters but one, as `, vcpus=2`.
+/// The values of all parameters except one, as `, vcpus=2`.
 fn others(row: &Row, parameter: &str) -> String {
     let others = row.parameters.iter().filter(|(name, _)| *name != parameter);
     others
@@ -142,7 +142,7 @@ impl ScanCurves<'_> {
             .map_or(Timing::Native, |(column, _)| column.report.timing)
     }
 
-    /// The first and the last point of each curve, for those who cannot see it.
+    /// The first and the last point of each curve, for readers who cannot see it.
     fn in_words(&self) -> String {
         let curve = |(column, points): &(PageColumn<'_>, Vec<(f64, &Row)>)| {
             let end = |point: Option<&(f64, &Row)>| {
@@ -186,7 +186,7 @@ impl ScanCurves<'_> {
     }
 }
 
-/// Values that have a label, not too many: the first, the last, and those between that are far enough from them.
+/// The values that have a label: the first, the last, and those between that are far enough apart.
 fn values_of_ticks(values: &[f64]) -> Vec<f64> {
     const APART: f64 = 14.0;
     let distinct: BTreeSet<u64> = values.iter().map(|value| value.to_bits()).collect();
@@ -217,7 +217,7 @@ fn place(value: f64, values: &[f64]) -> f64 {
     LEFT + 2.0 + share * (RIGHT - LEFT - 2.0)
 }
 
-/// A curve with its points and whiskers. It is a drawing within the drawing, whose points are in per cent.
+/// A curve with its points and whiskers: a drawing within the drawing, whose points are in per cent.
 fn curve(
     drawing: SVG,
     column: &PageColumn<'_>,

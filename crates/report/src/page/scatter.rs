@@ -1,4 +1,4 @@
-//! How the runs of each row scatter: a dot for each run, by its distance from the row's median.
+//! How the runs of each row scatter: a dot for each run, at its distance from the row's median.
 
 use std::fmt::Write;
 
@@ -12,10 +12,10 @@ use super::section::PageSection;
 use crate::statistics::percentile;
 use crate::{Row, units};
 
-/// How high a strip is, in pixels.
+/// The height of a strip, in pixels.
 const HEIGHT: u32 = 14;
 
-/// The least share of the median that half of the axis has: noise below it is not drawn large.
+/// The least that half of the axis covers, as a share of the median, so that small noise is not drawn large.
 const LEAST: f64 = 0.02;
 
 /// The section.
@@ -59,7 +59,7 @@ pub(super) fn markup(columns: &[PageColumn<'_>]) -> Markup {
     }
 }
 
-/// The distances of the runs of a row from its median, as shares of it.
+/// The distances of a row's runs from its median, as shares of the median.
 fn distances(row: &Row) -> Vec<f64> {
     let times = row.times();
     let Some(times) = times.filter(|times| times.median > 0.0 && times.bound().is_none()) else {
@@ -112,7 +112,7 @@ fn strip(column: &PageColumn<'_>, row: &Row, limit: f64) -> Markup {
     }
 }
 
-/// All dots are one path: a line of no length has round ends, which no scaling makes oval.
+/// Draws all dots as one path. Lines of zero length have round ends, which stay round under any scaling.
 fn dots(distances: &[f64], limit: f64) -> SVG {
     let mut data = String::new();
     for distance in distances {

@@ -16,7 +16,7 @@ fn each_run_is_a_dot_by_its_distance_from_the_median() {
 #[test]
 fn dots_beyond_the_axis_are_counted() {
     let mut report = sample::report();
-    // 1 of 24 samples, which the axis leaves out.
+    // 1 of 24 samples, which is outside of the axis.
     sample::of(&mut report.results[0]).times.samples[0] = 30_000.0;
     let text = shown(report);
     assert!(text.contains("4 runs, 1 beyond"), "{text}");

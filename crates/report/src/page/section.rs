@@ -1,5 +1,5 @@
-//! The sections of paths: both directions, the rings, assigned devices and the host's floors, each with a chart and a
-//! table.
+//! The sections about paths: both directions, the rings, assigned devices and the host's floors, each with a chart and
+//! a table.
 
 use maud::{Markup, html};
 
@@ -17,9 +17,9 @@ pub(super) enum PageSection {
     Devices,
     /// What the VMM's own calls cost.
     Registrations,
-    /// The rows of `vmbell bench vmms`, whose names are the guest image's.
+    /// The rows of `vmbell bench vmms`, whose names come from the guest image.
     Vmms,
-    /// The rows of commands that measure one thing in several ways.
+    /// The rows of commands that measure the same thing in several ways.
     Variants,
     Floors,
 }
@@ -36,7 +36,7 @@ impl PageSection {
         Self::Floors,
     ];
 
-    /// The section of a row.
+    /// The section that a row belongs to.
     pub(super) fn of(report: &Report, row: &Row) -> Self {
         const PREFIXES: [(&str, PageSection); 12] = [
             ("ioeventfd-", PageSection::Registrations),
@@ -65,8 +65,8 @@ impl PageSection {
         }
     }
 
-    /// The rows of the section that have numbers. A report's floors are the same in all of its columns, and only in the
-    /// first.
+    /// The rows of the section that have numbers. A report's floors are the same in all of its columns, so only the
+    /// first column has them.
     pub(super) fn lines<'r>(self, columns: &[PageColumn<'r>]) -> Vec<PageLine<'r>> {
         if self != Self::Floors {
             return lines(self, columns);
@@ -132,7 +132,7 @@ impl PageSection {
         }
     }
 
-    /// The floors that the section's paths stand on.
+    /// The floors that limit the section's paths.
     pub(super) const fn floors(self) -> &'static [&'static str] {
         match self {
             Self::GuestToHost => &[
@@ -158,7 +158,7 @@ impl PageSection {
     }
 }
 
-/// The section; `None` if no column has rows of it.
+/// The section; `None` if no column has such rows.
 pub(super) fn markup(section: PageSection, columns: &[PageColumn<'_>]) -> Option<Markup> {
     let lines = section.lines(columns);
     if lines.is_empty() {

@@ -1,4 +1,4 @@
-//! The numbers of a section as a table: a line for each path, and the columns of the page next to each other.
+//! The numbers of a section as a table: a line for each path, and the page's columns next to each other.
 
 use maud::Markup;
 
@@ -59,12 +59,12 @@ pub(super) fn markup(title: &str, lines: &[PageLine<'_>], columns: &[PageColumn<
     })
 }
 
-/// The place of a column among those of the table.
+/// The index of a column among the columns of the table.
 fn at(column: &PageColumn<'_>, columns: &[PageColumn<'_>]) -> Option<usize> {
     columns.iter().position(|other| other.place == column.place)
 }
 
-/// The median by that of the same row and backend of the first report, if both are times or both are instructions.
+/// The median divided by that of the same row and backend in the first report, if both are times or both instructions.
 pub(super) fn to_base(
     line: &PageLine<'_>,
     column: &PageColumn<'_>,

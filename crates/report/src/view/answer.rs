@@ -1,11 +1,11 @@
-//! What the rows of a backend mean, in at most three sentences: what a person wants to know of a host before any table.
+//! What a backend's rows mean, in at most three sentences: what a person wants to know about a host before any table.
 //!
-//! A sentence whose rows were not measured is left out. The sentences are made of the report's rows, so that a report of an
-//! older version has those of this one.
+//! A sentence is left out if its rows were not measured. Sentences are made from the report's rows, so a report from an
+//! older version gets the sentences of this version.
 
 use crate::{Ratio, Report, Row, Timing, units};
 
-/// The sentences about doorbells, interrupts and virtqueues; none if times mean nothing here.
+/// The sentences about doorbells, interrupts and virtqueues; empty if times mean nothing here.
 pub(crate) fn answer(report: &Report, backend: &str) -> Vec<String> {
     let is_meaningless = report.timing == Timing::Emulated || report.emulates_kernel_mode(backend);
     if report.paths().is_none() || is_meaningless {
@@ -22,11 +22,11 @@ struct BackendRows<'r> {
     backend: &'r str,
 }
 
-/// What a row costs.
+/// The cost of a row.
 struct Cost<'r> {
     row: &'r Row,
     ns: f64,
-    /// Whether it is below `ns`, and nothing more is known.
+    /// Whether the cost is below `ns`, and nothing more is known.
     is_bound: bool,
     text: String,
 }
@@ -54,7 +54,7 @@ impl<'r> BackendRows<'r> {
         })
     }
 
-    /// `2.80 µs, 4.2x cheaper than WHAT (11.8 µs)`, for the rows `new` and `old`.
+    /// Compares the rows `new` and `old`: `2.80 µs, 4.2x cheaper than WHAT (11.8 µs)`.
     fn against(&self, new: &str, old: &str, what: &str) -> Option<String> {
         let (new, old) = (self.cost(new)?, self.cost(old)?);
         let is_unclear = new.row.ratio().is_some_and(Ratio::is_unclear);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::sample;
 
-/// A report with these rows of backends, each with its median.
+/// A report with these rows: backend, name and median.
 fn report(rows: &[(&str, &str, f64)]) -> Report {
     let mut report = sample::report();
     let of = |(name, backend, ns): &(&str, &str, f64)| sample::of_vmm(backend, name, *ns);

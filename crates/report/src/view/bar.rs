@@ -1,11 +1,11 @@
-//! The bars beside the terminal's tables: one for each median, all on one scale, so that they compare across tables.
+//! The bars next to the terminal's tables: one for each median, all on one scale, so that tables can be compared.
 
 use crate::{Report, TimeUnit, Timing, time_unit};
 
-/// How many characters a bar has at most.
+/// The most characters of a bar.
 const WIDTH: usize = 12;
 
-/// From this ratio of the greatest number to the least, a linear scale shows nothing of most of them.
+/// At this ratio of the largest to the smallest number, most bars would be too short on a linear scale.
 const WIDE: f64 = 30.0;
 
 /// Parts of a character, in eighths.
@@ -14,9 +14,9 @@ const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"]
 /// The scale of all bars of a report.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum BarScale {
-    /// From zero to this.
+    /// From zero to this value.
     Linear(f64),
-    /// From one power of ten to another: each step of the same length is the same factor.
+    /// From one power of ten to another: equal lengths are equal factors.
     Logarithmic(f64, f64),
 }
 
@@ -37,7 +37,7 @@ impl BarScale {
         })
     }
 
-    /// What the scale is: `0 to 8.23 µs`, `log 1 ns-1 ms`.
+    /// The scale in words: `0 to 8.23 µs`, `log 1 ns-1 ms`.
     pub(super) fn title(self, report: &Report, unit: Option<TimeUnit>) -> String {
         match self {
             Self::Linear(high) => format!("0 to {}", time_unit::measured(high, report, unit)),
@@ -59,7 +59,7 @@ impl BarScale {
     }
 }
 
-/// The length of a bar; what is measured has at least an eighth.
+/// The length of a bar; any measured value has at least an eighth of a character.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

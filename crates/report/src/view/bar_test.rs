@@ -1,7 +1,7 @@
 use super::*;
 use crate::sample;
 
-/// A report whose first rows have these medians, and the others none.
+/// A report whose first rows have these medians; the other rows have none.
 fn report(medians: &[f64]) -> Report {
     let mut report = sample::report();
     let model = report.results[0].clone();

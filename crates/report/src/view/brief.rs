@@ -1,7 +1,7 @@
-//! The first minute: a report of paths in at most 40 lines of 80 columns.
+//! The short form of a report of paths: at most 40 lines of 80 columns.
 //!
-//! First the answer in sentences, then one table, then how far to trust it. A backend whose costs mean nothing on this host is
-//! one line, and so are the floors. What is left out here is in [`paths`](mod@super::paths), which `--verbose` shows.
+//! First the answer in sentences, then one table, then how far to trust it. A backend whose costs mean nothing here
+//! takes one line, and so do the floors. [`paths`](mod@super::paths), for `--verbose`, shows what is left out.
 
 use super::Look;
 use super::answer::answer;
@@ -12,13 +12,13 @@ use crate::table::{Block, Cell, Paint};
 use crate::text::shortened;
 use crate::{Group, Report, Row, Status, Timing, Warning, units, warnings};
 
-/// The most lines about rows that were skipped.
+/// The most lines about skipped rows.
 const SKIPPED: usize = 6;
 
-/// What the label takes of a line.
+/// The width of a label.
 const LABEL: usize = 10;
 
-/// The widest line, on a terminal that has room for more.
+/// The widest line, even on a wider terminal.
 pub(super) const WIDEST: usize = 80;
 
 pub(super) fn blocks(report: &Report, look: Look) -> Vec<Block> {
@@ -51,7 +51,7 @@ pub(super) fn blocks(report: &Report, look: Look) -> Vec<Block> {
     blocks
 }
 
-/// What it means that KVM emulates the guest's kernel mode, and which command has figures of real KVM.
+/// Says that a backend emulates the guest's kernel mode, and which command shows the exits of real KVM.
 fn emulated(report: &Report) -> Option<Block> {
     let mut backends = report.backends.iter();
     let name = &backends.find(|one| one.emulates_kernel_mode)?.name;
@@ -66,13 +66,13 @@ fn emulated(report: &Report) -> Option<Block> {
     Some(Block::Text(Cell::new(sentence, Paint::Yellow)))
 }
 
-/// Whether the rows of a backend are left out: it emulates the guest's kernel mode, and another one does not.
+/// Whether the rows of a backend are left out: it emulates the guest's kernel mode, and a different backend does not.
 fn is_hidden(report: &Report, backend: &str) -> bool {
     let mut backends = report.backends.iter();
     report.emulates_kernel_mode(backend) && backends.any(|one| !one.emulates_kernel_mode)
 }
 
-/// The rows of the backends that are not hidden; floors only if there is nothing else.
+/// The rows of all backends that are not hidden; floors only if there is nothing else.
 fn shown_lines(report: &Report) -> Vec<Lines<'_>> {
     let mut all = Lines::of(report, |backend| !is_hidden(report, backend));
     if all.iter().any(|lines| lines.group != Group::Floor) {
@@ -81,7 +81,7 @@ fn shown_lines(report: &Report) -> Vec<Lines<'_>> {
     all
 }
 
-/// The numbers that matter first. Instructions repeat exactly, so they have no spread; exit counts are exact under emulation too.
+/// The most important numbers. Instructions repeat exactly, so they have no spread; exits are exact even if emulated.
 fn columns(report: &Report, lines: &Lines<'_>) -> Vec<Number> {
     let several = lines.backends.len() > 1;
     let mut columns = vec![Number::Median];
@@ -127,7 +127,7 @@ fn trust(report: &Report, shown: &[Lines<'_>], numbers: &Numbers<'_>) -> Vec<(St
     lines
 }
 
-/// A line for each row that was skipped, with the reason; many are counted after the first ones.
+/// A line with the reason for each skipped row; beyond the first few, rows are only counted.
 fn skipped<'r>(report: &Report, rows: impl Iterator<Item = &'r Row>) -> Vec<(String, String)> {
     let texts = rows.map(|row| {
         let reason = row.reason().unwrap_or("no reason is known");
@@ -166,13 +166,13 @@ fn runs(report: &Report) -> String {
     )
 }
 
-/// What is wrong with the host or with rows; `None` where numbers have no noise and nothing else is wrong.
+/// What is wrong with the host or with rows; `None` if numbers have no noise and nothing else is wrong.
 fn doubts(report: &Report) -> Option<String> {
     let mut parts = Vec::new();
     if report.timing == Timing::Native {
         parts.push(quality(report));
     }
-    // The emulation has its own line, and a wide spread or a busy host is in the quality.
+    // The emulation has its own line, and a wide spread or a busy host is part of the quality.
     let is_told = |warning: &Warning| {
         !matches!(
             warning,
@@ -203,7 +203,7 @@ fn has_unclear(lines: &Lines<'_>) -> bool {
     })
 }
 
-/// What this host needs for a system call or a wake-up alone, where another table is shown.
+/// What this host needs just for a system call or a wake-up, if the table does not show it.
 fn floors(shown: &[Lines<'_>], numbers: &Numbers<'_>) -> Option<String> {
     let is_shown = shown.iter().any(|lines| lines.group == Group::Floor);
     let floors: Vec<String> = numbers

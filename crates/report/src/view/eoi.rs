@@ -1,5 +1,5 @@
-//! The report of `vmbell bench eoi`: a line for each event, a column for each row of the report, and the change from the first
-//! column to the last.
+//! The report of `vmbell bench eoi`: a line for each event, a column for each row of the report, and the change from
+//! the first column to the last.
 
 use std::collections::BTreeMap;
 
@@ -88,7 +88,7 @@ fn last(report: &Report) -> Option<&Measured> {
     report.results.last()?.measured()
 }
 
-/// The events, with the counts of all runs. An event has a change if the last row is compared with the first.
+/// The events, with their counts over all runs. An event has a change if the last row is compared with the first.
 fn events(report: &Report) -> Vec<EventLine> {
     let rows = &report.results;
     let line = |name| {
@@ -111,7 +111,7 @@ fn events(report: &Report) -> Vec<EventLine> {
     by_frequency(rows).into_iter().map(line).collect()
 }
 
-/// What the rows themselves counted, the exits of an operation, and how fast operations follow each other.
+/// What the rows themselves counted, the exits per operation, and the rate of operations.
 fn operations(report: &Report, work: &Work) -> Vec<EventLine> {
     let rows = &report.results;
     let own = rows.first().and_then(Row::measured);
@@ -152,7 +152,7 @@ fn by_frequency(rows: &[Row]) -> Vec<&str> {
     names.into_iter().map(|(name, _)| name).collect()
 }
 
-/// The change in per cent with a sign and its interval, if it has one; empty if nothing changed.
+/// The change in per cent, with a sign and its interval if there is one; empty if nothing changed.
 fn change(ratio: &Ratio) -> String {
     let per_cent = |ratio: f64| (ratio - 1.0) * 100.0;
     let value = format!("{:+.1} %", per_cent(ratio.value));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::table::{Block, Cell, Paint};
 use crate::{Report, Status};
 
-/// Rows that were not measured for one reason.
+/// Rows that were not measured for the same reason.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Excuse<'r> {
     pub(crate) names: Vec<&'r str>,
@@ -14,7 +14,7 @@ pub(crate) struct Excuse<'r> {
     pub(crate) reason: &'r str,
 }
 
-/// The rows that were not measured, those with one reason together.
+/// The rows that were not measured, grouped by reason.
 pub(crate) fn excuses(report: &Report) -> Vec<Excuse<'_>> {
     let mut excuses: Vec<Excuse<'_>> = Vec::new();
     let mut places = HashMap::new();
@@ -38,7 +38,7 @@ pub(crate) fn excuses(report: &Report) -> Vec<Excuse<'_>> {
 }
 
 impl Excuse<'_> {
-    /// What happened to which rows, and the reason.
+    /// Says which rows were not measured, and why.
     pub(super) fn block(&self, report: &Report) -> Block {
         let paint = match self.status {
             Status::Failed => Paint::Red,
@@ -48,7 +48,7 @@ impl Excuse<'_> {
         Block::Detail(what, self.reason.to_owned())
     }
 
-    /// What happened to which rows, as `skipped on kvm: a, b`.
+    /// Says which rows were not measured, as `skipped on kvm: a, b`.
     pub(crate) fn what(&self, report: &Report) -> String {
         let mut backends = report.backends.iter();
         let place = match backends.any(|other| other.name == self.backend) {

@@ -1,5 +1,4 @@
-//! The lines above the tables: what a reader must know to compare the numbers with those of another
-//! host.
+//! The lines above the tables: what readers must know to compare the numbers with those of a different host.
 
 use crate::cpu_list;
 use crate::warnings::{BUSY, WIDE};
@@ -26,8 +25,8 @@ pub fn header(report: &Report) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// A sentence that says what the spin policy `policy` means for a heavy exit. Heavy exits are shown
-/// together with it, because one that spins uses a second core and one that sleeps does not.
+/// What the spin policy `policy` means for a heavy exit, in a sentence. It is shown with heavy exits, because an exit
+/// that spins uses a second core and one that sleeps does not.
 pub fn spin_in_words(policy: &str) -> &'static str {
     match policy {
         "one-cpu" => {
@@ -48,7 +47,7 @@ pub fn spin_in_words(policy: &str) -> &'static str {
     }
 }
 
-/// What to do about exits that cost something else than on hardware; nothing if they do not.
+/// What to do about exits that do not cost what they cost on hardware; empty if they do.
 const fn emulation(backend: &Backend) -> &'static str {
     if backend.emulates_kernel_mode {
         "; emulates the guest's kernel mode: use the usermode backend or the lab (vmbell lab -- vmbell bench) \
@@ -58,7 +57,7 @@ const fn emulation(backend: &Backend) -> &'static str {
     }
 }
 
-/// What the numbers are if they are not times of a real CPU; `None` if they are.
+/// What the numbers are, if they are not times of a real CPU; otherwise `None`.
 pub(crate) fn timing(report: &Report) -> Option<&'static str> {
     match report.timing {
         Timing::Native => None,
@@ -95,7 +94,7 @@ fn backends(report: &Report) -> String {
     all.join("; ")
 }
 
-/// Whether the host was quiet enough for the numbers to come out the same again.
+/// Says whether the host was quiet enough for the numbers to be reproducible.
 #[allow(clippy::cast_precision_loss, reason = "a number of CPUs")]
 pub(crate) fn quality(report: &Report) -> String {
     let (load, cpus) = (report.host.load.unwrap_or_default(), report.host.cpus);
@@ -215,7 +214,7 @@ fn runs(report: &Report) -> String {
     )
 }
 
-/// How long one run was meant to be, as `about 15.0 ms`.
+/// How long one run should have been, as `about 15.0 ms`.
 pub(crate) fn length(report: &Report) -> String {
     let plan = &report.plan;
     match plan.ops {
@@ -227,13 +226,13 @@ pub(crate) fn length(report: &Report) -> String {
     }
 }
 
-/// The operations of the shortest run: a row that rests between its operations has fewer than the plan says.
+/// The operations of the shortest run: a row that rests between operations has fewer than the plan says.
 fn fewest_operations(report: &Report) -> Option<u64> {
     let times = report.results.iter().filter_map(Row::times);
     times.flat_map(|times| &times.ops).min().copied()
 }
 
-/// What ended the command before it was done, to go after a sentence.
+/// What ended the command early, as the end of a sentence.
 pub(crate) const fn ended_early(report: &Report) -> &'static str {
     if report.interrupted {
         "; INTERRUPTED before the end"
@@ -244,7 +243,7 @@ pub(crate) const fn ended_early(report: &Report) -> &'static str {
     }
 }
 
-/// What the columns of memory have that the report has, if it has any.
+/// What the report's memory columns mean, if it has any.
 pub(crate) fn memory(report: &Report) -> Option<&'static str> {
     let any = |has: fn(&Measured) -> bool| {
         let mut rows = report.results.iter().filter_map(Row::measured);
@@ -265,7 +264,7 @@ pub(crate) fn memory(report: &Report) -> Option<&'static str> {
     }
 }
 
-/// The footnotes that the measured rows need, each once.
+/// The footnotes for the measured rows, each once.
 pub(crate) fn footnotes<'r>(report: &'r Report) -> Vec<&'r str> {
     let measured = || report.results.iter().filter(|row| row.is_ok());
     let mut notes = Vec::new();

@@ -1,7 +1,7 @@
-//! What is shown of a report, as [`Block`]s: a view for each suite. No text is laid out here.
+//! What is shown of a report, as [`Block`]s: a view for each suite. Views do not lay out text.
 //!
-//! `numbers` makes the cells of a measured row, once for the tables of all views and of the page; `header` says where and how it
-//! was measured, `answer` what the rows mean.
+//! `numbers` makes the cells of a measured row, for the tables of all views and of the page; `header` says where and
+//! how the report was measured, `answer` what the rows mean.
 
 pub(crate) mod answer;
 mod bar;
@@ -22,13 +22,13 @@ use crate::{Kind, Report, TimeUnit};
 /// What is shown of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
-    /// Whether to show everything: of paths, the whole header, floors, intervals, exits and footnotes.
+    /// Whether to show everything. For paths: the whole header, floors, intervals, exits and footnotes.
     pub verbose: bool,
     /// Whether a table of VMMs has ratios to its first column instead of the measured numbers.
     pub ratios: bool,
-    /// Whether each median has a bar next to it, where the lines are long enough.
+    /// Whether each median has a bar next to it, if the lines are long enough.
     pub bars: bool,
-    /// The unit of all times; without one, each has the unit that fits it.
+    /// The unit of all times; `None` for the unit that fits each time.
     pub unit: Option<TimeUnit>,
 }
 
@@ -43,7 +43,7 @@ pub fn blocks(report: &Report, look: Look) -> Vec<Block> {
     }
 }
 
-/// The most columns that a report takes on a wider terminal; `None` if it takes them all.
+/// The most columns that a report uses on a wider terminal; `None` if it uses all.
 pub fn widest(report: &Report, look: Look) -> Option<usize> {
     (report.paths().is_some() && !look.verbose).then_some(brief::WIDEST)
 }

@@ -1,4 +1,4 @@
-//! The numbers of a measured row as cells, the same in every table that has them.
+//! The numbers of a measured row as cells, which are the same in all tables.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use super::header::median_title;
 use crate::table::{Cell, Column, Paint, Table};
 use crate::{Group, PercentilesOf, Ratio, Report, Row, TimeUnit, Timing, time_unit, units};
 
-/// A change that may be none: its interval has 1 in it.
+/// A change that may be no change: its interval contains 1.
 pub(crate) const UNCLEAR: &str = "unclear";
 
 /// A number of a measured row.
@@ -30,23 +30,23 @@ pub(crate) enum Number {
     Interval,
     /// The ratio in words: `13x cheaper`.
     Change,
-    /// The same without the word that the title has.
+    /// The ratio in words, without the word that is in the title.
     Cheaper,
     Bar,
 }
 
-/// What the cells of a report's rows depend on besides the rows.
+/// What the cells of a report's rows depend on, apart from the rows.
 #[derive(Debug)]
 pub(crate) struct Numbers<'r> {
     pub(crate) report: &'r Report,
     pub(crate) unit: Option<TimeUnit>,
     scale: Option<BarScale>,
-    /// The rows, with their backends, that others are compared with.
+    /// The rows that others are compared with, as backends and names.
     references: HashSet<(&'r str, &'r str)>,
 }
 
 impl<'r> Numbers<'r> {
-    /// Of a report, with times in this unit or in the one that fits each.
+    /// Makes the numbers of a report, with times in this unit or in the unit that fits each.
     pub(crate) fn of(report: &'r Report, unit: Option<TimeUnit>) -> Self {
         let rows = report.results.iter();
         let reference = |row: &'r Row| Some((row.reference.as_deref()?, row.backend.as_str()));
@@ -58,7 +58,7 @@ impl<'r> Numbers<'r> {
         }
     }
 
-    /// The column that has this number.
+    /// The column for this number.
     pub(crate) fn column(&self, number: Number) -> Column {
         let (title, rank) = match number {
             Number::Median => (median_title(self.report), 0),
@@ -85,7 +85,7 @@ impl<'r> Numbers<'r> {
         Column::numbers(title).rank(rank)
     }
 
-    /// The number of a row; `None` if it has none.
+    /// The number of a row as a cell; `None` if the row has none.
     pub(crate) fn cell(&self, number: Number, row: &Row) -> Option<Cell> {
         let measured = row.measured()?;
         let times = &measured.times;
@@ -142,7 +142,7 @@ impl<'r> Numbers<'r> {
         }
     }
 
-    /// What a row is compared with another one.
+    /// The comparison of a row with a different row, as a cell.
     fn compared(&self, number: Number, row: &Row, ratio: Option<&Ratio>) -> Option<Cell> {
         let is_reference = || {
             let row = (row.command.as_str(), row.backend.as_str());
@@ -180,7 +180,7 @@ pub(crate) fn value(ratio: &Ratio) -> String {
     format!("{bound}{}", units::ratio(ratio.value))
 }
 
-/// The ratio in words; `unclear` if its interval has 1 in it.
+/// The ratio in words; `unclear` if its interval contains 1.
 pub(crate) fn change(ratio: &Ratio, timing: Timing) -> String {
     match (ratio.is_bound, ratio.is_unclear()) {
         (true, _) => format!(">{}", units::change(ratio.value, timing)),
@@ -204,19 +204,19 @@ pub(crate) fn paint(ratio: &Ratio) -> Paint {
     }
 }
 
-/// The rows of a group that were measured, those of one name in one line.
+/// The measured rows of a group, with rows of the same name in one line.
 #[derive(Debug)]
 pub(crate) struct Lines<'r> {
     pub(crate) group: Group,
-    /// The backends whose rows are next to each other; a single one for floors, whose names are unique.
+    /// The backends whose rows are next to each other; only one for floors, whose names are unique.
     pub(crate) backends: Vec<&'r str>,
     pub(crate) names: Vec<&'r str>,
-    /// For each name its row on each backend.
+    /// For each name, its row on each backend.
     pub(crate) rows: Vec<Vec<Option<&'r Row>>>,
 }
 
 impl<'r> Lines<'r> {
-    /// The groups of a report that have numbers, in the order in which they are shown, without the backends that are not.
+    /// The groups of a report that have numbers, in display order, without the backends that are not shown.
     pub(crate) fn of(report: &'r Report, is_shown: impl Fn(&str) -> bool) -> Vec<Self> {
         let groups = [Group::Scenario, Group::Floor, Group::Debug].into_iter();
         groups
@@ -258,7 +258,7 @@ impl<'r> Lines<'r> {
         lines
     }
 
-    /// A table with these numbers of each backend.
+    /// A table with these numbers for each backend.
     pub(crate) fn table(&self, of: &Numbers<'r>, numbers: &[Number]) -> Table {
         let mut table = Table::new(self.group.name(), self.names.iter().copied());
         for (place, backend) in self.backends.iter().enumerate() {

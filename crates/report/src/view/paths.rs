@@ -1,5 +1,5 @@
-//! The whole report of paths, as `--verbose` and the files show it: a header that can be pasted elsewhere, what the numbers mean,
-//! a table for each group, and the ratios that answer the usual questions.
+//! The whole report of paths, for `--verbose` and for files: a header that can be pasted elsewhere, what the numbers
+//! mean, a table for each group, and the ratios that answer the usual questions.
 //!
 //! [`brief`](mod@super::brief) is the short form.
 

@@ -1,5 +1,5 @@
-//! The report of `vmbell bench rings`: a row for each variant, with its time and its events for one operation, and the ratios
-//! between variants.
+//! The report of `vmbell bench rings`: a row for each variant, with its time and its events per operation, and the
+//! ratios between variants.
 
 use super::Look;
 use super::excuses::excuses;
@@ -9,7 +9,7 @@ use crate::statistics::{Summary, error_of_mean};
 use crate::table::{Block, Cell, Column, Overflow, Table};
 use crate::{Counted, Counts, EventUnit, Ratio, Report, Row, Scope, Work, units};
 
-/// The name of the parameter that holds all switches of a row's variant.
+/// The parameter that holds all switches of a row's variant.
 const SWITCHES: &str = "switches";
 
 pub(super) fn blocks(report: &Report, work: &Work, look: Look) -> Vec<Block> {
@@ -61,13 +61,13 @@ fn common(rows: &[Row]) -> Vec<&str> {
 }
 
 impl Row {
-    /// The switches of a variant of the rings.
+    /// The switches of this row's ring variant.
     fn switches(&self) -> &str {
         self.parameters.get(SWITCHES).unwrap_or(&self.command)
     }
 }
 
-/// What an operation of each variant takes.
+/// What an operation of each variant costs.
 fn costs(report: &Report, work: &Work, rows: &[&Row], look: Look) -> Table {
     let mut table = Table {
         overflow: Overflow::Continue,
@@ -100,7 +100,7 @@ fn costs(report: &Report, work: &Work, rows: &[&Row], look: Look) -> Table {
     table
 }
 
-/// The mean over runs of what one operation takes, with its standard error.
+/// The mean over runs of what one operation costs, with its standard error.
 #[allow(
     clippy::cast_precision_loss,
     reason = "counts of a benchmark are far below 2^53"
@@ -122,7 +122,7 @@ fn each(row: &Row, runs: &[u64], unit: EventUnit) -> Cell {
     })
 }
 
-/// The ratios of the variants that are compared with another one.
+/// The ratios of the variants that are compared with a different variant.
 fn ratios(work: &Work, rows: &[&Row]) -> Option<Table> {
     let compared: Vec<&Row> = rows
         .iter()

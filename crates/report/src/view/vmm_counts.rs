@@ -1,4 +1,4 @@
-//! What rows of VMMs count besides exits: below the table of exits one for each name, per operation.
+//! What rows of VMMs count in addition to exits: for each name a table of counts per operation, after the exits.
 
 use super::vmms::{measured, names, row, table};
 use crate::statistics::median;
@@ -18,7 +18,7 @@ pub(super) fn blocks(report: &Report) -> Vec<Block> {
     counts.into_iter().filter_map(table).collect()
 }
 
-/// The rows that have the count.
+/// The names of the rows that have this count.
 fn counted<'r>(report: &'r Report, count: &str) -> Vec<&'r str> {
     let has = |name: &&str| {
         let rows = &mut report.results.iter();

@@ -1,7 +1,7 @@
 use super::*;
 use crate::sample::{self, vmm};
 
-/// A report of two VMMs; each row has kicks of its runs of ten operations.
+/// A report of two VMMs. Each row has the kicks of its runs, of ten operations each.
 fn report(rows: &[(&str, &str, &[u64])]) -> Report {
     let row = |(vmm, name, kicks): &(&str, &str, &[u64])| {
         let mut row = sample::of_vmm(vmm, name, 1000.0);

@@ -1,4 +1,4 @@
-//! The exits in the report of `vmbell bench vmms`: below the table of times one of exits per operation, and why there are none.
+//! The exits in the report of `vmbell bench vmms`: a table of exits per operation, and why some exits were not counted.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use crate::table::{Block, Cell};
 use crate::{Exits, Report, Row, Vmm, units};
 
 const TITLE: &str = "exits/op (to the VMM)";
-/// How many addresses of a row are shown.
+/// The most addresses of a row that are shown.
 const DEAREST: usize = 10;
 const NOTE: &str = "exits of the CPU that measures, for one operation, and in brackets those that go on to the VMM's process; without the \
      exits for the host's own interrupts";
 
-/// Nothing if no exits were asked for.
+/// Shows the exits; empty if no exits were requested.
 pub(super) fn blocks(report: &Report) -> Vec<Block> {
     let (columns, names) = counted(report);
     let exits = table(&columns, TITLE, &names, |vmm, name| {
@@ -31,8 +31,8 @@ pub(super) fn blocks(report: &Report) -> Vec<Block> {
     blocks
 }
 
-/// The rows whose accesses were counted by address, each with the VMMs that have it and the addresses with the most accesses
-/// of any.
+/// The rows whose accesses were counted by address, each with the VMMs that have the row and with the addresses that
+/// were accessed most often in any of them.
 fn by_address(report: &Report) -> Vec<(&str, Vec<&Vmm>, Vec<&str>)> {
     let mut rows = Vec::new();
     for name in names(report) {
@@ -71,7 +71,7 @@ fn at_address(report: &Report, vmm: &Vmm, name: &str, address: &str) -> Option<C
         .map(|count| Cell::from(count.to_string()))
 }
 
-/// The VMMs and the rows of which exits were counted.
+/// The VMMs and the rows with counted exits.
 fn counted(report: &Report) -> (Vec<&Vmm>, Vec<&str>) {
     let has = |row: &Row| row.exits().is_some();
     let of_vmm = |vmm: &&Vmm| {
@@ -87,13 +87,13 @@ fn counted(report: &Report) -> (Vec<&Vmm>, Vec<&str>) {
     (columns, names)
 }
 
-/// `3 (1)`: three exits, of which one goes on to the VMM.
+/// Formats exits as `3 (1)`: three exits, one of which goes on to the VMM.
 fn cell(exits: Exits) -> Cell {
     let text = |number: Option<f64>| number.map_or_else(|| "?".to_owned(), units::per_op);
     Cell::from(format!("{} ({})", text(exits.total), text(exits.userspace)))
 }
 
-/// What the table's numbers are, and why some are not there: each reason once, with the rows and VMMs that it is for.
+/// What the table's numbers are, and why some are missing: each reason once, with its rows and VMMs.
 fn notes(report: &Report, has_table: bool) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     if has_table {

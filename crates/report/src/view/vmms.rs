@@ -1,5 +1,5 @@
-//! The report of `vmbell bench vmms` and `bench net`: the machine that each VMM made, then one table with a column for each VMM
-//! and a line for each path, the least number of each line marked.
+//! The report of `vmbell bench vmms` and `bench net`: the machine that each VMM made, then one table with a column for
+//! each VMM and a line for each path. The least number of each line is marked.
 
 use super::Look;
 use super::excuses::excuses;
@@ -40,7 +40,7 @@ pub(super) fn blocks(report: &Report, look: Look) -> Vec<Block> {
     blocks
 }
 
-/// A table with a column for each VMM and a line for each name; nothing if it would be empty.
+/// A table with a column for each VMM and a line for each name; `None` if it would be empty.
 pub(super) fn table(
     vmms: &[&Vmm],
     what: &str,
@@ -58,7 +58,7 @@ pub(super) fn table(
     (table.columns.len() > 1).then_some(Block::Table(table))
 }
 
-/// Rows that were not measured for one reason, and the VMMs of which that is true.
+/// Rows that were not measured for the same reason, and the VMMs on which they were not.
 struct SharedExcuse<'r> {
     rows: Vec<&'r str>,
     vmms: Vec<&'r str>,
@@ -91,7 +91,7 @@ fn shared_excuses(report: &Report) -> Vec<SharedExcuse<'_>> {
     shared
 }
 
-/// What a reader must know of the host and of each VMM, as labels and texts.
+/// What readers must know about the host and about each VMM, as labels and texts.
 pub(crate) fn labels(report: &Report) -> Vec<(String, String)> {
     let mut lines = vec![
         ("tool".to_owned(), tool(report)),
@@ -106,7 +106,7 @@ pub(crate) fn labels(report: &Report) -> Vec<(String, String)> {
 }
 
 fn runs(report: &Report) -> String {
-    // Where operations differ from row to row, the samples are whole runs.
+    // If the number of operations differs between rows, the samples are whole runs.
     let each = match report.plan.ops {
         Some(ops) => format!(
             "{} of {} of each row, the VMMs in turns",
@@ -115,7 +115,7 @@ fn runs(report: &Report) -> String {
         ),
         None => format!("{} of each VMM, in turns", plural(report.plan.runs, "boot")),
     };
-    // Before vmbell had a seed for VMMs, each turn had the same order.
+    // Older reports have no seed for VMMs: each turn had the same order.
     let order = match report.seed {
         0 => String::new(),
         seed => format!(" in random order (seed {seed})"),
@@ -240,7 +240,7 @@ fn title(vmm: &Vmm) -> String {
     format!("{}{mark}", vmm.name)
 }
 
-/// The median, or its ratio to that of the first VMM.
+/// The median, or its ratio to the first VMM's median.
 fn number(report: &Report, vmm: &Vmm, name: &str, look: Look) -> Option<String> {
     let row = row(report, vmm, name)?;
     if !look.ratios {

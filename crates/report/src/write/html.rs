@@ -1,12 +1,12 @@
-//! Blocks in HTML, and the page around them, which needs nothing else: no network, no script, no font. `maud` escapes all text;
-//! [`visible`] shows what no markup can escape.
+//! Blocks in HTML, and the page around them, which needs nothing else: no network, no script, no font. `maud` escapes
+//! all text; [`visible`] shows what markup cannot escape.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::table::{Align, Block, Cell, Column, Paint, Table};
 use crate::text::visible;
 
-/// What may be loaded and run: nothing but the page's own style sheet.
+/// What the page may load and run: only its own style sheet.
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
@@ -52,12 +52,12 @@ pub(crate) fn document(title: &str, body: &Markup) -> String {
             body { (body) }
         }
     };
-    // In the finished page, so that no part of it can forget it.
+    // Applied to the finished page, so that no part of it can be missed.
     let page = markup.into_string();
     page.lines().map(visible).collect::<Vec<_>>().join("\n")
 }
 
-/// Writes a table, which scrolls by itself where the window is narrow. `of_group` has the class of a group's title.
+/// Writes a table that scrolls by itself in narrow windows. `of_group` returns the CSS class of a group's title.
 pub(crate) fn table(table: &Table, of_group: &dyn Fn(&str) -> Option<String>) -> Markup {
     let title = table.title.as_deref().unwrap_or_default();
     let Some((names, columns)) = table.columns.split_first() else {
@@ -119,7 +119,7 @@ pub(crate) fn table(table: &Table, of_group: &dyn Fn(&str) -> Option<String>) ->
     }
 }
 
-/// The title of a column. One without a title has no heading, which would be an empty one to those who hear the page.
+/// The title of a column. A column without a title has no heading, because a screen reader would read it as empty.
 fn heading(title: &str, class: Option<String>) -> Markup {
     html! {
         @if title.is_empty() { td {} }
@@ -127,7 +127,7 @@ fn heading(title: &str, class: Option<String>) -> Markup {
     }
 }
 
-/// The groups of columns, each with the place of its first one.
+/// The groups of columns, each with the index of its first column.
 fn groups(columns: &[Column]) -> Vec<(Option<&str>, usize)> {
     let mut groups: Vec<(Option<&str>, usize)> = Vec::new();
     for (place, column) in columns.iter().enumerate() {

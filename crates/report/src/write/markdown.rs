@@ -3,7 +3,7 @@
 use crate::table::{Align, Block, Cell, Paint, Table};
 use crate::text::visible;
 
-/// Writes blocks as Markdown. Text in them is neither markup nor ends a cell.
+/// Writes blocks as Markdown. Text in blocks cannot act as markup or end a cell.
 pub fn markdown(blocks: &[Block]) -> String {
     let blocks: Vec<String> = blocks.iter().map(block).collect();
     blocks.join("\n")
@@ -70,7 +70,7 @@ fn cell(cell: &Cell) -> String {
     }
 }
 
-/// A name as code, where it can be.
+/// A name as code, if it can be written as code.
 fn code(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '`' | '|' | '\\') || c == ' ';
     match !name.is_empty() && name.trim() == name && name.chars().all(is_plain) {

@@ -1,18 +1,18 @@
-//! Blocks on a terminal: aligned columns, lines broken between words, colours, and nothing wider than the screen if the width
-//! is known.
+//! Blocks on a terminal: aligned columns, lines broken between words, colours, and nothing wider than the screen if the
+//! width is known.
 
 use crate::table::{Align, Block, Cell, Column, Overflow, Paint, Table};
 use crate::text::{pad, shortened_in_the_middle, visible, width, wrap};
 
-/// The blanks between two columns, if the table is not dense.
+/// The number of blanks between columns, unless the table is dense.
 const GAP: usize = 2;
 
-/// The widest title of a column that is not broken, where columns may follow below.
+/// The widest column title that is not broken, in tables whose columns may continue below.
 const TITLE: usize = 12;
-/// The least room for words that go on in the lines below.
+/// The least width for words that continue in the lines below.
 const WORDS: usize = 24;
 
-/// The terminal that is written for.
+/// The terminal to write for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Screen {
     /// Whether it shows colours.
@@ -21,7 +21,7 @@ pub struct Screen {
     pub width: Option<usize>,
 }
 
-/// Writes blocks for a terminal. Control characters in them are shown and not obeyed.
+/// Writes blocks for a terminal. Control characters in them are shown, not obeyed.
 pub fn terminal(blocks: &[Block], screen: Screen) -> String {
     let mut text = String::new();
     let mut before: Option<&Block> = None;
@@ -38,13 +38,13 @@ pub fn terminal(blocks: &[Block], screen: Screen) -> String {
 /// The lines of a table, for a screen that draws them itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableLines {
-    /// The columns that fit, by their places in the table, each with its title in its width and the blanks before it.
+    /// The columns that fit, as indices in the table, each with its title, padded to the column's width and gap.
     pub titles: Vec<(usize, String)>,
-    /// The rows, without their colours.
+    /// The rows, without colours.
     pub rows: Vec<String>,
 }
 
-/// Lays a table out in lines of this width. Words of its last column are not broken.
+/// Lays out a table in lines of this width. Words of its last column are not broken.
 pub fn table_lines(table: &Table, width: usize) -> TableLines {
     let fitting = Screen {
         color: false,
@@ -69,7 +69,7 @@ fn cells(columns: &[Sized<'_>], row: usize) -> Vec<Cell> {
     columns.iter().map(cell).collect()
 }
 
-/// Whether an empty line is between the two.
+/// Whether there is an empty line between these two blocks.
 const fn is_apart(before: &Block, after: &Block) -> bool {
     !matches!(
         (before, after),
@@ -121,7 +121,7 @@ impl Screen {
     }
 
     fn fits(self, columns: &[Sized<'_>]) -> bool {
-        // The words of the last column go on in the lines below.
+        // Words of the last column continue in the lines below.
         let last = columns.len().wrapping_sub(1);
         let widths = columns.iter().enumerate().map(|(place, column)| {
             match place == last && place > 0 && column.column.align == Align::Left {
@@ -134,7 +134,7 @@ impl Screen {
         self.width.is_none_or(|width| all <= width)
     }
 
-    /// The columns without those of the highest ranks, until the others fit.
+    /// Removes the columns of the highest rank until the others fit.
     fn leave_out<'t>(self, mut columns: Vec<Sized<'t>>) -> Vec<Sized<'t>> {
         while !self.fits(&columns) {
             let ranks = columns.iter().map(|column| column.column.rank);
@@ -157,7 +157,7 @@ impl Screen {
         columns
     }
 
-    /// The columns of a table: those that fit, or all in as many parts as it takes.
+    /// The columns of a table: those that fit, or all of them in as many parts as necessary.
     fn parts(self, table: &Table) -> Vec<Vec<Sized<'_>>> {
         let columns = Sized::all(table);
         if table.overflow == Overflow::LeaveOut {
@@ -211,7 +211,7 @@ impl Screen {
         text.push('\n');
     }
 
-    /// The cells in their columns; a last cell of words goes on in the lines below.
+    /// Joins the cells of a row. Words in the last cell continue in the lines below.
     fn line_of(self, columns: &[Sized<'_>], cells: &[Cell]) -> String {
         let mut line = String::new();
         let mut start = 0;
@@ -257,11 +257,11 @@ fn gaps(columns: &[Sized<'_>]) -> usize {
 #[derive(Clone)]
 struct Sized<'t> {
     column: &'t Column,
-    /// Its place in the table.
+    /// Its index in the table.
     place: usize,
-    /// The blanks before it, unless it is the first one of a line.
+    /// The number of blanks before it, unless it is the first column of a line.
     gap: usize,
-    /// The title in two lines; the first one is empty if it is not broken.
+    /// The title in two lines. The first line is empty if the title is not broken.
     title: [&'t str; 2],
     /// The width of the texts and of the title.
     width: usize,
@@ -277,8 +277,8 @@ impl<'t> Sized<'t> {
         sized.collect()
     }
 
-    /// Above the first column of a group is the group's title. A title that makes one of many columns much wider than its numbers
-    /// is broken at its first hyphen; that of the names is not.
+    /// The group's title is above its first column. In tables of many columns, a title that makes its column much wider
+    /// than its numbers is broken at the first hyphen, except for the column of names.
     fn new(column: &'t Column, place: usize, table: &'t Table) -> Self {
         let before = place.checked_sub(1);
         let before = before.and_then(|before| table.columns.get(before));
@@ -314,13 +314,13 @@ impl<'t> Sized<'t> {
         }
     }
 
-    /// The width below which it is not shortened.
+    /// The least width to which the column may be shortened.
     fn least(&self) -> usize {
         let title = width(&visible(&self.column.title));
         self.column.least.max(title).min(self.width)
     }
 
-    /// A text with its mark, as it is painted, in the width of the column and after the blanks before it.
+    /// A text with its mark, as painted, padded to the column's width, after the blanks before the column.
     fn aligned(&self, at: usize, (text, mark): (&str, &str), painted: &str) -> String {
         let blanks = self.width.saturating_sub(width(text));
         let blanks_of_mark = self.mark.saturating_sub(width(mark));

@@ -23,7 +23,7 @@ fn shown(table: Table, screen: Screen) -> String {
     terminal(&[Block::Table(table)], screen)
 }
 
-/// A table of a row for each name, with a column `x` of these texts.
+/// A table with a row for each name and a column `x` of these texts.
 fn table(names: &[&str], texts: &[&str]) -> Table {
     let mut table = Table::new("name", names.iter().copied());
     table.add(Column::numbers("x"), cells(texts));
@@ -190,7 +190,7 @@ fn a_column_of_names_is_shortened_before_another_is_left_out_and_the_titles_stay
     assert_eq!(shown(40), (vec![0, 1, 2, 3], wide.map(str::to_owned)));
     let short = ["id name     rate share", "1  ins…01     10   5 %"];
     assert_eq!(shown(22), (vec![0, 1, 2, 3], short.map(str::to_owned)));
-    // Without the share, there is room for more of the name.
+    // Without the column of shares, there is more room for the name.
     let without = ["id name         rate", "1  insta…0001     10"];
     assert_eq!(shown(20), (vec![0, 1, 2], without.map(str::to_owned)));
 }
