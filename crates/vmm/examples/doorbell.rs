@@ -10,7 +10,7 @@ use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
 use vmbell::memory::{Bytes, GuestAddress};
 use vmbell_hypervisor::{Capability, EntryPoint, Hypervisor, VmConfig, VmEntry, VmExit};
 
-/// The device's register: any address without RAM, for which an access leaves the guest.
+/// The device's register: any address without RAM, so that an access leaves the guest.
 const NOTIFY: u64 = 0xd000_0000;
 
 /// The guest's code, for 64-bit mode: it stores 7 to the register, then 8, and halts.
@@ -21,7 +21,7 @@ const PROGRAM: [u8; 18] = [
     0xf4, // hlt
 ];
 
-/// Runs the guest on one backend. Returns the count of the eventfd and the values that left to the VMM.
+/// Runs the guest on one backend. Returns the count of the eventfd and the stored values that reached the VMM.
 pub fn ring(hypervisor: &dyn Hypervisor) -> Result<(u64, Vec<u64>), Box<dyn Error>> {
     // A guest with one vCPU and 16 MiB of RAM, which begins at 1 MiB.
     let config = VmConfig::default();
@@ -29,8 +29,8 @@ pub fn ring(hypervisor: &dyn Hypervisor) -> Result<(u64, Vec<u64>), Box<dyn Erro
     let start = GuestAddress(config.ram_base);
     vm.memory().write_slice(&PROGRAM, start)?;
 
-    // The store of a 7 of four bytes signals this eventfd: the vCPU continues at once, and the VMM is not involved.
-    // The doorbell is removed when the returned value is dropped.
+    // A four-byte store of 7 signals this eventfd: the vCPU continues at once, and the VMM is not involved. The
+    // doorbell is removed when the returned value is dropped.
     let event = Arc::new(EventFd::new(EFD_NONBLOCK)?);
     let doorbell = vm.register_ioevent(
         &event,

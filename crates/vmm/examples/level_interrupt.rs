@@ -1,5 +1,5 @@
-//! A level-triggered interrupt by an irqfd with a resamplefd, as VFIO signals a PCI INTx: the device raises the line,
-//! the guest's EOI lowers it and notifies the device, and a device that has more work raises it again.
+//! A level-triggered interrupt through an irqfd with a resamplefd, as VFIO signals a PCI INTx: the device raises the
+//! line, the guest's EOI lowers it and notifies the device, and a device that has more work raises it again.
 //!
 //! The guest is one of the library's own programs in a [`Machine`], which answers its exits.
 
@@ -16,7 +16,7 @@ use vmbell_guest::{CODE, HANDLER, Interrupts, PARAMETERS, Parameters, Results, V
 use vmbell_hypervisor::{Capability, Hypervisor, IrqTrigger, Irqchip, VmConfig};
 use vmbell_vmm::{Deadline, Machine, Stop};
 
-/// The device's pin of the I/O APIC. At first the GSI of the same number leads to it.
+/// The device's pin of the I/O APIC. Initially the GSI with the same number leads to it.
 const PIN: u8 = 5;
 /// What the guest writes to the pin's redirection entry: level-triggered, to vCPU 0, with this vector.
 const ENTRY: u32 = 1 << 15 | VECTOR as u32;
@@ -51,8 +51,8 @@ pub fn serve(hypervisor: &dyn Hypervisor, work: u32) -> Result<u64, Box<dyn Erro
     let range = BusRange::new(PORT.into(), 4)?;
     machine.pio.insert(range, Arc::new(Hook(done)))?;
 
-    // The device's thread, which waits for the resamplefd: the line is down now. That is so after an EOI, and may be
-    // so when the guest unmasks the pin. Is there still work?
+    // The device's thread waits for the resamplefd, which says that the line is down: after an EOI, and perhaps after
+    // the guest unmasks the pin. If there is still work, the thread raises the line again.
     let event = Arc::new(EventFd::new(0)?);
     let raise = Arc::clone(&event);
     let their_left = Arc::clone(&left);
@@ -85,7 +85,7 @@ pub fn serve(hypervisor: &dyn Hypervisor, work: u32) -> Result<u64, Box<dyn Erro
 
 /// Chooses the backend and says what happened.
 pub fn main() -> Result<(), Box<dyn Error>> {
-    // Not every KVM waits for the guest's EOI, so that is asked for.
+    // Not every KVM waits for the guest's EOI, so this capability is required.
     let chosen = vmbell_vmm::choose_backend(&[Capability::Interrupts, Capability::EndOfInterrupt])?;
     let (name, interrupts) = (chosen.hypervisor.name(), serve(&*chosen.hypervisor, 3)?);
     println!("{name}: 3 pieces of work, {interrupts} interrupts");

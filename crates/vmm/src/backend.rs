@@ -63,8 +63,8 @@ pub struct ChosenBackend {
 
 /// Chooses the backend: KVM if `/dev/kvm` opens and has all that is `needed`, otherwise the usermode backend.
 ///
-/// Fails with [`Error::NoBackend`] if neither has all of it, or none is for this architecture. Unless `needed` has
-/// [`Capability::Run`], the choice does not test whether the usermode backend can run a guest here; then
+/// Fails with [`Error::NoBackend`] if neither backend has all of it, or no backend is for this architecture. Unless
+/// `needed` has [`Capability::Run`], the choice does not test whether the usermode backend can run a guest here; then
 /// [`create_vm`](Hypervisor::create_vm) fails if it cannot.
 ///
 /// ```

@@ -21,7 +21,7 @@ use super::{Machine, MachineError};
 /// The position of a device.
 pub(super) struct MmioPlace<'m> {
     pub(super) machine: &'m Machine,
-    /// It is turned if the device's line fails.
+    /// The switch to turn if the device's line fails.
     pub(super) switch: &'m Arc<Switch>,
     pub(super) location: Location,
 }
@@ -39,7 +39,7 @@ impl MmioPlace<'_> {
         Ok(self.machine.mmio.insert(range, Arc::new(made))?)
     }
 
-    /// Makes the device's registers, with its line and its doorbells.
+    /// Makes the device's registers, line and doorbells.
     fn connected(&self, device: VirtioDevice) -> Result<VirtioMmio, Error> {
         let (machine, notify) = (self.machine, device.config().notify);
         let mut interrupt = Interrupt::new(self.trigger(&device)?);
@@ -56,7 +56,7 @@ impl MmioPlace<'_> {
         Ok(made)
     }
 
-    /// What raises the device's line.
+    /// Makes what raises the device's line.
     fn trigger(&self, device: &VirtioDevice) -> Result<Box<dyn IrqTrigger>, Error> {
         let vm = self.machine.vm();
         let gsi = Gsi::new(self.location.gsi)?;
@@ -81,13 +81,13 @@ fn resources(source: io::Error) -> Error {
     }
 }
 
-/// A line that calls raise and take down.
+/// A line that is raised and lowered by calls.
 struct Edge {
     irqs: Arc<dyn Irqs>,
     gsi: Gsi,
     device: &'static str,
     switch: Arc<Switch>,
-    /// A line that one thread has up has no edge for another.
+    /// Held during a pulse: raising a line that another thread has raised makes no edge.
     pulse: Mutex<()>,
 }
 
@@ -108,7 +108,7 @@ impl fmt::Debug for Edge {
     }
 }
 
-/// An irqfd of the serial port's line.
+/// Makes an irqfd of the serial port's line.
 pub(super) fn serial_irqfd(vm: &Arc<dyn Vm>) -> Result<Box<dyn IrqTrigger>, MachineError> {
     let connect = || {
         let event = EventFd::new(EFD_NONBLOCK).map_err(|source| Error::System {

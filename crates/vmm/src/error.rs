@@ -35,7 +35,7 @@ pub enum MachineError {
     Virtio {
         /// The name of the device.
         device: &'static str,
-        /// What it lacks.
+        /// The error of its line or its doorbells.
         source: Error,
     },
     /// Two devices have overlapping addresses.
@@ -56,7 +56,7 @@ pub enum BoardError {
     /// The backend lacks a capability that operating systems need.
     #[error(transparent)]
     Lacking(Error),
-    /// The backend's interrupt controllers are not those of arm64.
+    /// The backend has no interrupt controllers of arm64.
     #[error("the board of an arm64 kernel needs an arm64 host")]
     NoGic,
     /// The board cannot have this RAM.
@@ -71,7 +71,7 @@ pub enum BoardError {
     /// The ACPI tables could not be written or read.
     #[error("cannot access the ACPI tables in guest memory")]
     Tables(#[source] vm_memory::GuestMemoryError),
-    /// The memory of configuration space could not be made.
+    /// The memory for PCI configuration space could not be made.
     #[error("cannot make the memory of PCI configuration space")]
     ConfigMemory {
         /// The error.
@@ -163,12 +163,12 @@ pub enum BoardError {
     /// The device tree could not be written.
     #[error("cannot write the device tree")]
     Tree(#[source] vm_fdt::Error),
-    /// The device tree is larger than an image has to take.
+    /// The device tree is larger than the area for it.
     #[error("the device tree has {len} bytes, and there is room for {room}")]
     TreeSize {
         /// The bytes of the tree.
         len: usize,
-        /// The bytes of its place.
+        /// The bytes of the area.
         room: u64,
     },
     /// The device tree could not be copied into guest memory.

@@ -1,5 +1,5 @@
-//! A guest with its devices, and its exit loop, which runs one vCPU on the thread that owns it, answers its exits from the buses, and decides about those
-//! that no device answers.
+//! A guest with its devices, and the exit loop. The loop runs one vCPU on the thread that owns it, answers exits from
+//! the buses, and handles exits that no device answers.
 //!
 //! Several vCPUs run on one thread each, until one of them ends the run for all.
 
@@ -28,13 +28,13 @@ pub struct Machine {
     pub mmio: Arc<Bus>,
     /// The bus of devices on hypercall numbers.
     pub hypercall: Arc<Bus>,
-    /// Work that the devices leave to the vCPUs' exit loops. It waits while no vCPU is in its exit loop outside
+    /// Work that the devices leave to the vCPUs' exit loops. The work waits while no vCPU is in its exit loop outside
     /// the guest.
     pub backlog: Backlog,
 }
 
 impl Machine {
-    /// A machine of this guest, without a program and without devices.
+    /// Makes a machine of this guest, without a program and without devices.
     pub fn new(vm: Arc<dyn Vm>) -> Self {
         Self {
             vm,
@@ -120,7 +120,7 @@ impl Kick for Everyone {
     }
 }
 
-/// Ends the other vCPUs when it is dropped, so also when its thread panics.
+/// Ends the other vCPUs when it is dropped, even if its thread panics.
 struct EndOthers<'e> {
     ended: &'e AtomicBool,
     everyone: &'e Everyone,
@@ -138,7 +138,7 @@ impl Machine {
     /// [`Stop::Kicked`]. Returns how the first vCPU ended.
     ///
     /// `until` is called every 20 ms on its own thread, and after each kick on the threads of the vCPUs. The guest
-    /// begins when all of these threads and the calling one are prepared ([`thread::on_spawn`]).
+    /// begins when all of these threads and the calling thread are prepared ([`thread::on_spawn`]).
     pub fn run_together(
         &self,
         vcpus: &mut [Box<dyn Vcpu>],
@@ -152,7 +152,7 @@ impl Machine {
         let asked = Arc::clone(&until);
         let _deadline = Deadline::when(move || asked(), Arc::clone(&everyone) as Arc<dyn Kick>)
             .map_err(|source| MachineError::Thread { source })?;
-        // The guest begins when the gate is opened, and that is when every thread has started.
+        // The guest begins when the gate is opened, which happens once every thread has started.
         let gate = RwLock::new(());
         let (starting, started) = channel::<()>();
         let run = |vcpu: &mut dyn Vcpu, start: OnStart, starting: Sender<()>| {
@@ -166,7 +166,7 @@ impl Machine {
             let mut runner = self.runner(vcpu);
             let outcome = loop {
                 match runner.run() {
-                    // The kick is neither for the end of the run nor for `until`, so the vCPU continues.
+                    // Neither the end of the run nor `until` explains the kick, so the vCPU continues.
                     Ok(Stop::Kicked) if !ended.load(Ordering::Acquire) && !until() => {}
                     outcome => break outcome,
                 }
@@ -191,7 +191,8 @@ impl Machine {
             drop(starting);
             // Nothing is sent: the channel closes when the last vCPU has started.
             let _ = started.recv();
-            // After the vCPUs, whose threads would inherit a filter of system calls, and pass it at each exit.
+            // After the vCPUs' threads have started: they would inherit a filter of system calls, and run it at each
+            // exit.
             thread::prepare(ThreadKind::Main)();
             drop(closed);
             Ok(())

@@ -40,7 +40,7 @@ pub(super) struct Switch {
 }
 
 impl Switch {
-    /// Sets the function that kicks all vCPUs; the first one stays.
+    /// Sets the function that kicks all vCPUs. Only the first call has an effect.
     pub(super) fn connect(&self, kick: impl Fn() + Send + Sync + 'static) {
         let _ = self.kick.set(Box::new(kick));
     }
@@ -48,7 +48,7 @@ impl Switch {
     /// Turns the machine off, so that no vCPU enters the guest again. If it is off already, the first reason stays.
     pub(super) fn turn(&self, off: Off) {
         self.off.lock().get_or_insert(off);
-        // The vCPU on whose thread this is, too: it must not execute the instruction after it.
+        // Also kicks the vCPU of this thread: it must not execute the next instruction.
         if let Some(kick) = self.kick.get() {
             kick();
         }

@@ -40,8 +40,8 @@ pub enum RamError {
     },
 }
 
-/// Checks the size of RAM at the start of `place`, and makes the memory if it has to be of a file; otherwise the backend
-/// makes it.
+/// Checks the size of RAM at the start of `place`, and makes the memory if it has to be file-backed; otherwise the
+/// backend makes it.
 pub(super) fn make(
     place: &Range<u64>,
     size: u64,

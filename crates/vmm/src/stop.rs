@@ -22,7 +22,7 @@ pub enum Stop {
     Kicked,
 }
 
-/// The value with which a guest says by this exit that it is done; `None` for any other exit. The guest
+/// Returns the value with which the guest says that it is done, if this exit says so; otherwise `None`. The guest
 /// writes it to [`DONE_PORT`](vmbell_hypervisor::x86_64::DONE_PORT), and on arm64 it stores it at
 /// [`DONE_ADDRESS`](vmbell_hypervisor::aarch64::DONE_ADDRESS).
 #[inline]
@@ -44,8 +44,8 @@ pub const fn done(exit: &VmExit) -> Option<u32> {
     }
 }
 
-/// Kicks a vCPU from its own thread (`vmbell-deadline`) once a condition holds, unless it is dropped
-/// before: a guest that loops forever does not stop by itself.
+/// Kicks a vCPU from its own thread (`vmbell-deadline`) once a condition holds, unless it is dropped first: a guest
+/// that loops forever does not stop by itself.
 #[derive(Debug)]
 pub struct Deadline {
     _thread: EventLoop,

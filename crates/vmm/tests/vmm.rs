@@ -1,5 +1,5 @@
-//! Machines as a VMM makes them: the PC with the images that it boots, virtio on MMIO registers, and the library in a VMM of one's
-//! own. One program, as each is compiled and linked separately.
+//! Machines as a VMM makes them: the PC with the images that it boots, virtio on MMIO registers, and the library in
+//! your own VMM. All tests are one program, because each program is compiled and linked separately.
 #![cfg_attr(
     not(target_arch = "x86_64"),
     allow(

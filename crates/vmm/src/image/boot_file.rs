@@ -1,5 +1,5 @@
-//! A file for the guest: an image, or what goes with one. It goes from the file into guest memory, without a copy in this
-//! process.
+//! A file for the guest: an image, or a file that goes with an image. It is read directly into guest memory, without a
+//! copy in this process.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -37,8 +37,8 @@ impl BootFile {
         Ok(Self { name, contents })
     }
 
-    /// Opens an image. Returns its first bytes too; a pipe is read up to its end if `is_image` says of them that they are
-    /// an image's.
+    /// Opens an image, and also returns its first bytes. A pipe is read up to its end if `is_image` accepts the first
+    /// bytes.
     pub(super) fn image(
         path: &Path,
         is_image: impl Fn(&str, &[u8]) -> bool,
@@ -50,7 +50,7 @@ impl BootFile {
         }
     }
 
-    /// An image of these bytes, and the first of them.
+    /// Makes an image of these bytes, and also returns the first of them.
     pub(super) fn image_of(name: String, bytes: &[u8]) -> Result<(Self, Vec<u8>), ImageError> {
         let contents = Contents::Bytes(bytes.into());
         Self { name, contents }.with_head()
@@ -63,22 +63,22 @@ impl BootFile {
         }
     }
 
-    /// Its contents.
+    /// The contents of the file.
     pub(super) const fn contents(&self) -> &Contents {
         &self.contents
     }
 
-    /// Its name, for messages.
+    /// The name of the file, for messages.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its length in bytes.
+    /// The length of the file in bytes.
     pub(super) fn len(&self) -> u64 {
         self.contents.len()
     }
 
-    /// Copies it into guest memory. `what` it is, in words, is for errors.
+    /// Copies the file into guest memory. Errors call the file `what`.
     pub(super) fn copy(
         &self,
         what: &str,

@@ -8,7 +8,7 @@ use super::*;
 const AT: GuestAddress = GuestAddress(0xff0);
 
 fn memory() -> GuestMemoryMmap {
-    // The file goes over the border of two regions.
+    // The file crosses the border between two regions.
     let regions = [0, 0x1000].map(|at| (GuestAddress(at), 0x1000));
     GuestMemoryMmap::from_ranges(&regions).unwrap()
 }

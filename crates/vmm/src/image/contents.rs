@@ -1,5 +1,5 @@
-//! The contents of an image or of another file for the guest: bytes, or a file, of which only the needed parts are read.
-//! They are read directly into guest memory, since a kernel and its initrd have tens of megabytes.
+//! The contents of an image or of another file for the guest: bytes in memory, or a file. Only the needed parts of a
+//! file are read, and directly into guest memory, since a kernel and its initrd have tens of megabytes.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
@@ -14,7 +14,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryError, GuestMemoryMmap};
 use super::error::ImageErrorKind;
 use super::multiboot;
 
-/// What is read of any file: enough for all headers at the start of an image.
+/// The bytes to read of any file: enough for all headers at the start of an image.
 const HEAD: usize = multiboot::SEARCH;
 
 /// The contents.
@@ -29,7 +29,7 @@ pub(super) enum Contents {
 }
 
 impl Contents {
-    /// Those of a file. A pipe is read up to its end if `is_image` says of its first bytes that they are an image's.
+    /// Opens a file. A pipe is read up to its end if `is_image` accepts its first bytes.
     pub(super) fn open(path: &Path, is_image: impl Fn(&[u8]) -> bool) -> io::Result<Self> {
         Self::from_path(path, |mut file| {
             let mut bytes = head(&mut file)?;
@@ -40,7 +40,7 @@ impl Contents {
         })
     }
 
-    /// Those of a file. What is not a regular file is read by `read`.
+    /// Opens a file. `read` reads it if it is not a regular file.
     pub(super) fn from_path(
         path: &Path,
         read: impl FnOnce(File) -> io::Result<Vec<u8>>,
@@ -66,7 +66,7 @@ impl Contents {
         }
     }
 
-    /// Their length.
+    /// The length in bytes.
     pub(super) fn len(&self) -> u64 {
         match self {
             Self::File { len, .. } => *len,
@@ -74,7 +74,7 @@ impl Contents {
         }
     }
 
-    /// Calls `parse` with what any place of the contents can be read from.
+    /// Calls `parse` with a reader of any part of the contents.
     pub(super) fn parsed<P: Parse>(&self, parse: P) -> P::Output {
         match self {
             Self::File { file, .. } => parse.parse(&ReadCache::new(&**file)),
@@ -82,8 +82,8 @@ impl Contents {
         }
     }
 
-    /// Copies a range into guest memory. Fails if the file has become shorter or longer since it was opened. `what` it
-    /// is, in words, is for errors.
+    /// Copies a range into guest memory. Fails if the file has become shorter or longer since it was opened. Errors
+    /// call the file `what`.
     pub(super) fn copy(
         &self,
         what: &str,
@@ -131,11 +131,11 @@ fn head(from: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A function of contents, however they are read.
+/// A function on the contents, whether they are a file or bytes.
 pub(super) trait Parse {
-    /// What it returns.
+    /// What the function returns.
     type Output;
 
-    /// Calls it.
+    /// Calls the function.
     fn parse<'d, R: ReadRef<'d>>(self, contents: R) -> Self::Output;
 }

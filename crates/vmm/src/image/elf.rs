@@ -7,12 +7,12 @@ use object::{Endianness, ReadRef};
 use super::Segment;
 use super::error::ImageErrorKind;
 
-/// Whether a file begins as ELFs do.
+/// Whether a file begins like an ELF.
 pub(super) fn is_elf(bytes: &[u8]) -> bool {
     bytes.starts_with(&object::elf::ELFMAG)
 }
 
-/// The segments to load, with physical addresses, and the physical address of the entry point.
+/// Returns the segments to load, with physical addresses, and the physical address of the entry point.
 pub(super) fn segments<'d>(
     contents: impl ReadRef<'d>,
 ) -> Result<(Vec<Segment>, u32), ImageErrorKind> {
@@ -33,12 +33,12 @@ pub(super) fn load_segments<'d>(
     Ok(load(contents)?.segments)
 }
 
-/// What an ELF has to be loaded and entered.
+/// What is needed to load and enter an ELF.
 struct Loaded {
     segments: Vec<Segment>,
-    /// The entry point, as the header has it.
+    /// The entry point as the header gives it.
     wanted: u64,
-    /// Its physical address, if it is in a segment.
+    /// The entry point's physical address, if it is in a segment.
     entry: Option<u64>,
 }
 
@@ -60,7 +60,7 @@ fn read<'d, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
         let cpu = format!("ELF machine {}", machine.0);
         return Err(ImageErrorKind::OtherCpu { cpu });
     }
-    // Even if a linker knows the physical addresses, it stores the entry point as a virtual one.
+    // Even if a linker knows the physical addresses, it stores the entry point as a virtual address.
     let wanted: u64 = header.e_entry(endian).into();
     let file = super::len(contents);
     let mut entry = None;

@@ -46,7 +46,7 @@ pub enum ImageErrorKind {
          at its start"
     )]
     NoEntryProtocol,
-    /// The file is for another CPU than that of a PC.
+    /// The file is for a CPU that is not x86.
     #[error("built for {cpu}, and this machine is an x86 PC: give an image for i386 or x86-64")]
     OtherCpu {
         /// The CPU, or the field `e_machine` of the ELF's header, in words.
@@ -58,18 +58,18 @@ pub enum ImageErrorKind {
          kvm-unit-tests' arm/selftest.flat"
     )]
     NotForArm64,
-    /// The file is an image in a form that is not booted: compressed, or an arm64 kernel before it is made an Image.
+    /// The file has a form that is not booted: it is compressed, or an arm64 kernel not yet converted to an Image.
     #[error("{form}, which this machine does not boot: give the file that `{commands}` makes")]
     Form {
         /// The form, in words.
         form: &'static str,
-        /// The commands of a shell that make an image of it.
+        /// The shell commands that make an image of the file.
         commands: String,
     },
     /// The file is a unified kernel image, for which a machine needs EFI.
     #[error("a unified kernel image, and this machine has no EFI: take it apart, {advice}")]
     Unified {
-        /// The commands of a shell that do that, and boot it.
+        /// The shell commands that take the file apart and boot it.
         advice: String,
     },
     /// The file has no bytes.
@@ -86,7 +86,7 @@ pub enum ImageErrorKind {
          first 4 bytes"
     )]
     NotAnArm64Image,
-    /// The bzImage is older than the boot protocol that says what memory it takes.
+    /// The bzImage's version of the boot protocol does not say how much memory the kernel takes.
     #[error(
         "not a bzImage, or one with version {version:#06x} of Linux's boot protocol, and this machine needs 0x020a (Linux \
          2.6.31): give a newer kernel"
@@ -110,10 +110,10 @@ pub enum ImageErrorKind {
         len: u64,
         /// The bytes that are free.
         room: u64,
-        /// The bytes that are free with the most memory that such a machine can have.
+        /// The bytes that are free if the machine has the most memory possible.
         most: u64,
     },
-    /// The Multiboot header has no addresses, and the file is not an ELF, which would have them.
+    /// The Multiboot header has no addresses, and the file is not an ELF, so it has no other addresses.
     #[error(
         "its multiboot header has no addresses (bit 16 of its flags) and it is not an ELF, so nothing says where it \
          goes: keep the ELF, or set the address fields"
@@ -158,7 +158,7 @@ pub enum ImageErrorKind {
         end: u64,
         /// The end of RAM.
         ram: u64,
-        /// Its end with the most memory that such a machine can have.
+        /// The end of RAM if the machine has the most memory possible.
         most: u64,
     },
     /// A segment is in an address range that an image may not use.
@@ -182,17 +182,17 @@ pub enum ImageErrorKind {
         /// The most bytes.
         most: usize,
     },
-    /// The command line, and those of modules, do not fit into the area for them.
+    /// The command lines of the image and its modules do not fit into the area for them.
     #[error(
         "its command line, with those of its modules, needs {needed} bytes, and there is room for {room}: shorten it"
     )]
     Information {
-        /// The bytes that they need, with the rest of the information.
+        /// The bytes of the command lines and the rest of the information.
         needed: usize,
         /// The bytes of the area.
         room: usize,
     },
-    /// A file has another length than when it was opened.
+    /// The length of a file has changed since it was opened.
     #[error(
         "{file} had {before} bytes and now has {now}: it must not change until the guest has started"
     )]
@@ -215,7 +215,7 @@ pub enum ImageErrorKind {
 }
 
 impl ImageErrorKind {
-    /// The error of this image.
+    /// Makes the error of this image.
     pub(super) fn of(self, image: &str) -> ImageError {
         ImageError {
             image: image.to_owned(),
@@ -224,7 +224,7 @@ impl ImageErrorKind {
     }
 }
 
-/// The end of a message about too little memory for `needed` bytes, which ends with more if it can be enough: `most`.
+/// Returns the end of a message about too little memory. It advises more memory if `most` is enough for `needed`.
 fn advice(needed: u64, most: u64) -> String {
     match needed <= most {
         true => ": give the machine more memory (--memory)".to_owned(),
@@ -232,7 +232,7 @@ fn advice(needed: u64, most: u64) -> String {
     }
 }
 
-/// An offset, the bytes there, and the CPU for which the kernel is (Linux `Documentation/arch/arm64/booting.rst`,
+/// Marks of kernels: an offset, the bytes there, and the kernel's CPU (Linux `Documentation/arch/arm64/booting.rst`,
 /// `Documentation/arch/riscv/boot-image-header.rst`, `arch/arm/boot/compressed/head.S` and
 /// `drivers/firmware/efi/libstub/zboot-header.S`).
 const KERNELS: [(usize, &[u8], &str); 4] = [
@@ -253,10 +253,10 @@ const COMPRESSED: [(&[u8], &str); 7] = [
     (&[0x5d, 0, 0], "lzma"),
 ];
 
-/// The form of a file with such a start.
+/// The form of a file that begins with such bytes.
 pub(super) const COMPRESSED_FORM: &str = "compressed";
 
-/// The program that unpacks these bytes with `-dc`, if they are compressed.
+/// Returns the program that unpacks these bytes with `-dc`, if they are compressed.
 pub(super) fn unpacker(bytes: &[u8]) -> Option<&'static str> {
     let format = COMPRESSED
         .iter()
@@ -264,14 +264,14 @@ pub(super) fn unpacker(bytes: &[u8]) -> Option<&'static str> {
     format.map(|(_, program)| *program)
 }
 
-/// The CPU for which these bytes are a kernel, if it is not x86.
+/// Returns the CPU of the kernel that begins with these bytes, if it is not x86.
 pub(super) fn cpu(bytes: &[u8]) -> Option<&'static str> {
     let has = |at: usize, magic: &[u8]| bytes.get(at..).is_some_and(|rest| rest.starts_with(magic));
     let kernel = KERNELS.iter().find(|(at, magic, _)| has(*at, magic));
     kernel.map(|(_, _, cpu)| *cpu)
 }
 
-/// Why these bytes, which are neither an ELF nor a bzImage nor for a Multiboot loader, are not an image.
+/// Returns why these bytes are not an image. They are no ELF and no bzImage, and not for a Multiboot loader.
 pub(super) fn refusal(image: &str, bytes: &[u8]) -> ImageErrorKind {
     if let Some(advice) = uki::advice(image, bytes) {
         return ImageErrorKind::Unified { advice };

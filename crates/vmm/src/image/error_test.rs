@@ -1,6 +1,6 @@
 use super::super::{Arm64Image, Image};
 
-/// A file with these bytes at an offset.
+/// Returns the error for a file with these bytes at an offset.
 fn said(at: usize, magic: &[u8]) -> String {
     let file = [&vec![0; at], magic, &[0; 64]].concat();
     let error = Image::parse("vmlinuz".to_owned(), &file).unwrap_err();

@@ -231,7 +231,7 @@ fn elf_for_another_machine_or_with_missing_bytes_is_refused() {
 fn zeros_of_an_image_replace_what_a_bios_left() {
     let memory = ram();
     memory.write_slice(&[0xff; 0x600], GuestAddress(0)).unwrap();
-    // From 0x100 on 16 bytes of the file, and zeros up to 0x700.
+    // 16 bytes of the file from 0x100 on, and zeros up to 0x700.
     let image = parse(&elf32(0, 0x100, 0x600)).unwrap();
     image.load(&memory, &Boot::default()).unwrap();
     let mut low = [0; 0x600];
@@ -249,7 +249,7 @@ fn image_that_does_not_fit_is_refused_with_both_sizes() {
         .to_string();
     let expected = "dir/an image.flat: needs 135168 KiB of memory, and the machine has 16384 KiB: give the machine more memory (--memory)";
     assert_eq!(error, expected);
-    // 3 GiB and a page end where no machine has RAM.
+    // The segment ends a page above 3 GiB, where no machine has RAM.
     let image = parse(&elf32(0, 0x40_0000, 0xbfc0_1000)).unwrap();
     let error = image.load(&ram(), &Boot::default()).unwrap_err();
     let expected = "needs 3145732 KiB of memory, and the machine has 16384 KiB, and no machine has more than 3221225472 bytes";
@@ -323,7 +323,7 @@ fn module(command_line: &str, bytes: Vec<u8>) -> Module {
     }
 }
 
-/// The text and the bytes of each module that the image finds, and their first address.
+/// Returns the text, the bytes and the first address of each module that the image finds.
 fn modules(memory: &GuestMemoryMmap) -> Vec<(String, Vec<u8>, u32)> {
     let (flags, count): (u32, u32) = (read(memory, 0x9_0000), read(memory, 0x9_0000 + 20));
     assert_eq!(flags >> 3 & 1, u32::from(count > 0));

@@ -1,12 +1,12 @@
-//! Memory below and around 1 MiB as an image finds it: the RAM that it may use, which leaves out the loader's
-//! information and the firmware's tables, and the area below 1 MiB for that information.
+//! Memory below and around 1 MiB as an image finds it: the RAM that the image may use, and the area for the loader's
+//! information. The loader's information and the firmware's tables are not part of that RAM.
 //!
-//! A loader puts an image's information, command line and memory map there.
+//! The loader puts an image's information, command line and memory map into that area.
 
 use super::error::ImageErrorKind;
 use super::{RamEnd, Segment};
 
-/// Address of the information, which reaches to the end of RAM below 1 MiB.
+/// Address of the area for the information, which reaches to the end of RAM below 1 MiB.
 pub(super) const INFORMATION: u32 = 0x9_0000;
 /// Size of the area for the information, in bytes.
 const INFORMATION_LEN: usize = 0xfc00;
@@ -18,7 +18,7 @@ pub(super) const HIGH: u64 = 0x10_0000;
 /// The end of what a BIOS leaves at the start of RAM.
 const BIOS_DATA_END: u64 = 0x500;
 
-/// The zeros after a segment's bytes that overwrite what a BIOS leaves; the rest of RAM is zero already.
+/// Returns the zeros to write after a segment's bytes, over what a BIOS leaves; the rest of RAM is zero already.
 pub(super) fn zeros(segment: &Segment) -> Vec<u8> {
     let last = segment
         .address
@@ -60,7 +60,7 @@ impl Area {
         INFORMATION.saturating_add(offset)
     }
 
-    /// Appends a text with a zero after it and returns its guest-physical address. It ends at the first zero in it.
+    /// Appends a text with a zero after it and returns its guest-physical address. The text ends at its first zero.
     pub(super) fn push_text(&mut self, text: &str) -> u32 {
         let mut bytes = text.as_bytes().to_vec();
         bytes.push(0);
@@ -72,7 +72,7 @@ impl Area {
         self.0[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// The bytes, if there is room for them.
+    /// Returns the bytes. Fails if the area has no room for them.
     pub(super) fn finish(self) -> Result<Vec<u8>, ImageErrorKind> {
         let Self(bytes) = self;
         if bytes.len() > INFORMATION_LEN {
@@ -85,15 +85,15 @@ impl Area {
     }
 }
 
-/// What is in a range of addresses. The values are those of the BIOS's memory map, which all loaders use (ACPI 6.5, 15).
+/// What is in a range of addresses. The values are from the BIOS's memory map, and all loaders use them (ACPI 6.5, 15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Usage {
     Available = 1,
     Reserved = 2,
 }
 
-/// The memory map, first address and length of each range: RAM below the BIOS's data, the hole up to 1 MiB, and the RAM
-/// above.
+/// The memory map, with the first address and length of each range: RAM below the BIOS's data, the hole up to 1 MiB,
+/// and the RAM above.
 pub(super) const fn memory_map(ram: u64) -> [(u64, u64, Usage); 3] {
     [
         (0, LOW_END, Usage::Available),

@@ -40,13 +40,13 @@ pub const INFORMATION: GuestAddress = GuestAddress(low_memory::INFORMATION as u6
 /// The arguments and files with which an image is started.
 #[derive(Clone, Debug, Default)]
 pub struct Boot {
-    /// The arguments, which go after the image's name unless it is a kernel of Linux.
+    /// The arguments. They follow the image's name, unless the image is a kernel of Linux.
     pub arguments: String,
     /// The file of lines `NAME=VALUE` for kvm-unit-tests, which read it if it is the only module.
     pub environment: Option<BootFile>,
     /// The first file system of a kernel of Linux.
     pub initrd: Option<BootFile>,
-    /// The modules of a Multiboot image; the environment is one before them.
+    /// The modules of a Multiboot image. The environment is a module before them.
     pub modules: Vec<Module>,
 }
 
@@ -75,7 +75,7 @@ pub struct Module {
 struct Segment {
     /// Guest-physical address.
     address: u64,
-    /// Size in memory, in bytes. The part after those of the file is zero.
+    /// Size in memory, in bytes. The part after the file's bytes is zero.
     len: u64,
     /// Where its bytes are in the file.
     file: Range<u64>,
@@ -89,7 +89,7 @@ impl Segment {
     }
 }
 
-/// The end of RAM, and its end with the most memory that such a machine can have.
+/// The end of RAM, and where RAM would end if the machine had the most memory possible.
 #[derive(Clone, Copy, Debug)]
 struct RamEnd {
     now: u64,
@@ -114,7 +114,7 @@ impl RamEnd {
         })
     }
 
-    /// That a file has no room in the addresses from `first` to `last`.
+    /// Makes the error that a file does not fit between the addresses `first` and `last`.
     fn no_room(self, file: String, len: u64, (first, last): (u64, u64)) -> ImageErrorKind {
         let room = |ram: u64| ram.min(last.saturating_add(1)).saturating_sub(first);
         ImageErrorKind::NoRoom {
@@ -151,7 +151,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Opens and checks a file, which [`load`](Self::load) reads.
+    /// Opens and checks a file. [`load`](Self::load) reads it.
     pub fn open(path: &Path) -> Result<Self, ImageError> {
         let (file, head) = BootFile::image(path, |_, head| is_image(head))?;
         Self::of(file, &head)
@@ -179,8 +179,8 @@ impl Image {
         !matches!(self.parsed.protocol, Protocol::Multiboot)
     }
 
-    /// Copies the image and its information into `memory`, which must begin at 0 and be zero but for what a BIOS leaves,
-    /// and returns the entry point of the first vCPU.
+    /// Copies the image and its information into `memory`, which must begin at 0 and be zero except for what a BIOS
+    /// leaves, and returns the entry point of the first vCPU.
     pub fn load(&self, memory: &GuestMemoryMmap, boot: &Boot) -> Result<EntryPoint, ImageError> {
         let entry = self.load_all(memory, boot);
         entry.map_err(|kind| kind.of(self.name()))
@@ -280,7 +280,7 @@ fn write(
     })
 }
 
-/// Whether a file begins as an image does.
+/// Whether a file begins like an image.
 fn is_image(head: &[u8]) -> bool {
     multiboot::Header::find(head).is_some()
         || elf::is_elf(head)

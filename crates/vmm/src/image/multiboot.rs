@@ -33,12 +33,12 @@ pub(super) fn parse<'d>(
 }
 
 const MAGIC: u32 = 0x1bad_b002;
-/// The header is within this many first bytes of the file, at a multiple of four.
+/// The header is in this number of bytes at the start of the file, at a multiple of four.
 pub(in crate::image) const SEARCH: usize = 8192;
 
 const PAGE_ALIGN: u32 = 1 << 0;
 const MEMORY_INFO: u32 = 1 << 1;
-/// The image prefers a video mode. This machine has none and says so by what the information lacks, as QEMU does.
+/// The image prefers a video mode. This machine has no video, and the information leaves it out, as in QEMU.
 const VIDEO: u32 = 1 << 2;
 const ADDRESSES: u32 = 1 << 16;
 /// The bits that a loader must refuse if it does not know them.
@@ -102,7 +102,7 @@ impl Header {
         })
     }
 
-    /// Fails if the header requires what no loader can do. Returns the addresses, if the header has them.
+    /// Fails if the header requires something that no loader has. Returns the addresses, if the header has them.
     pub(super) fn check(self) -> Result<Option<Addresses>, ImageErrorKind> {
         let bits = self.flags & REQUIRED & !(PAGE_ALIGN | MEMORY_INFO | VIDEO);
         if bits != 0 {
@@ -180,8 +180,8 @@ pub(in crate::image) struct Loaded<'b> {
     len: u64,
 }
 
-/// Copies the modules into RAM above the image, which ends at `end`, each at a page boundary: what is below is the image's, or has
-/// no room for them.
+/// Copies each module to a page boundary in RAM above the image, which ends at `end`. RAM below belongs to the image,
+/// or has no room for modules.
 pub(in crate::image) fn load_modules<'b>(
     memory: &GuestMemoryMmap,
     ram: RamEnd,
@@ -262,7 +262,7 @@ fn kibibytes(bytes: u64) -> u32 {
     low(bytes >> 10)
 }
 
-/// An address or a number that is below 4 GiB, as all RAM is.
+/// Narrows an address or a number that is below 4 GiB, as all RAM is.
 fn low(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
@@ -270,7 +270,7 @@ fn low(value: u64) -> u32 {
 fn map_entries(ram: u64) -> Vec<u8> {
     let mut map = Vec::new();
     for (base, len, usage) in memory_map(ram) {
-        // The length of the entry without this field.
+        // The length of the entry without this length field.
         map.extend(20_u32.to_le_bytes());
         map.extend(base.to_le_bytes());
         map.extend(len.to_le_bytes());

@@ -1,12 +1,12 @@
 //! Unified kernel images: programs for EFI that have a kernel, its initrd and its command line as sections (the UAPI Group's
 //! specification 5). They are recognized so that an error can say how to take them apart.
 
-/// The section with the kernel, and with what else `vmbell run` takes, each with the file to make of it.
+/// The sections that `vmbell run` can take, each with the name of the file to make of it.
 const KERNEL: (&str, &str) = (".linux", "vmlinuz");
 const INITRD: (&str, &str) = (".initrd", "initrd.img");
 const COMMAND_LINE: (&str, &str) = (".cmdline", "cmdline");
 
-/// Offsets and sizes in a PE file: where its header is, and of the header and of a section's.
+/// Offsets and sizes in a PE file: where its header is, and in that header and the headers of sections.
 const HEADER_AT: usize = 0x3c;
 const SECTIONS: usize = 6;
 const OPTIONAL_LEN: usize = 20;
@@ -14,8 +14,8 @@ const HEADER_LEN: usize = 24;
 const SECTION_LEN: usize = 40;
 const NAME_LEN: usize = 8;
 
-/// How to boot what is in the file: commands of a shell that take it apart, and the options for the files that these make. `None` if the
-/// first bytes are not those of a unified kernel image.
+/// Returns how to boot what is in the file: shell commands that take it apart, and the options for the resulting files.
+/// `None` if the first bytes are not those of a unified kernel image.
 pub(super) fn advice(image: &str, file: &[u8]) -> Option<String> {
     let names = sections(file)?;
     let has = |(section, _): &(&str, &str)| names.contains(&section.as_bytes());
@@ -43,7 +43,7 @@ pub(super) fn advice(image: &str, file: &[u8]) -> Option<String> {
     ))
 }
 
-/// The names of the sections of a PE file, as far as the bytes have them.
+/// Returns the names of a PE file's sections, as far as `file` contains them.
 fn sections<'f>(file: &'f [u8]) -> Option<Vec<&'f [u8]>> {
     let header = u32::from_le_bytes(*file.get(HEADER_AT..)?.first_chunk()?);
     let header = file.get(usize::try_from(header).ok()?..)?;

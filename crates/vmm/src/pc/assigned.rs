@@ -1,7 +1,7 @@
 //! Devices of the host that a PC's guest drives itself. They share a container, and with it the guest's memory.
 //!
-//! A device that the host asks to have back is taken out of the guest while that runs, as if it had been pulled out:
-//! its configuration space reads as ones. That happens on its own thread.
+//! If the host asks to have a device back, a thread takes it out of the running guest, as if the device had been pulled
+//! out: its configuration space then reads as ones.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -25,14 +25,15 @@ pub(super) struct Assigned(Arc<Mutex<AssignedState>>);
 #[derive(Debug, Default)]
 struct AssignedState {
     vfio: Option<Vfio>,
-    /// The guest's memory, as long as a device has it.
+    /// The guest's memory, as long as a device uses it.
     dma: Weak<DmaMap>,
     names: Vec<String>,
     requests: Vec<RemovalRequest>,
 }
 
 impl Assigned {
-    /// Fails if the guest has a device of this name, otherwise gives it to the guest, and remembers the name if that succeeds.
+    /// Gives the device to the guest, and remembers its name if that succeeds. Fails if the guest has a device of this
+    /// name.
     pub(super) fn claim<R>(
         &self,
         name: &str,
@@ -49,11 +50,11 @@ impl Assigned {
         self.0.lock()
     }
 
-    /// Ends the threads that waited for requests of devices that are gone.
+    /// Ends the threads that waited for the host to ask for devices that are gone.
     fn end_requests(&self) {
         let is_over = |request: &mut RemovalRequest| request.is_over();
         let over: Vec<_> = self.lock().requests.extract_if(.., is_over).collect();
-        // Without the lock, which the last act of such a thread takes.
+        // Not under the lock, because such a thread takes it before it ends.
         drop(over);
     }
 }
@@ -68,25 +69,25 @@ impl AssignedState {
     }
 }
 
-/// What happens to an assigned device and ends nothing.
+/// What happens to an assigned device without ending the run.
 #[derive(Debug)]
 pub enum AssignedEvent {
     /// Something that the guest asked for could not be done.
     Failed(AssignedError),
     /// An access of the guest to a platform device failed.
     Access(PassthroughErrorKind),
-    /// The VMM hands the device's INTx on, and all accesses to the device are exits.
+    /// The VMM forwards the device's INTx, and all accesses to the device are exits.
     ThroughVmm {
-        /// Why there is no shorter way.
+        /// Why there is no shorter path.
         reason: String,
     },
-    /// A BAR is where it cannot be mapped.
+    /// A BAR is at an address where it cannot be mapped.
     Conflict(PciError),
     /// The host has asked for the device, and the guest has lost it.
     Removed,
 }
 
-/// Called with each event, on the thread on which it happens.
+/// Called with each event, on the thread where the event happens.
 pub type OnEvent = Arc<dyn Fn(AssignedEvent) + Send + Sync>;
 
 impl Pc {
@@ -181,7 +182,7 @@ impl Pc {
                 return;
             };
             if pci.remove(slot) {
-                // The bus holds the function until the vCPUs have looked at the bus again, and the host waits.
+                // The bus holds the function, and the host waits, until the vCPUs have looked at the bus again.
                 function.give_back();
                 let mut state = state.lock();
                 state.names.retain(|other| *other != name);

@@ -1,5 +1,5 @@
-//! What a BIOS leaves for boot loaders and operating systems: the reset vector, interrupt vectors with handlers, the BIOS data
-//! area, PICs and timer that are set up, as SeaBIOS does it.
+//! What a BIOS leaves for boot loaders and operating systems: the reset vector, interrupt vectors with handlers, the
+//! BIOS data area, and PICs and a timer that are set up, as with SeaBIOS.
 //!
 //! The vCPU sets the PICs and the timer up itself, in a few instructions before the image's entry point, since they are
 //! in the kernel and only their ports are the same everywhere.
@@ -22,24 +22,24 @@ const START: u32 = (SEGMENT as u32) << 4;
 
 /// Where a guest in real mode jumps to reset the machine: Linux does so if its ACPI is hardware-reduced and it has no EFI.
 const RESET_VECTOR: GuestAddress = GuestAddress(0xf_fff0);
-/// In 16 bits: resets by port A, and waits for that.
+/// 16-bit code that resets the machine through port A, and waits for the reset.
 const RESET: [u8; 7] = [
     0xb0, 0x01, 0xe6, 0x92, // mov al, 1; out 0x92, al
     0xf4, 0xeb, 0xfd, // hlt; jmp back
 ];
 
-/// In 32 bits: the first PIC at vector 8 with the timer and the second PIC enabled, the second PIC at vector 0x70 with
-/// nothing enabled, the timer at 18.2 Hz.
+/// 32-bit code that sets up the first PIC at vector 8 with the timer and the second PIC enabled, the second PIC at
+/// vector 0x70 with nothing enabled, and the timer at 18.2 Hz.
 const SET_UP: [u8; 46] = [
     0xb0, 0x11, 0xe6, 0x20, 0xe6, 0xa0, // mov al, 0x11; out 0x20, al; out 0xa0, al
     0xb0, 0x08, 0xe6, 0x21, 0xb0, 0x70, 0xe6, 0xa1, // the vectors
-    0xb0, 0x04, 0xe6, 0x21, 0xb0, 0x02, 0xe6, 0xa1, // the line between them
+    0xb0, 0x04, 0xe6, 0x21, 0xb0, 0x02, 0xe6, 0xa1, // the line between the PICs
     0xb0, 0x01, 0xe6, 0x21, 0xe6, 0xa1, // the mode of an 8086
     0xb0, 0xfa, 0xe6, 0x21, 0xb0, 0xff, 0xe6, 0xa1, // the masks
     0xb0, 0x34, 0xe6, 0x43, 0xb0, 0x00, 0xe6, 0x40, 0xe6, 0x40, // a rate generator, 65536
 ];
 
-/// In 16 bits: the handler of a vector, and its offset in the segment.
+/// The offset in the segment and the 16-bit code of a vector's handler.
 type Handler = (u16, &'static [u8]);
 /// Counts the tick at 0x46c and ends the interrupt.
 const TIMER: Handler = (
@@ -51,13 +51,13 @@ const TIMER: Handler = (
         0xcf, // mov al, 0x20; out 0x20, al; pop ax; pop ds; iret
     ],
 );
-/// End an interrupt of the first and of the second PIC.
+/// The handlers that end an interrupt of the first PIC and of the second PIC.
 const FIRST: Handler = (0xa0, &[0x50, 0xb0, 0x20, 0xe6, 0x20, 0x58, 0xcf]);
 const SECOND: Handler = (
     0xb0,
     &[0x50, 0xb0, 0x20, 0xe6, 0xa0, 0xe6, 0x20, 0x58, 0xcf],
 );
-/// Returns.
+/// Does nothing but return.
 const NOTHING: Handler = (0xc0, &[0xcf]);
 
 /// Writes the code at the reset vector.
@@ -65,8 +65,8 @@ pub(super) fn write_reset(memory: &GuestMemoryMmap) -> Result<(), GuestMemoryErr
     memory.write_slice(&RESET, RESET_VECTOR)
 }
 
-/// Writes the vectors with their handlers, and both data areas. The extended one is directly after the RAM that guests
-/// may use.
+/// Writes the vectors with their handlers, and both data areas. The extended data area is directly after the RAM that
+/// guests may use.
 pub(super) fn write(memory: &GuestMemoryMmap) -> Result<(), GuestMemoryError> {
     let mut vectors = Vec::new();
     for vector in 0..=0xff_u8 {

@@ -8,7 +8,7 @@ use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
 const PAGE: usize = 4096;
 
-/// Flushes the page at `address`, a multiple of 4096. An address without RAM does nothing.
+/// Flushes the page at `address`, a multiple of 4096. Does nothing if the address has no RAM.
 ///
 /// A change of the page's protection on the host makes KVM drop its mapping of the page (`mmu_notifier`). QEMU takes
 /// all access away and gives it back, but in between another thread that touches the page would fail. So this

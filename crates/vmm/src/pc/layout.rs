@@ -9,18 +9,18 @@ use super::PcModel;
 /// The most vCPUs of a board.
 pub const VCPUS_MAX: u16 = 64;
 
-/// The first of the pins of the I/O APIC to which only PCI devices lead, and how many there are: those after the 16
-/// that have their number from ISA, as in chipsets with an I/O APIC.
+/// The first pin of the I/O APIC that is only for PCI devices, and the number of such pins. They follow the 16 pins
+/// with ISA's numbers, as in chipsets with an I/O APIC.
 const FIRST_PCI_GSI: u32 = 16;
 const PCI_GSIS: usize = 8;
-/// Configuration space, where it is in memory: between the 32-bit BARs and the I/O APIC.
+/// The address of configuration space in memory, between the 32-bit BARs and the I/O APIC.
 pub(super) const CONFIG_MEMORY: u64 = 0xfe00_0000;
-/// Addresses up to 4 GiB that the kernel answers, or keeps for itself: the I/O APIC, the local APICs, and what KVM
-/// needs for real mode.
+/// Addresses below 4 GiB that the kernel answers or reserves: the I/O APIC, the local APICs, and what KVM needs for
+/// real mode.
 const KERNEL: (u64, u64) = (0xfec0_0000, 0x0140_0000);
 
-/// The PCI bus of a PC of this model with this number of bytes of RAM. BARs get ports above those of the board, 32-bit addresses between the
-/// most RAM and the interrupt controllers, and 64-bit addresses far above 4 GiB.
+/// The PCI bus of a PC of this model with this number of bytes of RAM. BARs get ports above the board's own, 32-bit
+/// addresses between the most RAM and the interrupt controllers, and 64-bit addresses far above 4 GiB.
 pub(super) fn board(model: PcModel, memory: u64) -> Result<Board, BusError> {
     let board = Board::from(windows()?);
     let mut reserved = vec![
@@ -52,7 +52,7 @@ fn windows() -> Result<Windows, BusError> {
     })
 }
 
-/// The GSI that a pin raises. Neighbouring slots and the pins of one slot have different ones.
+/// Returns the GSI that a pin raises. Neighbouring slots and the pins of one slot have different GSIs.
 fn intx(slot: usize, pin: Pin) -> Option<Gsi> {
     let line = slot.wrapping_add(pin.register().into()) % PCI_GSIS;
     Gsi::new(FIRST_PCI_GSI + u32::try_from(line).ok()?).ok()

@@ -1,10 +1,11 @@
 //! A PC without firmware that boots one image, and has what kvm-unit-tests expects of QEMU and what Linux needs.
 //!
 //! It has RAM from 0, the kernel's interrupt controllers and timer, a serial port, PCI, a clock, ACPI tables and
-//! registers, and firmware configuration; the micro model has only what Linux needs ([`PcModel`]). The guest can end the
-//! run by a write to [`DONE_PORT`](vmbell_hypervisor::x86_64::DONE_PORT), where QEMU has `isa-debug-exit`, by switching the
-//! machine off (the letters of `Shutdown` to their port, or ACPI's S5), and by resetting it. Each vCPU runs on its own
-//! thread, until the guest goes to sleep (S3); then the caller's thread waits for the clock to wake it.
+//! registers, and firmware configuration; the micro model has only what Linux needs ([`PcModel`]). The guest can end
+//! the run by a write to [`DONE_PORT`](vmbell_hypervisor::x86_64::DONE_PORT), where QEMU has `isa-debug-exit`, by
+//! switching the machine off (by writing the letters of `Shutdown` to their port, or by ACPI's S5), or by resetting it.
+//! Each vCPU runs on its own thread, until the guest goes to sleep (S3); then the caller's thread waits for the clock
+//! to wake it.
 
 mod assigned;
 mod bios;
@@ -41,7 +42,7 @@ pub use assigned::{AssignedEvent, OnEvent};
 pub use layout::VCPUS_MAX;
 pub use platform::PlatformPlace;
 
-/// CPUID.1:ECX, a hypervisor is present.
+/// The bit of CPUID.1:ECX that says that a hypervisor is present.
 const HYPERVISOR: u32 = 1 << 31;
 
 /// Which hardware a PC has.
@@ -51,9 +52,9 @@ pub enum PcModel {
     /// expect.
     #[default]
     Full,
-    /// Local APICs in x2APIC mode, PCI with its configuration space in memory, a serial port, and two ways to end: for Linux, to
-    /// which each other device costs exits. The only interrupt line is that of the serial port, and devices on PCI send
-    /// messages. The guest cannot suspend (S3).
+    /// Local APICs in x2APIC mode, PCI with its configuration space in memory, a serial port, and two ways to end. It
+    /// is for Linux, since each further device costs exits there. Only the serial port has an interrupt line; devices
+    /// on PCI send messages. The guest cannot suspend (S3).
     Micro,
 }
 
@@ -79,10 +80,10 @@ pub struct PcConfig {
 /// What happens to a PC whose CPU shuts down, because it cannot deliver an exception.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnTripleFault {
-    /// The run ends with an error: most guests do not mean it.
+    /// The run ends with an error, since most guests do not intend a triple fault.
     #[default]
     Exit,
-    /// The PC is reset, as the hardware does. Some guests reset it so.
+    /// The PC is reset, as on hardware. Some guests reset themselves this way.
     Reset,
 }
 
@@ -194,8 +195,8 @@ impl Pc {
         Ok(pc)
     }
 
-    /// Writes the ACPI tables, which describe the devices that have been plugged in. A kernel that finds KVM has its clock, and no
-    /// use for the power management timer.
+    /// Writes the ACPI tables, which describe the devices that have been plugged in. A kernel that finds KVM uses KVM's
+    /// clock and does not need the power management timer.
     fn write_tables(&self, image: &Image) -> Result<(), BoardError> {
         let board = layout::board(self.config.model, self.config.memory)?;
         let finds_kvm = self.config.hidden.bits(1, 0, CpuidRegister::Ecx) & HYPERVISOR == 0;

@@ -2,7 +2,7 @@
 //! They share addresses and pins.
 //!
 //! Their registers are between RAM and the PCI devices, and their lines are pins of the I/O APIC that the board leaves
-//! free. What the guest has to know of a platform device is in its device-tree node; the DSDT describes the virtio
+//! free. What the guest has to know about a platform device is in its device-tree node; the DSDT describes the virtio
 //! devices.
 
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub struct PlatformPlace {
     pub paths: Vec<InterruptPath>,
 }
 
-/// What platform devices and virtio devices on MMIO registers have taken of the board.
+/// The addresses and pins that platform devices and virtio devices on MMIO registers have taken.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     bytes: u64,
@@ -53,7 +53,7 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Addresses and a pin that a virtio device can take; if they are used up, the error says what is missing.
+    /// Returns the next addresses and pin for a virtio device. If they are used up, the error says what is missing.
     fn next_virtio(&self) -> Result<Location, &'static str> {
         let address = FIRST_ADDRESS + self.bytes;
         if END_ADDRESS - address < register::LEN {
@@ -63,14 +63,14 @@ impl Taken {
         Ok(Location { address, gsi })
     }
 
-    /// Takes what is [next](Self::next_virtio) for a virtio device that is there.
+    /// Takes the [next](Self::next_virtio) addresses and pin for a virtio device.
     fn take_virtio(&mut self, location: Location) {
         self.bytes += register::LEN;
         self.pins += 1;
         self.virtio.push(location);
     }
 
-    /// What virtio devices have taken.
+    /// Where the virtio devices are.
     pub(super) fn virtio(&self) -> &[Location] {
         &self.virtio
     }

@@ -45,18 +45,19 @@ impl Pc {
         self.machine.vm().memory()
     }
 
-    /// Adds a virtio device with registers in memory and an interrupt line, of which the DSDT tells the guest.
+    /// Adds a virtio device with registers in memory and an interrupt line. The DSDT describes it to the guest.
     ///
     /// # Errors
-    /// The process has no descriptors or threads for it, or the board no addresses or pin. The micro model has none.
+    /// The process has no descriptors or threads for the device, or the board has no addresses or pin left. The micro
+    /// model has no pins for devices.
     pub fn add_virtio_mmio(&self, device: VirtioDevice) -> Result<(), BoardError> {
         self.at_next(device.name(), |place| place.plug(device))
     }
 
-    /// Adds a virtio device to the PCI bus, on which the guest finds it.
+    /// Adds a virtio device to the PCI bus, where the guest finds it.
     ///
     /// # Errors
-    /// The process has no descriptors or threads for it, or the bus no slot.
+    /// The process has no descriptors or threads for the device, or the bus has no free slot.
     pub fn add_virtio_pci(&self, device: VirtioDevice) -> Result<(), BoardError> {
         let name = device.name();
         let function = VirtioPci::new(device, self.guest_parts(name));

@@ -13,7 +13,7 @@ use vmbell_devices::{
 use super::{BoardError, Pc, power};
 use crate::off::Off;
 
-/// The first port of a device, how many it has, and the device.
+/// The first port of a device, its number of ports, and the device.
 type Ports = (u64, u64, Arc<dyn BusDevice>);
 
 impl Pc {
@@ -34,7 +34,7 @@ impl Pc {
         Ok(())
     }
 
-    /// The devices that only the full model has.
+    /// Makes the devices that only the full model has.
     fn legacy(&self, pm1: &Pm1) -> Result<[Ports; 6], BoardError> {
         self.pci.add_reset_control(self.turn(|| Off::Reset));
         let shutdown = ShutdownPort::new(self.turn(|| Off::Guest));
@@ -59,7 +59,7 @@ impl Pc {
         (SLEEP_PORTS.into(), len, Arc::new(registers))
     }
 
-    /// A function that ends the run.
+    /// Returns a function that ends the run.
     fn turn(&self, off: fn() -> Off) -> impl Fn() + Send + Sync + use<> {
         let switch = Arc::clone(&self.switch);
         move || switch.turn(off())

@@ -15,7 +15,7 @@ use vmbell_hypervisor::{EntryPoint, Error, Vm};
 /// The end of the memory that real mode reaches.
 const REAL_MODE_END: u32 = 1 << 20;
 
-/// The registers, which turn `switch` when the guest goes to sleep.
+/// Makes the registers, which turn `switch` when the guest goes to sleep.
 pub(super) fn registers(vm: &Arc<dyn Vm>, switch: &Arc<Switch>) -> Pm1 {
     let sci = line(vm, switch, SCI_GSI, "the ACPI registers");
     let switch = Arc::clone(switch);
@@ -27,7 +27,7 @@ pub(super) fn registers(vm: &Arc<dyn Vm>, switch: &Arc<Switch>) -> Pm1 {
     })
 }
 
-/// The clock, whose alarm is an event of the registers.
+/// Makes the clock, whose alarm is an event of the registers.
 pub(super) fn clock(vm: &Arc<dyn Vm>, switch: &Arc<Switch>, pm1: &Pm1) -> Result<Rtc, BoardError> {
     let line = line(vm, switch, RTC_GSI, "the clock");
     let pm1 = pm1.clone();
@@ -35,7 +35,7 @@ pub(super) fn clock(vm: &Arc<dyn Vm>, switch: &Arc<Switch>, pm1: &Pm1) -> Result
     rtc.map_err(|source| MachineError::Thread { source }.into())
 }
 
-/// A function that sets the level of a line.
+/// Returns a function that sets the level of a line.
 fn line(
     vm: &Arc<dyn Vm>,
     switch: &Arc<Switch>,
@@ -51,7 +51,7 @@ fn line(
     }
 }
 
-/// Where a guest wakes up that has written its waking vector to the FACS: a physical address of real-mode code.
+/// Returns where the guest wakes up: at the waking vector in the FACS, a physical address of real-mode code.
 pub(super) fn waking_vector(memory: &GuestMemoryMmap) -> Result<EntryPoint, BoardError> {
     let mut vector = [0; 4];
     memory

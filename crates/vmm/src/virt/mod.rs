@@ -1,8 +1,8 @@
 //! An arm64 board without firmware that boots a kernel of Linux, or an image made for QEMU's machine `virt`.
 //!
 //! It has RAM from 1 GiB, the backend's GICv3 with an ITS or GICv2, the CPU's timers, a serial port, and virtio devices
-//! on registers in memory. A device tree describes all of them to the image. The guest starts its other vCPUs, switches
-//! the machine off and resets it by PSCI, which the backend answers. Each vCPU runs on its own thread.
+//! on registers in memory. A device tree describes all of them to the image. Through PSCI, which the backend answers,
+//! the guest starts its other vCPUs, switches the machine off and resets it. Each vCPU runs on its own thread.
 
 mod plug;
 mod tree;

@@ -17,15 +17,15 @@ use crate::error::MachineError;
 use crate::off::Off;
 
 impl Virt {
-    /// Adds a virtio device with registers in memory and an interrupt line, of which the device tree tells the guest.
+    /// Adds a virtio device with registers in memory and an interrupt line. The device tree describes it to the guest.
     ///
     /// # Errors
-    /// The board has no place for it, or the process no descriptors or threads.
+    /// The board has no place for the device, or the process has no descriptors or threads for it.
     pub fn add_virtio_mmio(&self, device: VirtioDevice) -> Result<(), BoardError> {
         self.at_next(device.name(), |place| place.plug(device))
     }
 
-    /// Adds a device by which the guest ends the machine with its own exit code.
+    /// Adds a device with which the guest stops the machine and sets the exit code.
     ///
     /// # Errors
     /// The board has no place for it.
@@ -69,7 +69,7 @@ pub(super) const SERIAL: u64 = 0x0900_0000;
 /// The registers of the first virtio device, and how many devices there can be.
 const VIRTIO: u64 = 0x0a00_0000;
 pub(super) const VIRTIO_MAX: u32 = 32;
-/// The GSI of the first of them.
+/// The GSI of the first virtio device.
 const VIRTIO_GSI: u32 = 16;
 
 /// Where a virtio device is.

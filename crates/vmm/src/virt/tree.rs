@@ -1,5 +1,5 @@
-//! The device tree, which is all that a kernel knows of the board (Devicetree Specification 0.4, and the bindings in
-//! Linux's `Documentation/devicetree/bindings`).
+//! The device tree, from which a kernel knows the board (Devicetree Specification 0.4, and the bindings in Linux's
+//! `Documentation/devicetree/bindings`).
 
 use vm_fdt::{Error, FdtWriter};
 use vmbell::irq::Gic;
@@ -34,8 +34,8 @@ const SHARED: u32 = 0;
 const PRIVATE: u32 = 1;
 const EDGE_RISING: u32 = 1;
 const LEVEL_HIGH: u32 = 4;
-/// The private interrupts of the timers, in the order of the binding: secure, non-secure, virtual, and the two of EL2. A
-/// guest has the second and the third, and with EL2 the last two.
+/// The private interrupts of the timers, in the order of the binding: secure, non-secure, virtual, and the two of EL2.
+/// A guest has the second and the third, and with EL2 also the last two.
 const TIMERS: [u32; 5] = [13, 14, 11, 10, 12];
 /// Sizes of the interrupt controllers' registers in bytes.
 const GICD_LEN: u64 = 0x1_0000;
@@ -80,7 +80,7 @@ fn chosen(fdt: &mut FdtWriter, of: &Description<'_>) -> Result<(), Error> {
     fdt.end_node(node)
 }
 
-/// The CPUs, and the firmware interface with which the first starts the others and ends the machine.
+/// Describes the CPUs, and the firmware interface with which the first CPU starts the others and stops the machine.
 fn cpus(fdt: &mut FdtWriter, of: &Description<'_>) -> Result<(), Error> {
     let cpus = fdt.begin_node("cpus")?;
     fdt.property_u32("#address-cells", 1)?;
@@ -98,7 +98,7 @@ fn cpus(fdt: &mut FdtWriter, of: &Description<'_>) -> Result<(), Error> {
     let psci = fdt.begin_node("psci")?;
     let versions = ["arm,psci-1.0", "arm,psci-0.2"].map(str::to_owned);
     fdt.property_string_list("compatible", versions.to_vec())?;
-    // A hypercall at EL2 is an exception of the guest's own.
+    // In a guest with EL2, the guest itself handles `hvc`.
     let method = if of.has_el2 { "smc" } else { "hvc" };
     fdt.property_string("method", method)?;
     fdt.end_node(psci)
@@ -159,7 +159,7 @@ fn serial(fdt: &mut FdtWriter) -> Result<(), Error> {
     fdt.end_node(node)
 }
 
-/// A virtio device. An irqfd is an edge.
+/// Describes a virtio device. Its interrupt is an edge, because an irqfd raises it.
 fn device(fdt: &mut FdtWriter, index: u32) -> Result<(), Error> {
     let Location { address, gsi } = virtio(index);
     let node = fdt.begin_node(&format!("virtio@{address:x}"))?;

@@ -32,7 +32,7 @@ fn best_is_the_backend_that_has_what_is_needed() {
 
 #[test]
 fn what_no_backend_has_is_an_error_with_both_reasons() {
-    // KVM has no register exits, and the usermode backend no kernels.
+    // KVM has no register exits, and the usermode backend runs no kernels.
     let error = choose_backend(&[Capability::RegisterExits, Capability::Kernels]).unwrap_err();
     assert!(matches!(error, Error::NoBackend { .. }), "{error:?}");
     let text = chain(&error);
@@ -44,7 +44,7 @@ fn what_no_backend_has_is_an_error_with_both_reasons() {
 #[test]
 fn a_backend_opens_by_the_name_that_it_has() {
     for backend in Backend::ALL {
-        // This host may have no KVM, but each backend of the build is there to be asked.
+        // This host may have no KVM, but each backend of the build can be asked.
         match backend.open() {
             Ok(opened) => assert_eq!(opened.name(), backend.name()),
             Err(error) => assert!(!matches!(error, Error::Architecture { .. }), "{error}"),

@@ -1,9 +1,9 @@
-//! The library as a VMM takes it in: the choice of a backend, memory of the VMM's own, and the examples.
+//! The library as a VMM uses it: the choice of a backend, the VMM's own memory, and the examples.
 
 // Two backends, and examples that choose between them.
 #[cfg(target_arch = "x86_64")]
 mod backend;
-// They are about the usermode backend.
+// These tests are about the usermode backend.
 #[cfg(target_arch = "x86_64")]
 mod descriptors;
 #[cfg(target_arch = "x86_64")]

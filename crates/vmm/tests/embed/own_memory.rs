@@ -33,7 +33,7 @@ const PROGRAM: [u8; 19] = {
     ]
 };
 
-/// The same.
+/// The same program.
 #[cfg(target_arch = "aarch64")]
 const PROGRAM: [u8; 28] = [
     0x09, 0x04, 0xa0, 0x52, // mov w9, AREA
@@ -98,7 +98,7 @@ fn two_guests_share_the_callers_memory<H: Hypervisor>(h: &H) {
     run_in(h, &memory);
     let sum = other.memory().read_obj::<u32>(GuestAddress(AREA + 4));
     assert_eq!(sum.unwrap(), 42);
-    // The other guest does it over again.
+    // The other guest runs the same program on its own memory.
     memory.write_obj(6_u32, GuestAddress(AREA)).unwrap();
     assert_eq!(run(&mut begin(&other, 0)), []);
     let sum = memory.read_obj::<u32>(GuestAddress(AREA + 4));
@@ -109,7 +109,7 @@ fn memory_without_a_file_is_enough<H: Hypervisor>(h: &H) {
     run_in(h, &GuestMemoryMmap::from_ranges(&[(BASE, SIZE)]).unwrap());
 }
 
-/// The setting that is refused.
+/// Returns the setting that is refused.
 fn refused<H: Hypervisor>(h: &H, config: &VmConfig) -> &'static str {
     match h.create_vm(config).map(|_| ()) {
         Err(Error::Config { what, .. }) => what,
@@ -126,7 +126,7 @@ fn memory_is_refused_where_new_ram_would_be<H: Hypervisor>(h: &H) {
     for base in [0x1000, 0xf_f000, 0x20_0000, 0xfee0_0000, 1 << 40] {
         assert_eq!(refused(base, SIZE), "ram_base", "{base:#x}");
     }
-    // No whole pages, over the devices, over the interrupt controllers, over everything.
+    // Not whole pages, over the devices, over the interrupt controllers, over everything.
     for size in [100, SIZE + 1, 0xc000_0000, 0xff00_0000, 1 << 40] {
         assert_eq!(refused(BASE.0, size), "ram_size", "{size:#x}");
     }

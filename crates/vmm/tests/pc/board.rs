@@ -65,7 +65,7 @@ fn reset_control_keeps_the_kind_and_is_a_byte<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(results, [address, 0, 2, 2, address]);
 }
 
-/// The counter in mode 0 raises its output when it has counted, and the refresh bit changes for ever.
+/// The counter in mode 0 raises its output when it has counted down, and the refresh bit keeps changing.
 fn port_61_shows_the_output_of_timer_2_and_the_refresh_bit<H: Hypervisor>(hypervisor: &H) {
     let ops = [
         Op::Out(1, 0x61, 1),
@@ -117,7 +117,7 @@ fn only_a_kernel_without_the_clock_of_kvm_finds_the_timer_in_the_tables<H: Hyper
     }
 }
 
-/// The timer's port in the FADT, which is found from the root pointer by signatures, as a guest walks.
+/// Returns the timer's port from the FADT. Finds the FADT by signatures from the root pointer, as a guest does.
 fn timer_port(low: &[u8]) -> u32 {
     let word = |at: usize| u32::from_le_bytes(low[at..at + 4].try_into().unwrap());
     let root = (0xe_0000..0x10_0000)

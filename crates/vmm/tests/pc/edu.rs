@@ -1,4 +1,4 @@
-//! QEMU's edu, a device of the host that the guest finds on its PCI bus and lets do DMA (QEMU `docs/specs/edu.rst`;
+//! QEMU's edu, a device of the host that the guest finds on its PCI bus and uses for DMA (QEMU `docs/specs/edu.rst`;
 //! docs/lab.md, "Devices to assign").
 
 use vmbell_hypervisor::Hypervisor;
@@ -9,13 +9,13 @@ use super::player::{Op, Play};
 const EDU: &str = "0000:00:03.0";
 /// Where the board puts the first BAR.
 const BAR: u32 = 0xe000_0000;
-/// The device's own memory, as DMA names it.
+/// The DMA address of the device's own memory.
 const OWN: u32 = 0x4_0000;
-/// Where the guest has what is copied, and where it wants the copy.
+/// The guest's addresses of the source and of the copy.
 const SOURCE: u32 = 0x40_0000;
 const COPY: u32 = 0x50_0000;
 
-/// A transfer of eight bytes, and the wait for its end.
+/// Starts a transfer of eight bytes, and waits until it is done.
 fn transfer(from: u32, to: u32, command: u32) -> [Op; 5] {
     [
         Op::Store(4, BAR + 0x80, from),

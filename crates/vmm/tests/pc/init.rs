@@ -6,11 +6,11 @@ use vmbell_vmm::PcConfig;
 use super::player::{Op, Play};
 use kit::image::Segment;
 
-/// How often the other has started.
+/// How often the other vCPU has started.
 const COUNTER: u32 = 0x500;
-/// What it found in its register at the start, and what it read back, each time.
+/// What the other vCPU found in its register at each start, and what it read back.
 const FOUND: u32 = 0x510;
-/// Its word, switched on.
+/// The register's value, switched on.
 const SWITCHED_ON: u32 = 0x3001;
 const ICR: u32 = 0xfee0_0300;
 const SPURIOUS: u32 = 0xfee0_00f0;
@@ -18,8 +18,8 @@ const SPURIOUS: u32 = 0xfee0_00f0;
 const INIT: u32 = 0x000c_4500;
 const SIPI: u32 = 0x000c_4600;
 
-/// In 16 bits: reads the register, writes it, reads it back, both to the next eight bytes; then counts
-/// itself and halts forever.
+/// 16-bit code: reads the register, writes it, reads it back, and stores both values in the next eight bytes; then
+/// counts itself and halts forever.
 const TRAMPOLINE: [u8; 56] = [
     0x66, 0xb9, 0x04, 0x4d, 0x56, 0x4b, // mov ecx, 0x4b564d04
     0x8b, 0x1e, 0x00, 0x05, // mov bx, [0x500]

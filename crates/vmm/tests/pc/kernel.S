@@ -1,7 +1,7 @@
-# A kernel in small: long mode, an interrupt table, the local APIC in both of its modes, its timer,
-# and registers that leave the guest. Says at 0x600 and above what it found.
+# A small kernel: long mode, an interrupt table, the local APIC in both of its modes, its timer, and registers that
+# leave the guest. Stores at 0x600 and above what it found.
     .set    COUNT, 0x600            # interrupts taken
-    .set    X2APIC, 0x608           # how to end one
+    .set    X2APIC, 0x608           # how to end an interrupt
     .set    PRIORITY, 0x610
     .set    ADJUST, 0x618
     .set    BASE, 0x620
@@ -76,7 +76,7 @@
     mov     qword ptr [rdi + 2], 0x306000
     lidt    [rdi]
 
-    # Nothing from the PICs.
+    # No interrupts from the PICs.
     mov     al, 0xff
     out     0x21, al
     out     0xa1, al
@@ -90,7 +90,7 @@
 2:  pause
     cmp     dword ptr [COUNT], 1
     jne     2b
-    # One by its timer, at a time of the time stamp counter, while it halts.
+    # An interrupt by its timer, at a value of the time stamp counter, while it halts.
     mov     dword ptr [rbx + 0x320], 0x400b0
     mfence
     cli
@@ -101,7 +101,7 @@
     wrmsr
     sti
 5:  hlt
-    # One by the registers of x2APIC.
+    # An interrupt by the registers of x2APIC.
     cli
     mov     ecx, 0x1b
     rdmsr
@@ -143,8 +143,8 @@
     push    rcx
     push    rdx
     inc     dword ptr [COUNT]
-    # QEMU's emulated SVM can lose the shadow of sti (docs/emulator-bugs.md): an interrupt that comes before the hlt, which is one
-    # byte, returns behind it.
+    # QEMU's emulated SVM can lose the shadow of sti (docs/emulator-bugs.md): the handler of an interrupt that comes
+    # before the one-byte hlt returns to the instruction after it.
     lea     rax, [rip + 5b]
     cmp     [rsp + 24], rax
     jne     6f

@@ -1,4 +1,4 @@
-//! What a guest with its own kernel needs of the CPU and of its interrupt controller.
+//! What a guest with its own kernel needs from the CPU and its interrupt controller.
 
 #![allow(unsafe_code)]
 

@@ -36,8 +36,8 @@ fn port_a_resets<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(played.end, Ok(Stop::Reset));
 }
 
-/// The clock, the keyboard controller, firmware configuration, the PICs, the timer and the configuration ports read as ports
-/// without a device do.
+/// The ports of the clock, keyboard controller, firmware configuration, PICs, timer and PCI configuration read like
+/// ports without a device.
 fn legacy_ports_have_no_device<H: Hypervisor>(hypervisor: &H) {
     let ports = [0x71, 0x64, 0x511, 0x21, 0x40, 0xcf8, 0x604];
     let results = play(ports.map(|port| Op::In(1, port))).results(hypervisor);
@@ -88,7 +88,8 @@ fn configuration_reads_as_it_was_written<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(read[4], 0x2a);
 }
 
-/// `pci_cfg_data` reads a register of the BAR (virtio 1.3, 4.1.4.9), so that configuration space is no memory any more.
+/// `pci_cfg_data` reads a register of the BAR (virtio 1.3, 4.1.4.9), so configuration space can no longer be plain
+/// memory.
 fn window_to_the_bar_works_and_makes_each_read_an_exit<H: Hypervisor>(hypervisor: &H) {
     let loads: Vec<_> = (0..64).map(|at| Op::Load(4, SLOT_1 + 4 * at)).collect();
     let bytes: Vec<_> = rng(loads)
@@ -98,7 +99,7 @@ fn window_to_the_bar_works_and_makes_each_read_an_exit<H: Hypervisor>(hypervisor
         .collect();
     let next = |at: &u8| Some(bytes[usize::from(*at) + 1]).filter(|next| *next != 0);
     let mut list = std::iter::successors(Some(bytes[0x34]), next);
-    // A capability of the vendor, of the type for this access.
+    // A vendor-specific capability of the type for this access.
     let window = list.find(|at| {
         let at = usize::from(*at);
         (bytes[at], bytes[at + 3]) == (9, 5)

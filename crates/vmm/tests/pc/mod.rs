@@ -1,4 +1,4 @@
-//! The PC as images see it: their own bytes, on a real CPU; and several vCPUs of any backend.
+//! The PC as images see it when a real CPU runs them, and several vCPUs of any backend.
 
 mod board;
 mod edu;

@@ -1,6 +1,6 @@
 # Drives an Intel 82574L (e1000e) found on the PCI bus: echoes 64 frames, with the two addresses of each exchanged, by
-# MSI-X: vector 0x51 for reception, 0x52 for transmission. Register names are those of its data sheet.
-# At 0x600 and above: interrupts of reception and of transmission, frames, and its vendor and device.
+# MSI-X: vector 0x51 for reception, 0x52 for transmission. Register names are those of its data sheet. At 0x600 and
+# above: interrupts of reception and of transmission, frames, and the card's vendor and device.
     .set    RX_INTERRUPTS, 0x600
     .set    TX_INTERRUPTS, 0x604
     .set    FRAMES, 0x608
@@ -61,7 +61,7 @@
     xor     edx, edx
     wrmsr
 
-    # The card among the slots; ebx is its address in configuration space.
+    # Find the card; ebx is its address in configuration space.
     mov     ebx, 0x80000000
 2:  mov     eax, ebx
     call    61f
@@ -196,7 +196,7 @@
     mov     [TX_RING + ebp], ecx
     mov     dword ptr [TX_RING + ebp + 4], 0
     movzx   eax, word ptr [RX_RING + ebp + 8]
-    # Its last descriptor, with a checksum of the card's, and a report.
+    # It is the frame's last descriptor; the card adds the checksum and reports completion.
     or      eax, 0x0b000000
     mov     dword ptr [TX_RING + ebp + 12], 0
     mov     [TX_RING + ebp + 8], eax
@@ -214,7 +214,7 @@
     inc     dword ptr [FRAMES]
     cmp     dword ptr [FRAMES], WANTED
     jb      40b
-    # The last report's interrupt.
+    # Wait for the interrupt of the last report.
 2:  cmp     dword ptr [TX_INTERRUPTS], 0
     jne     3f
     pause
@@ -225,7 +225,7 @@
 2:  hlt
     jmp     2b
 
-    # A gate at edi for the handler at eax; edi is that of the next vector then.
+    # Make a gate at edi for the handler at eax; then edi is the next vector's gate.
 60: mov     [edi], ax
     mov     word ptr [edi + 2], 8
     mov     word ptr [edi + 4], 0x8e00
@@ -240,14 +240,14 @@
     in      eax, dx
     ret
 
-    # A handler returns to the instruction after the halt: what the program looked at before may be old.
+    # A handler returns to the instruction after the halt: what the program read before may be stale.
 70: inc     dword ptr [RX_INTERRUPTS]
     jmp     72f
 71: inc     dword ptr [TX_INTERRUPTS]
 72: push    eax
     push    ecx
     push    edx
-    # IMS: a cause that clears itself is masked with it.
+    # IMS: a cause that clears itself is also masked.
     mov     dword ptr [esi + 0xd0], 0x00500000
     call    2f
 2:  pop     eax

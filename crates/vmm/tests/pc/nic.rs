@@ -114,7 +114,7 @@ fn is_ready() -> bool {
     host.obstacles(&card).is_empty()
 }
 
-/// A PC with the card, and what happens to that.
+/// Makes a PC with the card, and the list of the card's events.
 fn with_card<H: Hypervisor>(hypervisor: &H) -> (Pc, Events) {
     assert!(
         is_ready(),

@@ -8,7 +8,7 @@ use vmbell_vmm::Stop;
 use super::player::{Op, Play};
 
 const MEMORY: u32 = 0xff00_0000;
-/// A page of RAM that nothing else uses, and another.
+/// Two pages of RAM that nothing else uses.
 const PAGE: u32 = 0x50_0000;
 const OTHER: u32 = 0x90_0000;
 
@@ -23,7 +23,7 @@ fn with_device(ops: impl Into<Vec<Op>>) -> Play {
 const REQUESTS: [Op; 2] = [Op::Out(1, 0xa0, 0x0a), Op::In(1, 0xa0)];
 
 fn line_goes_up_and_down_at_the_controllers<H: Hypervisor>(hypervisor: &H) {
-    // The second PIC with IRQ 14 as a level, so that a request lasts as long as its line is up.
+    // IRQ 14 of the second PIC is level-triggered, so that a request lasts as long as its line is up.
     let start = [
         Op::Out(1, 0x4d1, 0x40),
         Op::Out(1, 0xa0, 0x11),
@@ -65,7 +65,7 @@ fn memory_keeps_what_is_written_to_its_end<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(results[1..], [0x1234, 0, 0xffff_ffff]);
 }
 
-/// The exits of a guest that flushes a page and loads from [`PAGE`], 100 times.
+/// Returns the exits of a guest that flushes a page and loads from [`PAGE`], 100 times.
 fn exits<H: Hypervisor>(hypervisor: &H, flushed: u32) -> ExitCounts {
     let turn = [Op::Out(4, 0xe4, flushed + 0x123), Op::Load(4, PAGE)];
     let mut ops = vec![Op::Store(4, PAGE, 0x5eed)];

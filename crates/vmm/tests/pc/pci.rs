@@ -7,7 +7,7 @@ use super::player::{Op, Play};
 
 const ENABLE: u32 = 1 << 31;
 
-/// A read as kvm-unit-tests does it: all bits of the register to 0xcf8, always from 0xcfc.
+/// A read as in kvm-unit-tests: writes all bits of the register to 0xcf8, and always reads from 0xcfc.
 fn low_bits(width: u32, device: u32, register: u32) -> [Op; 2] {
     let address = ENABLE | device << 11 | register;
     [Op::Out(4, 0xcf8, address), Op::In(width, 0xcfc)]
@@ -28,7 +28,7 @@ pub fn config(device: u32, register: u32, value: u32) -> [Op; 2] {
     [Op::Out(4, 0xcf8, address), Op::Out(4, 0xcfc, value)]
 }
 
-/// What the second of each pair read.
+/// Returns what the second access of each pair read.
 fn answers<H: Hypervisor>(hypervisor: &H, play: &Play) -> Vec<u32> {
     let results = play.results(hypervisor);
     results.into_iter().skip(1).step_by(2).collect()

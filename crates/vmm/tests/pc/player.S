@@ -1,4 +1,4 @@
-# Plays a list of 16-byte records at 2 MiB: what, address, value, and what was read.
+# Plays a list of 16-byte records at 2 MiB: operation, address, value, and what was read.
     .code32
     mov     esp, 0x1f0000
     mov     esi, 0x200000

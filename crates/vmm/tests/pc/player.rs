@@ -37,11 +37,11 @@ pub enum Op {
     Store(u32, u32, u32),
     /// Width, address.
     Load(u32, u32),
-    /// Until four bytes at the address have the value.
+    /// Waits until four bytes at the address have the value.
     Await(u32, u32),
-    /// Until one of these bits of a port's byte is set: port, bits.
+    /// Waits until one of these bits of a port's byte is set: port, bits.
     AwaitSet(u32, u8),
-    /// Until these bits of a port's byte are clear: port, bits.
+    /// Waits until these bits of a port's byte are clear: port, bits.
     AwaitClear(u32, u8),
     /// ECX of this leaf of CPUID.
     Cpuid(u32),
@@ -51,7 +51,7 @@ pub enum Op {
     Information,
     /// Halts forever.
     Sleep,
-    /// Executes what is not an instruction.
+    /// Executes an invalid instruction.
     Crash,
 }
 
@@ -91,15 +91,15 @@ pub struct Play {
     pub ops: Vec<Op>,
     /// pci-testdevs, from slot 1 on.
     pub devices: Vec<PciTestdevConfig>,
-    /// A virtio device of random bytes, in the slot after them.
+    /// A virtio device of random bytes, in the slot after the pci-testdevs.
     pub rng: Option<VirtioConfig>,
-    /// A PCI device of the host, in the slot after them.
+    /// A PCI device of the host, in the slot after these devices.
     pub assigned: Option<&'static str>,
     /// Whether there is a pc-testdev.
     pub pc_testdev: bool,
     /// The board.
     pub config: PcConfig,
-    /// More of the image than the player.
+    /// Segments of the image in addition to the player.
     pub segments: Vec<Segment>,
     /// What the loader hands over.
     pub boot: Boot,
@@ -125,7 +125,7 @@ impl Default for Play {
     }
 }
 
-/// How it went.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct Played {
     /// How the guest ended, or the error with its causes.
@@ -149,7 +149,7 @@ impl Play {
         }
     }
 
-    /// With a pci-testdev.
+    /// A list for a PC with a pci-testdev.
     pub fn with_testdev(ops: impl Into<Vec<Op>>) -> Self {
         Self {
             devices: vec![PciTestdevConfig::default()],
@@ -157,7 +157,7 @@ impl Play {
         }
     }
 
-    /// Boots it.
+    /// Boots the PC and plays the list.
     pub fn run<H: Hypervisor>(&self, hypervisor: &H) -> Played {
         let mut ops = self.ops.clone();
         ops.push(Op::done(0));
@@ -208,7 +208,7 @@ impl Play {
         }
     }
 
-    /// Boots it, and gives what each access read. Fails unless the guest is done with code 0.
+    /// Plays the list, and returns what each access read. Fails unless the guest is done with code 0.
     pub fn results<H: Hypervisor>(&self, hypervisor: &H) -> Vec<u32> {
         let played = self.run(hypervisor);
         assert_eq!(played.end, Ok(Stop::Done(0)));

@@ -1,4 +1,4 @@
-//! The guest image that measures VMMs, on this one.
+//! The guest image that measures VMMs, on this VMM.
 
 use serde_json::Value;
 use vmbell_devices::virtio::{Disk, Entropy, Notify, Raise, VirtioConfig, VirtioDevice};
@@ -56,7 +56,7 @@ fn rows(document: &Value) -> impl Iterator<Item = (&str, &Value)> {
     rows.iter().map(|row| (row["name"].as_str().unwrap(), row))
 }
 
-/// The PC has two virtio devices; all else is there.
+/// The PC has two virtio devices and all else that the rows need.
 fn every_row_has_samples<H: Hypervisor>(hypervisor: &H) {
     let document = document(hypervisor, 2, VirtioConfig::default(), "");
     assert_eq!(document["boot"], "multiboot");

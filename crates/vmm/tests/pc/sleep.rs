@@ -18,12 +18,12 @@ const RTC: u32 = 0x400;
 const S3: u32 = 0x2400;
 const S5: u32 = 0x2000;
 
-/// Where the guest wakes up, and what it then leaves.
+/// Where the guest wakes up, and where it then stores what it finds.
 const WAKING: u32 = 0x8_1235;
 const AWAKE: u32 = 0x500;
 
-/// In real mode: keeps CS, its offset and CR0, reads the status of the events, and is done with code 7. Reads the marker
-/// at `AWAKE` before it overwrites it.
+/// Real-mode code: stores CS and CR0, reads the status of the events, and is done with code 7. Reads the marker at
+/// `AWAKE` before it overwrites it.
 const RESUME: [u8; 45] = [
     0xfa, // cli
     0x31, 0xc0, 0x8e, 0xd8, // xor ax, ax; mov ds, ax
@@ -40,7 +40,7 @@ fn cmos(register: u32, value: u32) -> [Op; 2] {
     [Op::Out(1, 0x70, register), Op::Out(1, 0x71, value)]
 }
 
-/// Each second an alarm, which is an event.
+/// Sets an alarm for each second, which is an event.
 fn alarm() -> Vec<Op> {
     let any = [1, 3, 5].map(|register| cmos(register, 0xc0));
     let flags = [Op::Out(1, 0x70, 0x0c), Op::In(1, 0x71)];
@@ -51,7 +51,7 @@ fn alarm() -> Vec<Op> {
     ops
 }
 
-/// Goes to sleep; what it does after that is seen at `AWAKE`.
+/// Goes to sleep. What it does after it wakes up is at `AWAKE`.
 fn sleeper(vector: u32, vcpus: u16) -> Play {
     let mut ops = alarm();
     ops.push(Op::Store(4, WAKING_VECTOR, vector));
@@ -68,7 +68,7 @@ fn sleeper(vector: u32, vcpus: u16) -> Play {
     }
 }
 
-/// It wakes up in real mode there, as it would after a jump.
+/// The guest wakes up in real mode at the reset vector, as if it had jumped there.
 fn guest_at_the_reset_vector_is_reset<H: Hypervisor>(hypervisor: &H) {
     let played = sleeper(0xf_fff0, 1).run(hypervisor);
     assert_eq!(played.end, Ok(Stop::Reset));
@@ -86,8 +86,8 @@ fn alarm_wakes_a_sleeping_guest_at_its_vector_in_real_mode<H: Hypervisor>(hyperv
     }
 }
 
-/// In real mode: keeps the register of PV EOI at 0x510 and above and switches it on, goes to sleep again the first time,
-/// and is done with code 7 the second time.
+/// Real-mode code: stores the PV EOI register at 0x510 and above and switches it on. Goes to sleep again the first
+/// time, and is done with code 7 the second time.
 const TWICE: [u8; 75] = [
     0x66, 0xb9, 0x04, 0x4d, 0x56, 0x4b, // mov ecx, 0x4b564d04
     0x8b, 0x1e, 0x00, 0x05, 0xc1, 0xe3, 0x02, // mov bx, [0x500]; shl bx, 2
@@ -124,7 +124,7 @@ fn every_wake_up_is_a_reset_of_the_cpu<H: Hypervisor>(hypervisor: &H) {
     );
 }
 
-/// In real mode: halts with interrupts on until the BIOS has counted two ticks, and is done with code 7.
+/// Real-mode code: halts with interrupts on until the BIOS has counted two ticks, and is done with code 7.
 const TICKS: [u8; 19] = [
     0xfb, 0xf4, // sti; hlt
     0x83, 0x3e, 0x6c, 0x04, 0x02, 0x72, 0xf8, // cmp word ptr [0x46c], 2; jb to hlt
@@ -168,7 +168,7 @@ fn vector_that_real_mode_cannot_reach_is_an_error<H: Hypervisor>(hypervisor: &H)
 }
 
 fn alarm_is_an_interrupt_at_line_8<H: Hypervisor>(hypervisor: &H) {
-    // The second PIC with its lines as levels, and the requests that it sees.
+    // The second PIC with level-triggered lines, and the requests that it sees.
     let mut ops = vec![
         Op::Out(1, 0x4d1, 0x02),
         Op::Out(1, 0xa0, 0x11),

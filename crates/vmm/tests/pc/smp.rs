@@ -1,4 +1,4 @@
-//! Further vCPUs, started as a PC's are.
+//! Further vCPUs, started as on a PC.
 
 use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::{PcConfig, Stop};
@@ -6,7 +6,7 @@ use vmbell_vmm::{PcConfig, Stop};
 use super::player::{Op, Play};
 use kit::image::Segment;
 
-/// Where each counts itself.
+/// Where each vCPU counts itself.
 const COUNTER: u32 = 0x500;
 const ICR: u32 = 0xfee0_0300;
 const SPURIOUS: u32 = 0xfee0_00f0;

@@ -1,4 +1,4 @@
-//! pci-testdev with the kernel's ioeventfds: what counts, and what never comes out of the kernel.
+//! pci-testdev with the kernel's ioeventfds: which accesses count, and which never leave the kernel.
 
 use vmbell_devices::pci_testdev::PciTestdevConfig;
 use vmbell_hypervisor::Hypervisor;
@@ -84,7 +84,7 @@ fn width_matters_where_the_doorbell_has_one<H: Hypervisor>(hypervisor: &H) {
     for width in [1, 2, 4] {
         assert_eq!(count(hypervisor, false, stores(1, width, 2049, 0xce, 8)), 0);
     }
-    // With a fourth test it takes a byte, and the fourth any length.
+    // With a fourth test, the wildcard takes a byte, and the fourth test any length.
     assert_eq!(count(hypervisor, true, stores(1, 4, 2049, 0xce, 8)), 8);
     assert_eq!(count(hypervisor, true, stores(3, 4, 2051, 0xce, 8)), 0);
     assert_eq!(count(hypervisor, true, outs(1, 2, 133, 0xce, 8)), 8);
@@ -100,7 +100,7 @@ fn selecting_again_and_moving_keep_one_doorbell<H: Hypervisor>(hypervisor: &H) {
     ops.extend(config(1, 0x10, moved));
     ops.extend([Op::Store(1, moved + 2049, 0xce); 16]);
     ops.push(Op::Load(4, moved + COUNT));
-    // And the doorbell of a test that is not selected any more is gone: these reach the device, which ignores them.
+    // And the doorbell of a test that is no longer selected is gone: these stores reach the device, which ignores them.
     ops.push(Op::Store(1, moved, 0));
     ops.extend([Op::Store(1, moved + 2049, 0xce); 16]);
     ops.extend([Op::Store(1, moved + 2048, 0xfa); 3]);

@@ -8,7 +8,7 @@ use vmbell_vmm::{Machine, Stop};
 use testbed::{AREA, configured, programs};
 
 const VCPUS: u32 = 3;
-/// Where the program that never leaves is, away from the other.
+/// The address of the program that never leaves the guest, away from the other program.
 const SPIN: GuestAddress = GuestAddress(CODE.0 + 0x8000);
 
 /// The page of a vCPU.
@@ -16,7 +16,7 @@ fn page(index: u32) -> GuestAddress {
     GuestAddress(AREA + 0x1_0000 * u64::from(index))
 }
 
-/// A machine whose vCPUs count forever, but for the first if it is to be done at once.
+/// A machine whose vCPUs count forever. The first is done at once if `first_is_done`.
 fn machine<H: Hypervisor>(hypervisor: &H, first_is_done: bool) -> (Machine, Vec<Box<dyn Vcpu>>) {
     let config = VmConfig {
         vcpus: VCPUS,

@@ -1,4 +1,4 @@
-//! Virtio devices on the PC's PCI bus: notifications that never come out of the kernel, and those that do.
+//! Virtio devices on the PC's PCI bus: notifications that never leave the kernel, and notifications that do.
 
 use vmbell_devices::virtio::{Entropy, Notify, VirtioConfig, VirtioDevice};
 use vmbell_hypervisor::Hypervisor;

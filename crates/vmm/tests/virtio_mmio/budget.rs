@@ -14,7 +14,7 @@ use testbed::AREA;
 /// The guest's index of available chains.
 const AVAILABLE: GuestAddress = GuestAddress(AREA + 0x82);
 
-/// Makes a chain available for each that it takes, as another vCPU could, until it is asked to stop.
+/// Makes a chain available for each chain that it takes, as another vCPU could, until it is asked to stop.
 struct Ahead {
     memory: Arc<OnceLock<GuestMemoryMmap>>,
     stop: Arc<AtomicBool>,
@@ -50,8 +50,8 @@ fn a_kick_ends_a_service_and_the_next_run_goes_on_with_it<H: Hypervisor>(hypervi
     assert!(!rig.machine.backlog.is_empty(), "the driver is ahead");
     drop(deadline);
     stop.store(true, Ordering::Relaxed);
-    // The guest waits for an index that is too far ahead, and nothing notifies any more. While a piece is served nothing
-    // waits either, so a kick can come too early.
+    // The guest waits for an index that is too far ahead, and sends no more notifications. The backlog is also empty
+    // while a piece of work is being served, so a kick can come too early.
     while !rig.machine.backlog.is_empty() {
         let (backlog, kick) = (rig.machine.backlog.clone(), rig.vcpu.kick_handle());
         let _deadline = Deadline::when(move || backlog.is_empty(), kick).unwrap();

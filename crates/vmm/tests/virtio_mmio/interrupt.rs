@@ -60,7 +60,7 @@ fn edge(vm: &dyn Vm) -> (Gsi, Interrupts) {
     (Gsi::new(SPI).unwrap(), interrupts)
 }
 
-/// The interrupts and the heavy exits of a run whose answers come by irqfd.
+/// Returns the interrupts and the heavy exits of a run whose answers come by irqfd.
 fn interrupted<H: Hypervisor>(hypervisor: &H, doorbell: bool) -> (u64, u64) {
     let config = VmConfig {
         irqchip: Irqchip::Full,

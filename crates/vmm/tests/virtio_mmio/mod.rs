@@ -1,5 +1,5 @@
-//! A virtqueue that a guest drives, served in every way: what it sends comes back as it should, and
-//! no exit is paid that the way does not have.
+//! A virtqueue that a guest drives, served in every way: requests come back right, and each way causes only the exits
+//! that it must.
 
 mod budget;
 mod interrupt;

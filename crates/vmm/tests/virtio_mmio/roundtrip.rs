@@ -80,8 +80,8 @@ impl Rig {
         .unwrap();
     }
 
-    /// Lets the guest send [`COUNT`] requests; gives how many came back right, over all runs, and
-    /// the heavy exits of this one.
+    /// Lets the guest send [`COUNT`] requests; returns how many came back right over all runs, and the heavy exits of
+    /// this run.
     pub fn run(&mut self) -> (u64, u64) {
         let before = self.machine.vm().measure().exit_counts().heavy;
         self.set_parameters();
@@ -154,7 +154,7 @@ fn a_doorbell_of_another_queue_does_not_take_the_notification<H: Hypervisor>(hyp
     assert_eq!(count(&other), 0);
 }
 
-/// Claims to have answered.
+/// A handler that claims to have answered, and has not.
 struct Silent;
 
 impl Handler for Silent {

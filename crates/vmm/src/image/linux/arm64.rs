@@ -21,12 +21,12 @@ const MAGIC_AT: usize = 0x38;
 const TEXT_OFFSET: usize = 8;
 const IMAGE_SIZE: usize = 16;
 
-/// Where a file without a header goes, from the start of RAM, and where the memory ends that it may use, unless half of
-/// RAM is less.
+/// Offsets from the start of RAM for a file without a header: where it goes, and the end of the memory that it may use,
+/// unless half of RAM is less.
 const FLAT_OFFSET: u64 = 0x8_0000;
 const FLAT_END: u64 = 128 << 20;
 
-/// The most bytes of a device tree, and the multiple that its address is, so that the kernel maps it by one entry.
+/// The most bytes of a device tree, and the alignment of its address, so that the kernel maps it with one entry.
 pub(crate) const TREE_LEN: u64 = 2 << 20;
 /// The longest command line that the kernel takes (`COMMAND_LINE_SIZE`), without the zero at its end.
 const COMMAND_LINE: usize = 2047;
@@ -45,8 +45,8 @@ struct Header {
 }
 
 impl Header {
-    /// The header of an Image. Before Linux 3.17 it does not say how much memory the kernel takes, and the file is like one
-    /// without a header.
+    /// Finds the header of an Image. Before Linux 3.17 the header does not say how much memory the kernel takes; such a
+    /// file is treated as if it had no header.
     fn find(file: &[u8]) -> Option<Self> {
         let field = |at: usize| {
             let bytes = file.get(at..)?.first_chunk()?;
@@ -104,7 +104,7 @@ impl Arm64Image {
         self.header.is_some()
     }
 
-    /// Copies the image and its initrd into `memory`, which must be zero and begin at a multiple of [`TREE_LEN`].
+    /// Copies the image and its initrd into `memory`, which must be all zeros and begin at a multiple of [`TREE_LEN`].
     pub(crate) fn load(&self, memory: &GuestMemoryMmap, boot: &Boot) -> Result<Loaded, ImageError> {
         let loaded = self.load_all(memory, boot);
         loaded.map_err(|kind| kind.of(self.file.name()))
@@ -128,7 +128,7 @@ impl Arm64Image {
         })
     }
 
-    /// The first address of the image in RAM from `base` to `ram`, and the end of the memory that it may use.
+    /// Returns the first address of the image in RAM from `base` to `ram`, and the end of the memory that it may use.
     fn place(&self, base: u64, ram: u64) -> (u64, u64) {
         let len = self.file.len();
         if let Some(header) = self.header {
@@ -140,7 +140,7 @@ impl Arm64Image {
         (entry, end.max(entry.saturating_add(len)))
     }
 
-    /// The initrd. That of an image without a header may be the environment, as kvm-unit-tests have it.
+    /// Returns the initrd. An image without a header can get the environment as its initrd, as kvm-unit-tests expect.
     fn check_files<'b>(&self, boot: &'b Boot) -> Result<Option<&'b BootFile>, ImageErrorKind> {
         let what = match (&boot.environment, &boot.initrd) {
             (None, initrd) => return Ok(initrd.as_ref()),
@@ -155,16 +155,16 @@ impl Arm64Image {
 /// Offset of the field with the CPU in an ELF.
 const ELF_MACHINE: usize = 18;
 
-/// The magic number of programs for EFI, and of such a program that unpacks itself, after the former (Linux
+/// The magic number of EFI programs, and the second one of an EFI program that unpacks itself (Linux
 /// `drivers/firmware/efi/libstub/zboot-header.S`).
 const EFI: &[u8] = b"MZ";
 const ZBOOT: &[u8] = b"zimg";
 const ZBOOT_AT: usize = 4;
-/// Offsets in its header: where the compressed kernel is, and its length.
+/// Offsets in the header of a program that unpacks itself: where the compressed kernel is, and its length.
 const PAYLOAD_OFFSET: usize = 8;
 const PAYLOAD_LENGTH: usize = 12;
 
-/// Why a file that begins with these bytes is not booted; `None` if it is.
+/// Returns why a file that begins with these bytes cannot be booted; `None` if it can.
 pub(super) fn refusal(image: &str, file: &[u8]) -> Option<ImageErrorKind> {
     if is_image(file) {
         return None;
@@ -207,19 +207,19 @@ fn elf_machine(file: &[u8]) -> Option<u16> {
     Some(u16::from_le_bytes(*machine))
 }
 
-/// Whether the first word has an encoding that arm64 gives to instructions (Arm DDI 0487, C4.1): bits 25 to 28 are not
-/// 0, 1 or 3.
+/// Whether the first word is in an encoding group of arm64 instructions (Arm DDI 0487, C4.1): bits 25 to 28 are not 0,
+/// 1 or 3.
 fn begins_with_instruction(file: &[u8]) -> bool {
     word_at(file, 0).is_some_and(|word| !matches!(word >> 25 & 0xf, 0 | 1 | 3))
 }
 
-/// Whether the first word is `b` (Arm DDI 0487, C6.2), as most images have it: the three bytes of lzma's magic number can be
-/// part of one.
+/// Whether the first word is a `b` instruction (Arm DDI 0487, C6.2), as in most images. The three bytes of lzma's magic
+/// number can be part of a `b`.
 fn begins_with_branch(file: &[u8]) -> bool {
     word_at(file, 0).is_some_and(|word| word >> 26 == 5)
 }
 
-/// The commands that make an Image of this file; `None` if it is not compressed.
+/// Returns the commands that make an Image of this file; `None` if it is not compressed.
 fn unpacking(image: &str, file: &[u8]) -> Option<String> {
     if let Some(program) = unpacker(file) {
         return Some(format!("{program} -dc <'{image}' >Image"));

@@ -80,7 +80,7 @@ fn file_without_a_header_goes_to_512_kib_and_has_half_of_ram_up_to_128_mib() {
     assert_eq!(loaded.entry, BASE + 0x8_0000);
     assert_eq!(loaded.tree, BASE + RAM as u64 / 2);
     assert_eq!(bytes(&memory, loaded.entry), 0x1400_0000_u32.to_le_bytes());
-    // So does a kernel that does not say its size.
+    // A kernel that does not say its size goes to the same address.
     let old = parse(&image(0x1234, 0)).unwrap();
     assert_eq!(old.load(&memory, &Boot::default()).unwrap(), loaded);
     let large = flat(9 << 20);
@@ -124,7 +124,7 @@ fn kernel_and_initrd_that_do_not_fit_are_refused_with_both_sizes() {
     assert!(error.contains("6291456 bytes are free"), "{error}");
     let error = load(1 << 20, &vec![1; 17 << 20]);
     assert!(error.contains("--memory"), "{error}");
-    // Bytes past the size in the header are loaded, too.
+    // Bytes past the size in the header are also loaded.
     let mut file = image(0, 8);
     file.resize(15 << 20, 1);
     for file in [file, flat(15 << 20), flat(17 << 20)] {
@@ -226,7 +226,7 @@ proptest! {
         if let Ok(image) = parse(&image(text_offset, size)) {
             let ram = memory(RAM);
             if let Ok(loaded) = image.load(&ram, &boot(&vec![1; initrd])) {
-                // A kernel without a size is not where it says.
+                // A kernel without a size does not go where its header says.
                 let (offset, size) = if size == 0 { (0x8_0000, 68) } else { (text_offset, size) };
                 prop_assert_eq!(loaded.entry, BASE + offset);
                 prop_assert!(loaded.tree >= loaded.entry + size && loaded.tree.is_multiple_of(TREE_LEN));

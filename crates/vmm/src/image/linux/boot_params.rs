@@ -1,13 +1,13 @@
-//! The structures of Linux's 32-bit boot protocol: the setup header of a bzImage and the boot parameters ("zero page") that
-//! have a copy of it (Linux `Documentation/arch/x86/boot.rst` and `zero-page.rst`, `struct boot_params`). Fields have the
-//! names of Linux; what no loader without firmware sets is left out, as `_` and its offset.
+//! The structures of Linux's 32-bit boot protocol: the setup header of a bzImage and the boot parameters ("zero page"),
+//! which contain a copy of it (Linux `Documentation/arch/x86/boot.rst` and `zero-page.rst`, `struct boot_params`).
+//! Fields have Linux's names. A field that a loader without firmware never sets is named `_` and its offset.
 
 use std::mem::offset_of;
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Offset of the setup header in the file, which is that in the boot parameters, too.
+/// Offset of the setup header, both in the file and in the boot parameters.
 pub(super) const SETUP_HEADER: usize = 0x1f1;
 
 /// `struct setup_header`. Fields after the end of a file's header are 0.
@@ -65,7 +65,7 @@ pub(super) struct BootParams {
     _0xcd0: [u8; 0x330],
 }
 
-// The offsets that the protocol says.
+// The offsets that the protocol defines.
 const _: () = {
     assert!(offset_of!(BootParams, acpi_rsdp_addr) == 0x070);
     assert!(offset_of!(BootParams, e820_entries) == 0x1e8);

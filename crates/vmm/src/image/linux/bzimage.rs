@@ -14,7 +14,7 @@ use crate::image::low_memory::{Area, HIGH, memory_map};
 use crate::image::{Boot, Parsed, Protocol, Segment, len};
 
 const MAGIC: [u8; 4] = *b"HdrS";
-/// Offsets in the file of the magic number, and of the byte that is the distance from there to the header's end.
+/// File offsets of the magic number, and of the byte with the distance from the magic number to the header's end.
 const MAGIC_AT: usize = SETUP_HEADER + offset_of!(Header, magic);
 const HEADER_LEN_AT: usize = MAGIC_AT - 1;
 /// The first version that says where the kernel unpacks itself and how much memory that takes (Linux 2.6.31).
@@ -30,7 +30,7 @@ const SECTOR: u64 = 512;
 pub(in crate::image) struct SetupHeader(Header);
 
 impl SetupHeader {
-    /// The header, if the file has one.
+    /// Finds the header, if the file has one.
     pub(in crate::image) fn find(file: &[u8]) -> Option<Self> {
         if !file.get(MAGIC_AT..)?.starts_with(&MAGIC) {
             return None;
@@ -58,7 +58,7 @@ impl SetupHeader {
         }
     }
 
-    /// The bytes of the boot parameters, and the command line after them, for a machine whose RAM ends at `ram`.
+    /// Makes the boot parameters, with the command line after them, for a machine whose RAM ends at `ram`.
     pub(in crate::image) fn boot_params(
         &self,
         boot: &Boot,
@@ -109,7 +109,7 @@ pub(in crate::image) fn parse<'d>(
     if version < VERSION_MIN || fields.loadflags & LOADED_HIGH == 0 {
         return Err(ImageErrorKind::OldKernel { version });
     }
-    // 0 means 4, for kernels older than any that come here.
+    // 0 means 4, in kernels older than any that get here.
     let sectors = match fields.setup_sects {
         0 => 4,
         sectors => u64::from(sectors),

@@ -52,7 +52,7 @@ fn note(name: &[u8; 4], kind: u32, desc: &[u8], align: usize) -> Vec<u8> {
     bytes
 }
 
-/// A 64-bit ELF with a segment of 4096 bytes at 16 MiB and segments of notes, with the alignment that their headers say.
+/// A 64-bit ELF with a segment of 4096 bytes at 16 MiB, and segments of notes with their alignment.
 fn kernel(notes: &[(Vec<u8>, u64)]) -> Vec<u8> {
     let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
     bytes.resize(16, 0);
@@ -84,12 +84,12 @@ fn kernel(notes: &[(Vec<u8>, u64)]) -> Vec<u8> {
     bytes
 }
 
-/// The same with one note.
+/// A kernel with one note.
 fn vmlinux(name: &[u8; 4], kind: u32, entry: u32) -> Vec<u8> {
     kernel(&[(note(name, kind, &words(&[entry, 0]), 4), 4)])
 }
 
-/// A bzImage of two sectors before the kernel, which unpacks itself to 16 MiB and takes 8 MiB.
+/// A bzImage with two sectors before the kernel, which unpacks itself to 16 MiB and takes 8 MiB.
 fn bzimage(version: u16) -> Vec<u8> {
     let header = setup_header {
         setup_sects: 1,
@@ -165,7 +165,7 @@ fn pvh_note_is_found_wherever_it_is_among_others() {
         vec![(vec![build(4), xen(4)], 16)],
         vec![(vec![build(4)], 16), (vec![xen(4)], 4)],
         vec![(vec![xen(4)], 3)],
-        // Something before it makes no sense.
+        // A malformed note before the entry point's note.
         vec![(vec![broken.clone()], 4), (vec![xen(4)], 4)],
         vec![(vec![broken, xen(4)], 4)],
         vec![(vec![note(b"Lin\0", 1, b"x", 4), zeros, xen(4)], 4)],
@@ -343,7 +343,7 @@ fn files_that_an_image_has_no_use_for_are_refused() {
     }
 }
 
-/// A note as each kernel of Linux has it, by the length of its name longer than that of the entry point.
+/// A note that each kernel of Linux has. Its name is longer than the name of the entry point's note.
 fn linux_note() -> Vec<u8> {
     let mut bytes = words(&[6, 4, 0x100]);
     bytes.extend(b"Linux\0\0\0salt");
@@ -376,7 +376,7 @@ fn command_line_that_linux_would_cut_is_refused_whichever_way_the_kernel_is_boot
             "{error}"
         );
     }
-    // Another kernel has other limits.
+    // A kernel that is not Linux has other limits.
     load(&kernel(&[(entry(), 4)]), 60_000).unwrap();
 }
 

@@ -1,5 +1,5 @@
 //! Kernels of Linux: an ELF (`vmlinux`) by PVH, and a bzImage by the 32-bit boot protocol. Other kernels with PVH's
-//! entry point boot, too. On arm64 it is an Image, or a flat file without its header.
+//! entry point also boot. On arm64, a kernel is an Image; a flat file without a header also boots.
 
 mod arm64;
 mod boot_params;
@@ -16,7 +16,7 @@ pub(crate) use self::arm64::TREE_LEN;
 pub(super) use self::bzimage::{SetupHeader, parse as parse_bzimage};
 pub(super) use self::pvh::{parse as parse_elf, start_info};
 
-/// The highest address for an initrd of a kernel that names none.
+/// The highest address for an initrd if the kernel does not name one.
 pub(super) const INITRD_LAST: u64 = 0x7fff_ffff;
 
 const PAGE: u64 = 4096;
@@ -31,7 +31,7 @@ pub(in crate::image) struct Initrd {
 }
 
 impl Initrd {
-    /// The highest address for this number of bytes in RAM above the kernel, whose memory ends at `kernel`, and not above `last`.
+    /// Finds the highest address for `len` bytes in RAM, between the end of the kernel's memory (`kernel`) and `last`.
     fn place(len: u64, ram: RamEnd, (kernel, last): (u64, u64)) -> Result<Self, ImageErrorKind> {
         let end = ram.now.min(last.saturating_add(1));
         let address = end.checked_sub(len).map(|address| address / PAGE * PAGE);

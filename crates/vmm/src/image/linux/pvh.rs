@@ -17,16 +17,16 @@ use crate::image::{Boot, Parsed, Protocol, Segment, elf};
 /// The name and the type of the note with the entry point (`XEN_ELFNOTE_PHYS32_ENTRY`).
 const NOTE_NAME: &[u8; 4] = b"Xen\0";
 const NOTE_TYPE: u32 = 18;
-/// The name of notes that each kernel of Linux has since 4.19 (`LINUX_ELFNOTE_BUILD_SALT`); PVH without Xen is newer. It begins after
-/// the header of a note.
+/// The name of a note that each kernel of Linux has since 4.19 (`LINUX_ELFNOTE_BUILD_SALT`); PVH without Xen is newer.
+/// The name follows the header of a note.
 const LINUX_NAME: &[u8] = b"Linux\0";
 const NAME_AT: usize = 12;
-/// The longest command line that Linux takes (`COMMAND_LINE_SIZE`), without the zero at its end. It cuts a longer one and does not say
-/// so.
+/// The longest command line that Linux takes (`COMMAND_LINE_SIZE`), without the zero at its end. Linux silently cuts a
+/// longer one.
 const LINUX_COMMAND_LINE: usize = 2047;
 
 const MAGIC: u32 = 0x336e_c578;
-/// The version that has a memory map.
+/// The version of the start information that has a memory map.
 const VERSION: u32 = 1;
 
 /// A note up to its contents, if its name has four bytes.
@@ -110,7 +110,7 @@ struct Said {
     is_linux: bool,
 }
 
-/// What the segments of notes say; the first entry point counts.
+/// Reads the segments of notes; the first entry point counts.
 fn find<'d, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
     contents: R,
 ) -> Result<Said, ImageErrorKind> {
@@ -138,11 +138,11 @@ fn is_linux(notes: &[u8]) -> bool {
     places.any(|at| names[at..].starts_with(LINUX_NAME))
 }
 
-/// The entry point in a segment of notes.
+/// Finds the entry point in a segment of notes.
 ///
-/// The note is looked for at each place where one can begin, and not by a walk over those before it. Linkers merge notes that
-/// are aligned to 4 bytes into a segment whose alignment is 8 or more, so the header does not say how far apart they are, and
-/// one that makes no sense hides no other.
+/// Looks for the note at each multiple of 4 bytes, and does not walk from note to note. Linkers merge notes that are
+/// aligned to 4 bytes into a segment whose alignment is 8 or more, so the header does not say how far apart the notes
+/// are. A malformed note then hides no other note.
 fn entry_in(notes: &[u8]) -> Option<u32> {
     let mut places = (0..notes.len()).step_by(4);
     places.find_map(|at| {
@@ -154,7 +154,7 @@ fn entry_in(notes: &[u8]) -> Option<u32> {
     })
 }
 
-/// The bytes of the start information, with what it points to, for a machine whose RAM ends at `ram`.
+/// Makes the start information, with what it points to, for a machine whose RAM ends at `ram`.
 pub(in crate::image) fn start_info(
     is_linux: bool,
     boot: &Boot,
