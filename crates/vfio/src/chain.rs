@@ -1,7 +1,7 @@
 //! The chain of capabilities after the answer of a VFIO info request (Linux `uapi/linux/vfio.h`,
 //! `struct vfio_info_cap_header`). A device's driver writes it, so every offset is checked.
 
-/// Bytes of a capability's header: id and version of 2 bytes each, and the offset of the next.
+/// Bytes of a capability's header: id and version of 2 bytes each, and the offset of the next capability.
 const HEADER: usize = 8;
 
 /// A capability of a chain.
@@ -9,14 +9,14 @@ const HEADER: usize = 8;
 pub struct Capability<'b> {
     /// What it is.
     pub id: u16,
-    /// All bytes after its header. The answer does not say where it ends.
+    /// All bytes after its header. The answer does not say where the capability ends.
     pub body: &'b [u8],
 }
 
-/// A chain that leads nowhere.
+/// A malformed chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChainError {
-    /// A capability does not lie after the structure and in the answer.
+    /// A capability is not between the end of the structure and the end of the answer.
     #[error("a capability at offset {offset} is outside of the answer, which has {len} bytes")]
     Outside {
         /// Its offset.
@@ -34,8 +34,8 @@ pub enum ChainError {
     },
 }
 
-/// The capabilities of an `answer` that begins with a structure of `fixed` bytes; `first` is the offset of the first
-/// capability, or 0.
+/// Returns the capabilities of an `answer` that begins with a structure of `fixed` bytes; `first` is the offset of the
+/// first capability, or 0.
 pub fn capabilities(
     answer: &[u8],
     fixed: usize,
@@ -64,20 +64,20 @@ pub fn capabilities(
     Ok(found)
 }
 
-/// The 32-bit word at `offset`.
+/// Reads the 32-bit word at `offset`.
 pub(super) fn word32(bytes: &[u8], offset: usize) -> Option<u32> {
     let word = bytes.get(offset..)?.first_chunk()?;
     Some(u32::from_ne_bytes(*word))
 }
 
-/// The 64-bit word at `offset`.
+/// Reads the 64-bit word at `offset`.
 pub(super) fn word64(bytes: &[u8], offset: usize) -> Option<u64> {
     let word = bytes.get(offset..)?.first_chunk()?;
     Some(u64::from_ne_bytes(*word))
 }
 
-/// The list of pairs of 64-bit words in a capability's body: their number in the first 32 bits, 4 bytes of nothing, then
-/// the pairs. `None` if the body is shorter than they need.
+/// Reads the pairs of 64-bit words in a capability's body: their number in the first 32 bits, 4 unused bytes, then the
+/// pairs. `None` if the body is shorter than they need.
 pub(super) fn pairs(body: &[u8]) -> Option<Vec<(u64, u64)>> {
     let count = word32(body, 0)? as usize;
     let bytes = body.get(8..)?.get(..count.checked_mul(16)?)?;

@@ -20,7 +20,7 @@ use super::iova::Iova;
 use super::{PassthroughError, PassthroughErrorKind};
 use vmbell::memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap};
 
-/// The addresses that devices see: those of a container, of an IOAS, or of a test. Any thread may use it.
+/// The address space that devices see: a container, an IOAS, or a test's double. Any thread may use it.
 pub trait DmaSpace: Send + Sync + fmt::Debug {
     /// Which addresses can be mapped.
     fn iova(&self) -> Result<Iova, PassthroughError>;
@@ -28,11 +28,11 @@ pub trait DmaSpace: Send + Sync + fmt::Debug {
     /// Maps a region of guest memory, which stays mapped in this process until it is unmapped here.
     fn map(&self, address: u64, region: &GuestRegionMmap) -> io::Result<()>;
 
-    /// Unmaps a range, which must be what was mapped.
+    /// Unmaps a range, which must be exactly a range that was mapped.
     fn unmap(&self, address: u64, size: u64) -> io::Result<()>;
 }
 
-/// All memory of a guest, mapped for its devices. Dropping it takes the memory from them.
+/// All memory of a guest, mapped for its devices. Dropping it unmaps the memory.
 pub struct DmaMap {
     space: Arc<dyn DmaSpace>,
     // Kept: a device must never reach memory that this process uses for something else.
@@ -41,7 +41,7 @@ pub struct DmaMap {
 }
 
 impl DmaMap {
-    /// Maps all of `memory`. If a region cannot be mapped, none is.
+    /// Maps all of `memory`. If a region cannot be mapped, no region is.
     pub fn new(
         space: Arc<dyn DmaSpace>,
         memory: &GuestMemoryMmap,
@@ -71,7 +71,7 @@ impl DmaMap {
     }
 }
 
-/// The error of a region that cannot be mapped.
+/// Makes the error of a region that cannot be mapped.
 fn refused(address: u64, size: u64, source: io::Error) -> PassthroughErrorKind {
     if source.raw_os_error() == Some(libc::ENOMEM) {
         return PassthroughErrorKind::Lock {

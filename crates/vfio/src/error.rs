@@ -94,7 +94,7 @@ pub enum PassthroughErrorKind {
     /// The device is of a bus that cannot be assigned here.
     #[error("neither a pci nor a platform device (flags {flags:#x})")]
     Kind {
-        /// What it says of itself.
+        /// The flags that it reports.
         flags: u32,
     },
     /// The device has more regions or interrupt indexes than any device has.
@@ -105,7 +105,7 @@ pub enum PassthroughErrorKind {
         /// The most.
         most: u32,
     },
-    /// What the device says of a region makes no sense.
+    /// What the device reports about a region makes no sense.
     #[error("region {region} makes no sense")]
     Region {
         /// The region's index.
@@ -113,7 +113,7 @@ pub enum PassthroughErrorKind {
         /// Why.
         source: RegionError,
     },
-    /// What the device says of its interrupts makes no sense.
+    /// What the device reports about its interrupts makes no sense.
     #[error("its interrupts make no sense")]
     IrqCount(#[source] IrqCountError),
     /// The device has no such region.
@@ -166,10 +166,10 @@ pub enum PassthroughErrorKind {
     /// The device was given back.
     #[error("the device was given back to the host")]
     GivenBack,
-    /// What the IOMMU says of its addresses makes no sense.
+    /// What the IOMMU reports about its addresses makes no sense.
     #[error("the iommu's addresses make no sense")]
     Iova(#[source] IovaError),
-    /// Guest memory is where the IOMMU can map none.
+    /// Guest memory is at addresses that the IOMMU cannot map.
     #[error(
         "{size:#x} bytes of guest memory at {address:#x} cannot be reached by the device: the iommu maps {windows}"
     )]
@@ -191,7 +191,7 @@ pub enum PassthroughErrorKind {
         /// Why.
         source: io::Error,
     },
-    /// The VMM has to see the accesses to a region that the guest reaches without it.
+    /// The VMM has to see the accesses to a region that the guest reaches without an exit.
     #[error(
         "the vmm hands its interrupts on and has to see accesses to region {region}, which the guest was made with"
     )]
@@ -199,10 +199,10 @@ pub enum PassthroughErrorKind {
         /// The region's index.
         region: u32,
     },
-    /// A region cannot be where it was asked for.
+    /// A region cannot be at the requested address.
     #[error(transparent)]
     Bus(#[from] BusError),
-    /// Guest memory cannot be locked for the device, which it must be for DMA.
+    /// Guest memory cannot be locked for the device, as DMA requires.
     #[error(
         "cannot lock {size:#x} bytes of guest memory at {address:#x} for the device: memory is short, or this process may lock less (ulimit -l)"
     )]
@@ -214,7 +214,7 @@ pub enum PassthroughErrorKind {
         /// What the kernel said.
         source: io::Error,
     },
-    /// The IOMMU cannot confine the device's interrupts, and the host does not allow that.
+    /// The IOMMU cannot confine the device's interrupts, and the host does not allow unconfined ones.
     #[error(
         "its iommu has no interrupt remapping, so that its guest could send any interrupt; \
          allow_unsafe_interrupts=1 of the module vfio_iommu_type1, or iommufd, allows it"
@@ -226,7 +226,7 @@ pub enum PassthroughErrorKind {
 }
 
 impl PassthroughErrorKind {
-    /// The error of this device or file.
+    /// Makes the error of this device or file.
     pub(super) fn of(self, device: &str) -> PassthroughError {
         PassthroughError {
             device: Some(device.to_owned()),

@@ -33,9 +33,10 @@ pub const IOMMU_INFO_MAX: usize = 1 << 16;
 pub struct Iova {
     /// The smallest page that it can map, in bytes.
     pub page: u64,
-    /// The ranges of addresses, in ascending order. Between them are reserved ones, such as those of messages.
+    /// The ranges of addresses, in ascending order. Between them are reserved addresses, such as those of interrupt
+    /// messages.
     pub windows: Vec<RangeInclusive<u64>>,
-    /// How many more mappings there can be; `None` if the kernel does not say it.
+    /// How many more mappings there can be; `None` if the kernel does not say.
     pub free_entries: Option<u32>,
 }
 
@@ -52,7 +53,7 @@ pub enum IovaError {
     /// The answer wants more room than any IOMMU needs.
     #[error("the answer asks for {len} bytes, and {IOMMU_INFO_MAX} are the most")]
     Long {
-        /// What it wants.
+        /// The length that it asks for.
         len: u32,
     },
     /// The chain of capabilities is broken.
@@ -61,7 +62,7 @@ pub enum IovaError {
     /// The list of ranges is cut off.
     #[error("the list of address ranges is cut off")]
     Ranges,
-    /// A range has no address, or is not after the one before.
+    /// A range is empty, or is not after the range before it.
     #[error("the address range from {first:#x} to {last:#x} is empty or not after the one before")]
     Range {
         /// Its first address.
@@ -96,7 +97,7 @@ impl Iova {
             },
             windows: match body(VFIO_IOMMU_TYPE1_INFO_CAP_IOVA_RANGE) {
                 Some(body) => windows(&pairs(body).ok_or(IovaError::Ranges)?)?,
-                // Kernels before 5.4 do not say it.
+                // Kernels before 5.4 do not list ranges.
                 None => vec![0..=u64::MAX],
             },
             free_entries: body(VFIO_IOMMU_TYPE1_INFO_DMA_AVAIL).and_then(|body| word32(body, 0)),
@@ -117,7 +118,7 @@ impl Iova {
     }
 }
 
-/// The windows of pairs of first and last address.
+/// Converts pairs of first and last address to windows.
 pub(super) fn windows(pairs: &[(u64, u64)]) -> Result<Vec<RangeInclusive<u64>>, IovaError> {
     let mut windows: Vec<RangeInclusive<u64>> = Vec::new();
     for &(first, last) in pairs {

@@ -27,7 +27,7 @@ fn ranges(next: u32, ranges: &[(u64, u64)]) -> Vec<u8> {
     bytes
 }
 
-/// What intel-iommu says: all addresses but those of messages.
+/// What intel-iommu reports: all addresses except those of interrupt messages.
 const X86: [(u64, u64); 2] = [(0, 0xfedf_ffff), (0xfef0_0000, 0x7f_ffff_ffff)];
 
 #[test]

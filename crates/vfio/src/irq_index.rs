@@ -25,7 +25,7 @@ pub struct IrqIndex {
     pub index: u32,
     /// How many interrupts it has; 0 if the device does not have this kind.
     pub count: u32,
-    /// Whether an eventfd can be signalled.
+    /// Whether its interrupts can signal eventfds.
     pub eventfd: bool,
     /// Whether it can be masked and unmasked.
     pub maskable: bool,

@@ -1,9 +1,9 @@
 //! A device whose registers have fixed addresses in the guest: a platform device, or a PCI device of a guest that has
 //! no PCI bus.
 //!
-//! Set-up does memory, interrupts and registers in this order, so that the guest never reaches a device whose interrupts
-//! have no receiver. Tear-down does interrupts, registers and memory, which the device loses when it is quiet. Both
-//! may run on any thread; a register that is not mapped is accessed by the thread of the vCPU.
+//! Set-up does memory, interrupts and registers in this order, so that the guest never reaches a device whose
+//! interrupts have no receiver. Tear-down does interrupts, registers and memory; the device loses the memory once it is
+//! quiet. Both may run on any thread; a register that is not mapped is accessed on the vCPU's thread.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -41,12 +41,12 @@ use vmbell::memory::GuestMemoryMmap;
 use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_hypervisor::{AssignedDevices, DeviceMemory, ForwardedState, Irqs};
 
-/// What a placed device needs of its guest.
+/// What a placed device needs from its guest.
 #[allow(missing_debug_implementations, reason = "a bundle of borrowed parts")]
 pub struct Guest<'g> {
     /// The guest's memory, all of which the device gets.
     pub memory: &'g GuestMemoryMmap,
-    /// The bus on which registers are that are not mapped.
+    /// The bus for registers that are not mapped.
     pub mmio: &'g Arc<Bus>,
     /// The backend, as far as it maps memory.
     pub backend: Arc<dyn AssignedDevices>,
@@ -56,10 +56,10 @@ pub struct Guest<'g> {
     pub on_error: OnError,
 }
 
-/// A function that is called with why an access of the guest failed, on the thread of the vCPU whose access it was: for
-/// the first read, the first write and the first interrupt that fails, because the guest could make one fail with each
-/// access. The guest reads ones, and a write has no effect. An interrupt that a thread of the VMM hands on fails if its
-/// line cannot be raised, lowered or unmasked ([`Line::accessed`]).
+/// A function that is called with the reason why an access of the guest failed, on the thread of the vCPU that made the
+/// access. Only the first failures of a read, a write and an interrupt are reported, because the guest could make each
+/// access fail. The guest reads ones, and a write has no effect. An interrupt that a thread of the VMM hands on fails
+/// if its line cannot be raised, lowered or unmasked ([`Line::accessed`]).
 pub type OnError = Arc<dyn Fn(PassthroughError) + Send + Sync>;
 
 /// The place of a region.
@@ -109,7 +109,7 @@ pub struct Wire {
     pub handover: Handover,
 }
 
-/// What [`VmConfig::device_memory`](vmbell_hypervisor::VmConfig::device_memory) needs for the places that are
+/// Returns what [`VmConfig::device_memory`](vmbell_hypervisor::VmConfig::device_memory) needs for the places that are
 /// [`Access::MappedFromStart`].
 pub fn device_memory(
     device: &Device,
@@ -127,13 +127,13 @@ pub fn device_memory(
     Ok(memory)
 }
 
-/// A device in its guest. Dropping it takes it out: masked, reset, with nothing mapped.
+/// A device in its guest. Dropping it takes the device out: masked, reset, with nothing mapped.
 #[derive(Debug)]
 pub struct Placed {
     lines: Arc<DeviceLines>,
     failures: Arc<Failures>,
     regions: Vec<PlacedRegion>,
-    // Dropped when the device does no more DMA, and before the device's file, with which its container ends.
+    // Dropped once the device does no more DMA, and before the device's file: the container ends with that file.
     _dma: DmaMap,
     device: Arc<Device>,
 }
@@ -143,8 +143,8 @@ pub struct Placed {
 struct DeviceLines(Mutex<Vec<Line>>);
 
 impl Placed {
-    /// Puts a device into a guest: the guest's memory at its own addresses, its wires and its places. Where the VMM
-    /// hands an interrupt on and has to see its end ([`Line::needs_accesses`]), no region is mapped.
+    /// Puts a device into a guest: maps the guest's memory at its own addresses, and connects the wires and places. If
+    /// the VMM hands an interrupt on and has to see its end ([`Line::needs_accesses`]), no region is mapped.
     pub fn new(
         device: Arc<Device>,
         space: Arc<dyn DmaSpace>,
@@ -219,7 +219,7 @@ impl Placed {
         &self.device
     }
 
-    /// What each wire that is forwarded has done, in their order.
+    /// Returns what each forwarded wire has done, in the order of the wires.
     pub fn forwarded(&self) -> Result<Vec<ForwardedState>, vmbell_hypervisor::Error> {
         self.lines
             .lock()
@@ -228,7 +228,7 @@ impl Placed {
             .collect()
     }
 
-    /// How each wire hands its interrupt on, in their order.
+    /// Returns how each wire hands its interrupt on, in the order of the wires.
     pub fn paths(&self) -> Vec<InterruptPath> {
         self.lines.lock().iter().map(Line::path).collect()
     }
@@ -238,7 +238,7 @@ impl Drop for Placed {
     fn drop(&mut self) {
         self.lines.lock().clear();
         self.regions.clear();
-        // A vCPU that accesses the device right now may still hold it.
+        // A vCPU that is accessing the device may still hold it.
         self.device.quiesce();
     }
 }
@@ -278,7 +278,8 @@ impl fmt::Debug for PlacedRegion {
 
 /// A region's registers that are not mapped.
 struct TrappedRegisters {
-    // The bus may hold this after the device was taken out, while a handler runs, and the device must be closed then.
+    // Weak, because the bus may hold this after the device was taken out, while a handler runs; the device must be
+    // closed by then.
     device: Weak<Device>,
     region: u32,
     /// The lines that an access ends; `None` if no line needs that.
@@ -291,7 +292,7 @@ impl TrappedRegisters {
         if let Some(lines) = &self.lines {
             let ended = |line: &Line| line.accessed().err();
             let errors: Vec<_> = lines.lock().iter().filter_map(ended).collect();
-            // Without the lock: the VMM may take the device out.
+            // Not under the lock: in its callback, the VMM may take the device out.
             for error in errors {
                 self.failures.report(Failed::Interrupt, error);
             }
@@ -299,7 +300,7 @@ impl TrappedRegisters {
     }
 }
 
-/// What fails of an access.
+/// What fails in an access.
 #[derive(Clone, Copy, Debug)]
 enum Failed {
     Read,
@@ -308,7 +309,7 @@ enum Failed {
     Interrupt,
 }
 
-/// Tells the VMM of accesses that fail.
+/// Tells the VMM about accesses that fail.
 struct Failures {
     on_error: OnError,
     /// Whether each kind was reported, by [`Failed`].

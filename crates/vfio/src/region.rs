@@ -20,7 +20,7 @@ use crate::chain::{ChainError, capabilities, pairs, word32, word64};
 
 /// Bytes of `struct vfio_region_info` without capabilities.
 pub const REGION_INFO: usize = 32;
-/// The most bytes that the answer may have: a thousand areas and more.
+/// The most bytes that the answer may have: enough for more than a thousand areas.
 pub const REGION_INFO_MAX: usize = 1 << 16;
 
 /// A region: the registers of a device, its configuration space, and so on.
@@ -64,7 +64,7 @@ pub enum RegionError {
         /// Its length.
         len: usize,
     },
-    /// The answer is about another region.
+    /// The answer is about a different region.
     #[error("the answer is about region {index}")]
     Other {
         /// That region's index.
@@ -73,7 +73,7 @@ pub enum RegionError {
     /// The answer wants more room than any device needs.
     #[error("the answer asks for {len} bytes, and {REGION_INFO_MAX} are the most")]
     Long {
-        /// What it wants.
+        /// The length that it asks for.
         len: u32,
     },
     /// The region does not fit in the file.
@@ -118,7 +118,7 @@ pub fn parse(index: u32, answer: &[u8]) -> Result<Region, RegionError> {
     }
     let mut areas = Vec::new();
     if flags & VFIO_REGION_INFO_FLAG_MMAP != 0 {
-        // Without a list of areas all of the region can be mapped.
+        // Without a list of areas, all of the region can be mapped.
         areas = match sparse_areas(answer, flags, first)? {
             Some(sparse) => sparse,
             None => vec![(0, size)],
@@ -151,7 +151,7 @@ fn sparse_areas(
         .transpose()
 }
 
-/// The whole pages of areas in a region of `size` bytes, which starts at a page of its file.
+/// Returns the whole pages of areas in a region of `size` bytes, which starts at a page of its file.
 fn whole_pages(size: u64, mut areas: Vec<(u64, u64)>) -> Result<Vec<Range<u64>>, RegionError> {
     areas.sort_unstable();
     let (mut before, mut pages) = (0, Vec::new());

@@ -84,7 +84,7 @@ fn list_that_is_cut_off_is_refused() {
 
 #[test]
 fn chain_that_loops_is_refused() {
-    // Capability 9 leads to itself, and to one before it.
+    // Capability 9 leads to itself, and to a capability before it.
     let own = [9, 0, 1, 0, 32, 0, 0, 0];
     let error = parse(0, &answer(READ_WRITE_MMAP | CAPS, 32, 0x1000, &own)).unwrap_err();
     let looped = ChainError::Backwards {

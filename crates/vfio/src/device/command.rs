@@ -1,5 +1,5 @@
-//! The COMMAND register of a PCI device (PCI 3.0, 6.2.2), where the VMM sets it: for guests that have no PCI bus on which
-//! they would, and when a device is given back.
+//! The COMMAND register of a PCI device (PCI 3.0, 6.2.2). The VMM sets it for guests that have no PCI bus, and when a
+//! device is given back.
 
 use vfio_bindings::bindings::vfio::VFIO_PCI_CONFIG_REGION_INDEX;
 
@@ -15,12 +15,12 @@ const MASTER: u16 = 1 << 2;
 
 impl Device {
     /// Makes a PCI device answer at its memory BARs, and lets it do DMA and send messages. Without this its registers
-    /// cannot be accessed. A platform device needs nothing of the kind, and this does nothing.
+    /// cannot be accessed. Does nothing for a platform device.
     pub fn enable(&self) -> Result<(), PassthroughError> {
         self.change_command(|command| command | MEMORY | MASTER)
     }
 
-    /// Keeps a PCI device from DMA and from sending messages; nothing for a platform device.
+    /// Keeps a PCI device from DMA and from sending messages. Does nothing for a platform device.
     pub(super) fn stop_dma(&self) -> Result<(), PassthroughError> {
         self.change_command(|command| command & !MASTER)
     }

@@ -9,7 +9,7 @@ use vmbell::sync::Mutex;
 #[derive(Debug, Default)]
 struct Scripted {
     info: DeviceInfo,
-    /// The answer about every region, with its index put in.
+    /// The answer about every region, before the region's index is put in.
     region: Vec<u8>,
     irq: (u32, u32),
     log: Arc<Mutex<Vec<String>>>,

@@ -14,8 +14,8 @@ pub trait DeviceFile: Send + Sync + fmt::Debug {
     /// VFIO_DEVICE_GET_INFO.
     fn info(&self) -> io::Result<DeviceInfo>;
 
-    /// VFIO_DEVICE_GET_REGION_INFO with room for `room` bytes; the answer has at most `room` bytes, and its first word says
-    /// how many it needs.
+    /// VFIO_DEVICE_GET_REGION_INFO with room for `room` bytes; the answer has at most `room` bytes, and its first word
+    /// is the number of bytes that it needs.
     fn region_info(&self, index: u32, room: usize) -> io::Result<Vec<u8>>;
 
     /// VFIO_DEVICE_GET_IRQ_INFO: flags and count.
@@ -37,7 +37,7 @@ pub trait DeviceFile: Send + Sync + fmt::Debug {
     fn mappable(&self) -> Arc<File>;
 }
 
-/// What a device says of itself.
+/// What a device reports about itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceInfo {
     /// VFIO_DEVICE_FLAGS_*: its bus, and whether it can be reset.
@@ -57,7 +57,7 @@ pub struct SetIrqs<'f> {
     pub start: u32,
     /// What to do.
     pub action: Action,
-    /// With which interrupts, and by which eventfds.
+    /// The interrupts, and their eventfds.
     pub data: Data<'f>,
 }
 
@@ -68,7 +68,7 @@ pub enum Action {
     Mask,
     /// Unmasks them.
     Unmask,
-    /// Signals them, or says which eventfds they signal.
+    /// Signals them, or sets the eventfds that they signal.
     Trigger,
 }
 
@@ -77,6 +77,6 @@ pub enum Action {
 pub enum Data<'f> {
     /// This number of interrupts, without data. A trigger of 0 interrupts disables the index.
     None(u32),
-    /// One for each eventfd. `None` takes the eventfd back.
+    /// One interrupt for each eventfd. `None` removes the eventfd.
     Eventfds(&'f [Option<&'f EventFd>]),
 }

@@ -1,7 +1,7 @@
-//! A device of VFIO: its regions and interrupts, checked when it is opened, and every use of them checked against that.
+//! A VFIO device. Its regions and interrupts are checked when it is opened, and every use is checked against them.
 //!
-//! The device is hostile, and so may be its driver: what it says is read once. Any thread may use a [`Device`]; when it
-//! is dropped, its interrupts are disabled and it is reset, which ends its DMA.
+//! The device and its driver may be hostile: each answer is read once. Any thread may use a [`Device`]; when it is
+//! dropped, its interrupts are disabled and it is reset, which ends its DMA.
 //!
 //! ```
 //! use vmbell_vfio::PassthroughError;
@@ -49,7 +49,7 @@ const INDEXES_MAX: u32 = 256;
 pub enum DeviceKind {
     /// PCI.
     Pci,
-    /// A platform device, or one of ARM's AMBA bus.
+    /// A platform device, or a device of ARM's AMBA bus.
     Platform,
 }
 
@@ -122,7 +122,7 @@ impl Device {
         &self.regions
     }
 
-    /// A region that the device has. Fails if the region is missing or empty.
+    /// Returns a region. Fails if the region is missing or empty.
     pub fn region(&self, index: u32) -> Result<&Region, PassthroughError> {
         let region = self.regions.get(index as usize);
         region
@@ -135,12 +135,12 @@ impl Device {
         &self.irqs
     }
 
-    /// An interrupt index that has interrupts.
+    /// Returns an interrupt index. Fails if it has no interrupts.
     pub fn irq(&self, index: u32) -> Result<&IrqIndex, PassthroughError> {
         self.interrupts(index, 0, 1)
     }
 
-    /// The memory of an area that can be mapped; `area` is in bytes from the region's start.
+    /// Returns the memory of an area that can be mapped; `area` is in bytes from the region's start.
     pub fn memory(&self, region: &Region, area: &Range<u64>) -> DeviceMemory {
         DeviceMemory {
             file: self.file.mappable(),
@@ -164,7 +164,7 @@ impl Device {
         result.map_err(self.refused("write to a region"))
     }
 
-    /// Where an access goes in the file. Fails unless all of it is in the region.
+    /// Returns the place of an access in the file. Fails unless all of it is in the region.
     fn place(&self, region: u32, offset: u64, len: usize) -> Result<u64, PassthroughError> {
         let found = self.region(region)?;
         let end = offset.checked_add(len as u64);
@@ -193,8 +193,8 @@ impl Device {
         self.file.reset().map_err(self.refused("reset it"))
     }
 
-    /// Makes the device quiet: its interrupts are disabled, and so is a PCI device's bus mastering, so that it does no
-    /// more DMA; and it is reset if it can be.
+    /// Makes the device quiet: disables its interrupts, disables a PCI device's bus mastering to end its DMA, and
+    /// resets the device if it has a reset.
     pub fn quiesce(&self) {
         // No caller can receive an error, and the kernel does the same when the file is closed.
         for irq in self.irqs.iter().filter(|irq| irq.count > 0) {
@@ -204,8 +204,8 @@ impl Device {
         let _ = self.reset();
     }
 
-    /// Makes the interrupts from `start` on signal these eventfds; `None` makes one signal nothing. This enables the
-    /// index.
+    /// Makes the interrupts from `start` on signal these eventfds; `None` makes an interrupt signal nothing. This
+    /// enables the index.
     pub fn set_triggers(
         &self,
         index: u32,
@@ -217,8 +217,8 @@ impl Device {
         self.set_irqs("set the eventfds of", index, start, Action::Trigger, data)
     }
 
-    /// Makes a signal of `unmask` unmask an interrupt; `None` takes that back. A signal that `unmask` has already
-    /// counts. Fails if the interrupt has such an eventfd.
+    /// Makes a signal of `unmask` unmask an interrupt; `None` takes that back. If `unmask` is signalled already, the
+    /// interrupt is unmasked at once. Fails if the interrupt has an unmask eventfd.
     pub fn set_unmask(
         &self,
         index: u32,
@@ -231,7 +231,7 @@ impl Device {
         self.set_irqs(operation, index, subindex, Action::Unmask, data)
     }
 
-    /// Disables an index: its interrupts signal nothing any more, and the device's line is masked.
+    /// Disables an index: its interrupts no longer signal anything, and the device's line is masked.
     pub fn disable(&self, index: u32) -> Result<(), PassthroughError> {
         self.set_irqs("disable", index, 0, Action::Trigger, Data::None(0))
     }
@@ -248,7 +248,7 @@ impl Device {
         self.set_irqs("unmask", index, subindex, Action::Unmask, Data::None(1))
     }
 
-    /// Signals an interrupt as the device would; a level-triggered one is masked by it, too.
+    /// Signals an interrupt as the device would. This also masks a level-triggered interrupt.
     pub fn trigger(&self, index: u32, subindex: u32) -> Result<(), PassthroughError> {
         self.interrupts(index, subindex, 1)?;
         self.set_irqs("signal", index, subindex, Action::Trigger, Data::None(1))
@@ -278,7 +278,7 @@ impl Device {
         })
     }
 
-    /// The index, if it has `count` interrupts from `start` on.
+    /// Returns the index, if it has `count` interrupts from `start` on.
     pub(crate) fn interrupts(
         &self,
         index: u32,
@@ -341,7 +341,7 @@ fn read_region(name: &str, file: &dyn DeviceFile, index: u32) -> Result<Region, 
     };
     let mut answer = match file.region_info(index, region::REGION_INFO) {
         Ok(answer) => answer,
-        // The kernel has no region of this index, such as that of VGA (Linux vfio_pci_core.c).
+        // The kernel has no region of this index, such as the VGA region (Linux vfio_pci_core.c).
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             return Ok(Region::absent(index));
         }
@@ -364,7 +364,7 @@ fn read_irq_index(
 ) -> Result<IrqIndex, PassthroughError> {
     let (flags, count) = match file.irq_info(index) {
         Ok(answer) => answer,
-        // A kind that this device cannot have: conventional PCI has no error interrupt.
+        // A kind of interrupt that this device cannot have: conventional PCI has no error interrupt.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => (0, 0),
         Err(error) => {
             return Err(PassthroughError::system(name, "ask for an interrupt index")(error));

@@ -25,18 +25,18 @@ pub struct HostDevice {
     pub identity: Identity,
     /// The driver that it is bound to.
     pub driver: Option<String>,
-    /// Its IOMMU group, one of vfio's no-IOMMU mode too.
+    /// Its IOMMU group, which may be a group of vfio's no-IOMMU mode.
     pub group: Option<u32>,
     /// How it can be reset.
     pub reset: Reset,
-    /// Its registers, as far as the host says them.
+    /// Its registers, as far as the host reports them.
     pub regions: Vec<HostRegion>,
-    /// Its name in `/dev/vfio/devices` (where the kernel has such files), if a driver of VFIO's is bound to it.
+    /// Its name in `/dev/vfio/devices` (where the kernel has such files), if a driver of VFIO is bound to it.
     pub cdev: Option<String>,
 }
 
 impl HostDevice {
-    /// Whether a driver that hands it to user space is bound to it.
+    /// Whether a driver that gives the device to user space is bound to it.
     pub fn is_bound_to_vfio(&self) -> bool {
         self.cdev.is_some() || self.driver.as_deref().is_some_and(is_vfio)
     }
@@ -50,7 +50,7 @@ impl HostDevice {
 }
 
 impl Host {
-    /// All devices on the buses of [`Bus`], sorted by bus and name, with those that are no candidates
+    /// All devices on the buses of [`Bus`], sorted by bus and name, including devices that are not candidates
     /// ([`HostDevice::left_out`]).
     pub fn devices(&self) -> Vec<HostDevice> {
         let names = |bus: Bus| {
@@ -64,7 +64,7 @@ impl Host {
             .collect()
     }
 
-    /// What sysfs says about the device of that name, which it has.
+    /// Reads what sysfs says about the device of that name, which must exist.
     pub(super) fn device(&self, bus: Bus, name: String) -> HostDevice {
         let path = self.bus(bus).join("devices").join(&name);
         let identity = Identity::read(bus, &path);
@@ -84,10 +84,10 @@ impl Host {
     }
 }
 
-/// What the bus knows a device by.
+/// How a bus identifies a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
-    /// A PCI function. What the host does not say is all ones.
+    /// A PCI function. A number that the host does not report is all ones.
     Pci {
         /// The vendor.
         vendor: u16,
@@ -98,9 +98,9 @@ pub enum Identity {
     },
     /// A device that the firmware describes.
     Described {
-        /// `compatible` of its device-tree node, the most special first; empty without a node.
+        /// `compatible` of its device-tree node, the most specific name first; empty without a node.
         compatible: Vec<String>,
-        /// What the kernel looks its driver's module up by.
+        /// The alias by which the kernel finds the module of its driver.
         modalias: Option<String>,
     },
 }
@@ -154,7 +154,7 @@ pub enum LeftOut {
     Bridge,
     /// It is an IOMMU, an interrupt controller or a PCI host.
     Infrastructure,
-    /// Neither a device tree nor ACPI describes registers of it.
+    /// Neither a device tree nor ACPI describes its registers.
     NotDescribed,
 }
 
@@ -186,7 +186,7 @@ impl HostDevice {
 fn node_left_out(device: &Path, group: Option<u32>) -> Option<LeftOut> {
     let node = device.join("of_node");
     if !node.exists() {
-        // ACPI shows no registers in sysfs. A device that an IOMMU serves has DMA, so registers too.
+        // ACPI shows no registers in sysfs. A device that an IOMMU serves does DMA, so it has registers.
         let is_acpi = device.join("firmware_node").exists() && group.is_some();
         return (!is_acpi).then_some(LeftOut::NotDescribed);
     }
@@ -201,12 +201,12 @@ fn node_left_out(device: &Path, group: Option<u32>) -> Option<LeftOut> {
     }
 }
 
-/// BARs of a PCI function; the lines after them are the ROM and the windows of bridges.
+/// The number of BARs of a PCI function; the lines after them in `resource` are the ROM and the windows of bridges.
 const BARS: usize = 6;
 /// `IORESOURCE_IO` and `IORESOURCE_MEM` of Linux's `ioport.h`.
 const IO: u64 = 0x100;
 const MEMORY: u64 = 0x200;
-/// Regions of a node that are read; devices have far fewer.
+/// The most regions that are read from a node; devices have far fewer.
 const REGIONS_MAX: usize = 64;
 
 /// How a region is accessed.
@@ -225,7 +225,7 @@ pub struct HostRegion {
     pub index: usize,
     /// How it is accessed.
     pub kind: RegionKind,
-    /// Bytes, not 0.
+    /// The size in bytes, not 0.
     pub size: u64,
 }
 
@@ -259,7 +259,7 @@ fn pci_bar(index: usize, line: &str) -> Option<HostRegion> {
     Some(HostRegion { index, kind, size })
 }
 
-/// The sizes in `reg`. The number of cells of an address and of a size is what the parent says, by default 2 and 1.
+/// Reads the sizes in `reg`. The parent says how many cells an address and a size have, by default 2 and 1.
 fn node_regions(node: &Path) -> Option<Vec<HostRegion>> {
     let cells = |name: &str, default| {
         let cells = files::cell(&node.join("..").join(name)).unwrap_or(default);
@@ -284,11 +284,11 @@ fn node_regions(node: &Path) -> Option<Vec<HostRegion>> {
 pub enum Reset {
     /// The methods that the kernel tries, in order: `flr`, `pm`, `bus` and others.
     Methods(Vec<String>),
-    /// It can, but the kernel does not say how.
+    /// It can be reset, but the kernel does not say how.
     Possible,
     /// By this module, which belongs to the device.
     Module(String),
-    /// It cannot.
+    /// It cannot be reset.
     Impossible,
     /// It is not known before the device is opened.
     Unknown,

@@ -11,8 +11,8 @@ use super::bus::Bus;
 use super::modules::Modules;
 use super::obstacle::{self, MayOpen};
 
-/// The host: the folder below which its `/sys`, `/dev`, `/proc` and `/lib/modules` are. Nothing is kept: each call reads
-/// anew.
+/// The host: the folder below which its `/sys`, `/dev`, `/proc` and `/lib/modules` are. Nothing is cached: each call
+/// reads the files again.
 #[derive(Clone, Debug)]
 pub struct Host {
     root: PathBuf,
@@ -61,7 +61,7 @@ impl Host {
     }
 }
 
-/// The limit for a file in sysfs. One of a device tree may be longer than a page.
+/// The most bytes of a file in sysfs. A device-tree file may be longer than a page.
 const LONGEST: u64 = 64 << 10;
 
 pub(super) fn bytes(path: &Path) -> Option<Vec<u8>> {
@@ -79,20 +79,20 @@ fn bytes_up_to(path: &Path, longest: u64) -> Option<Vec<u8>> {
     (read as u64 <= longest).then_some(bytes)
 }
 
-/// The text of a file of up to 64 MiB, such as an index of modules.
+/// Reads the text of a file of up to 64 MiB, such as an index of modules.
 pub(super) fn long_text(path: &Path) -> Option<String> {
     let bytes = bytes_up_to(path, 64 << 20)?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The text of a file without the white space around it; `None` if nothing is left.
+/// Reads the text of a file without the white space around it; `None` if nothing is left.
 pub(super) fn text(path: &Path) -> Option<String> {
     let bytes = bytes(path)?;
     let text = String::from_utf8_lossy(&bytes).trim().to_owned();
     (!text.is_empty()).then_some(text)
 }
 
-/// The texts of a device-tree property, each of which ends with a zero byte.
+/// Reads the texts of a device-tree property, each of which ends with a zero byte.
 pub(super) fn texts(path: &Path) -> Vec<String> {
     let bytes = bytes(path).unwrap_or_default();
     let texts = bytes.split(|byte| *byte == 0);
@@ -102,24 +102,24 @@ pub(super) fn texts(path: &Path) -> Vec<String> {
         .collect()
 }
 
-/// A hexadecimal number with or without `0x`.
+/// Reads a hexadecimal number with or without `0x`.
 pub(super) fn hex(path: &Path) -> Option<u32> {
     let text = text(path)?;
     u32::from_str_radix(text.strip_prefix("0x").unwrap_or(&text), 16).ok()
 }
 
-/// The big-endian 32-bit number in a device-tree property.
+/// Reads the big-endian 32-bit number in a device-tree property.
 pub(super) fn cell(path: &Path) -> Option<u32> {
     Some(u32::from_be_bytes(bytes(path)?.try_into().ok()?))
 }
 
-/// The last part of the path that a symbolic link has.
+/// Reads the last part of a symbolic link's target.
 pub(super) fn link_name(path: &Path) -> Option<String> {
     let target = fs::read_link(path).ok()?;
     Some(target.file_name()?.to_str()?.to_owned())
 }
 
-/// The names in a folder, sorted; empty if there is no such folder.
+/// Lists the names in a folder, sorted; empty if there is no such folder.
 pub(super) fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<_> = entries

@@ -1,4 +1,4 @@
-//! The device that a user's text means.
+//! Finds the device that a user's text means.
 
 use super::bus::{Bus, PciAddress};
 use super::device::HostDevice;
@@ -11,11 +11,11 @@ pub enum FindError {
     /// No device of these buses has the name.
     #[error("no device {name} on the bus {}{}", buses_text(buses), near_text(near))]
     NotFound {
-        /// What was typed, the domain of a PCI address added.
+        /// What was typed, with the domain added to a PCI address.
         name: String,
-        /// Where it was looked for.
+        /// The buses that were searched.
         buses: Vec<Bus>,
-        /// The devices with names like it.
+        /// The devices with similar names.
         near: Vec<String>,
     },
     /// The device is on another bus.
@@ -25,7 +25,7 @@ pub enum FindError {
         name: String,
         /// Its bus.
         found: Bus,
-        /// Where it was looked for.
+        /// The buses that were searched.
         wanted: Vec<Bus>,
     },
 }
@@ -43,11 +43,11 @@ fn near_text(near: &[String]) -> String {
     }
 }
 
-/// As many names as an error shows.
+/// The most names that an error shows.
 const NEAR: usize = 3;
 
 impl Host {
-    /// The device of that name on one of the buses. The domain of a PCI address may be left out if it is 0.
+    /// Finds the device of that name on one of the buses. The domain of a PCI address may be left out if it is 0.
     ///
     /// # Errors
     /// There is no such device, or it is on another bus.
@@ -80,7 +80,7 @@ impl Host {
     }
 }
 
-/// The names that differ least: one that contains what was typed, or differs in up to two characters.
+/// Returns the most similar names: those that contain what was typed, or differ in up to two characters.
 fn near<'n>(typed: &str, names: impl Iterator<Item = &'n String>) -> Vec<String> {
     let mut near: Vec<(usize, &String)> = names
         .filter_map(|name| {
@@ -94,7 +94,7 @@ fn near<'n>(typed: &str, names: impl Iterator<Item = &'n String>) -> Vec<String>
     near.into_iter().map(|(_, name)| name.clone()).collect()
 }
 
-/// The number of characters to insert, remove or replace (Levenshtein).
+/// Returns the number of characters to insert, remove or replace (Levenshtein).
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,9 +1,9 @@
-//! IOMMU groups: which devices the IOMMU cannot isolate from each other, so that only all together can be assigned, and why
-//! a device has no group.
+//! IOMMU groups: the devices that the IOMMU cannot isolate from each other, so that they can only be assigned together,
+//! and why a device has no group.
 //!
-//! Which drivers a group may have alongside a guest is `iommu_device_use_default_domain` of Linux's
-//! `drivers/iommu/iommu.c`. What turns an IOMMU on is in Linux's `Documentation/admin-guide/kernel-parameters.txt` and
-//! in the firmware's tables DMAR (Intel) and IVRS (AMD). Any thread may read.
+//! `iommu_device_use_default_domain` of Linux's `drivers/iommu/iommu.c` decides which drivers a group may have
+//! alongside a guest. What turns an IOMMU on is in Linux's `Documentation/admin-guide/kernel-parameters.txt` and in the
+//! firmware's tables DMAR (Intel) and IVRS (AMD). Any thread may read.
 
 use super::bus::Bus;
 use super::device::Identity;
@@ -14,17 +14,18 @@ use super::files::{self, Host};
 pub struct Member {
     /// Its name on its bus.
     pub name: String,
-    /// Its bus, if that is one of those whose devices VFIO can assign.
+    /// Its bus, if VFIO can assign devices of that bus.
     pub bus: Option<Bus>,
     /// The driver that it is bound to.
     pub driver: Option<String>,
-    /// It is a bridge between PCI buses.
+    /// Whether it is a bridge between PCI buses.
     pub is_bridge: bool,
 }
 
 impl Member {
-    /// Whether a guest may have the group while this device stays as it is. Drivers that do not use
-    /// DMA are no obstacle: VFIO's, pci-stub and that of PCI Express ports (`driver_managed_dma` of Linux's drivers).
+    /// Whether a guest may have the group while this device stays as it is. Drivers that do not use DMA are no
+    /// obstacle: VFIO's drivers, pci-stub and the driver of PCI Express ports (`driver_managed_dma` of Linux's
+    /// drivers).
     pub fn leaves_the_group_viable(&self) -> bool {
         match self.driver.as_deref() {
             None | Some("pci-stub") => true,
@@ -37,7 +38,7 @@ impl Member {
 /// A group of devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its number, the name in `/dev/vfio`.
+    /// Its number, which is its name in `/dev/vfio`.
     pub number: u32,
     /// The devices in it, sorted by name.
     pub members: Vec<Member>,
@@ -49,7 +50,7 @@ pub(super) fn is_vfio(driver: &str) -> bool {
 }
 
 impl Host {
-    /// The IOMMU group of that number with its members; without members if there is no such group.
+    /// Reads the IOMMU group of that number with its members; it has no members if there is no such group.
     pub fn group(&self, number: u32) -> Group {
         let folder = self.sys(format!("kernel/iommu_groups/{number}/devices"));
         let members = files::names(&folder).into_iter().map(|name| {
@@ -73,7 +74,7 @@ impl Host {
 /// Why a device has no IOMMU group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoIommu {
-    /// The group is one of vfio's no-IOMMU mode, in which nothing confines the device.
+    /// The group is from vfio's no-IOMMU mode, in which nothing confines the device.
     UnsafeMode,
     /// Other devices of the host have groups.
     NotServed,
@@ -97,14 +98,14 @@ pub enum NoIommu {
 const OFF: [&str; 3] = ["iommu=off", "intel_iommu=off", "amd_iommu=off"];
 
 impl NoIommu {
-    /// Why a device that has no group has none.
+    /// Finds out why a device has no group.
     pub(super) fn read(host: &Host) -> Self {
         if !files::names(&host.sys("kernel/iommu_groups")).is_empty() {
             return Self::NotServed;
         }
         let options = files::text(&host.proc("cmdline")).unwrap_or_default();
         let mut options = options.split_whitespace();
-        // The kernel obeys the last of several.
+        // The kernel obeys the last of several options.
         if let Some(option) = options.clone().rfind(|option| OFF.contains(option)) {
             return Self::TurnedOff {
                 option: option.to_owned(),
@@ -122,7 +123,7 @@ impl NoIommu {
         }
     }
 
-    /// The reason, which follows "no iommu group" in a message.
+    /// Returns the text that follows "no iommu group" in a message.
     pub(super) fn reason(&self) -> String {
         match self {
             Self::UnsafeMode => {

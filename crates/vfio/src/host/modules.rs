@@ -1,10 +1,10 @@
-//! The modules of the running kernel: what `/lib/modules/RELEASE` has, by the indexes that depmod writes.
+//! The modules of the running kernel in `/lib/modules/RELEASE`, from the indexes that depmod writes.
 
 use std::path::PathBuf;
 
 use super::files;
 
-/// Whether a driver that is not there can be had.
+/// Whether a driver that the kernel does not have can be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModuleState {
     /// Its module is installed and not loaded.
@@ -51,7 +51,7 @@ impl Modules {
         }
     }
 
-    /// The aliases of all modules, those that are built in too; `None` if there is no index.
+    /// Reads the aliases of all modules, including built-in ones; `None` if there is no index.
     pub(super) fn aliases(&self) -> Option<Vec<(String, String)>> {
         let index = self.index("modules.alias")?;
         let mut aliases: Vec<_> = index

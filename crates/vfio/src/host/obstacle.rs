@@ -29,12 +29,12 @@ pub enum Obstacle {
         /// Why.
         cause: NoIommu,
     },
-    /// The kernel has not got the driver that hands out devices of this bus.
+    /// The kernel does not have the driver that assigns devices of this bus.
     #[error("{}", module_text(*bus, state))]
     NoModule {
         /// The bus.
         bus: Bus,
-        /// Whether it can be had.
+        /// Whether the driver can be loaded.
         state: ModuleState,
     },
     /// The host's own driver has the device.
@@ -66,7 +66,7 @@ pub enum Obstacle {
     /// There is no way to reset the device, so it keeps what its last user left in it.
     #[error("no reset: the guest finds the device as its last user left it{}", if *required { ", and vfio-platform refuses that" } else { "" })]
     NoReset {
-        /// The driver refuses a device that cannot be reset.
+        /// Whether the driver refuses a device that cannot be reset.
         required: bool,
     },
     /// `/dev/vfio/vfio` is missing.
@@ -126,7 +126,7 @@ impl Obstacle {
         }
     }
 
-    /// Whether the device cannot be assigned before this is fixed. Others are warnings.
+    /// Whether the device cannot be assigned before this is fixed. Other obstacles are warnings.
     pub const fn is_blocking(&self) -> bool {
         !matches!(self, Self::NoReset { required: false })
     }
@@ -144,7 +144,7 @@ impl Host {
         if !device.is_bound_to_vfio() {
             obstacles.extend(self.no_driver(device.bus));
         }
-        // Before the device is bound: the driver refuses it then.
+        // Listed before binding, because the driver refuses to bind the device without a reset.
         obstacles.extend(self.no_reset(device));
         obstacles.extend(not_bound(device));
         obstacles.extend(self.not_viable(device));
@@ -168,7 +168,7 @@ impl Host {
         Some(Obstacle::NoIommuGroup { cause })
     }
 
-    /// A driver that is loaded or built in has a folder on its bus.
+    /// Checks for the driver's folder on its bus, which a loaded or built-in driver has.
     fn no_driver(&self, bus: Bus) -> Option<Obstacle> {
         let driver = bus.vfio_driver();
         let is_there = self.bus(bus).join("drivers").join(driver).exists();
@@ -215,8 +215,8 @@ pub(super) fn may_open(path: &Path) -> io::Result<()> {
     )?)
 }
 
-/// What keeps this process from opening the device's files: the container and the group, or iommufd and the device.
-/// One of the two ways is enough.
+/// Returns what keeps this process from opening the device's files: the container and the group, or iommufd and the
+/// device. One of the two ways is enough.
 fn file_obstacles(host: &Host, device: &HostDevice) -> Vec<Obstacle> {
     let device_file = device
         .cdev

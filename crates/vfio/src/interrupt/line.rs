@@ -1,9 +1,9 @@
 //! One interrupt line of a device: INTx of PCI, or any line of a platform device, level-triggered or an edge.
 //!
-//! A level-triggered line is masked by the host each time it is signalled. An irqfd with a resample eventfd raises the
-//! GSI, and the resample eventfd, which the guest's EOI signals, is also the device's unmask eventfd: so the VMM does
-//! nothing for an interrupt. The irqfd is registered first and removed last. What is signalled between two steps is not
-//! lost, because an irqfd and an unmask eventfd count the signals from before.
+//! The host masks a level-triggered line each time it is signalled. An irqfd with a resample eventfd raises the GSI.
+//! The guest's EOI signals the resample eventfd, which is also the device's unmask eventfd, so the VMM does nothing for
+//! an interrupt. The irqfd is registered first and removed last. No signal between two steps is lost, because an irqfd
+//! and an unmask eventfd also count earlier signals.
 
 use std::sync::Arc;
 
@@ -17,15 +17,16 @@ use vmbell_hypervisor::{AssignedDevices, Error, ForwardedInterrupt, ForwardedSta
 /// What raises an interrupt in the guest, and what unmasks it at the device when it ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InterruptPath {
-    /// An irqfd hands it on. It is an edge, and the device does not learn of its end.
+    /// An irqfd hands it on. The interrupt is an edge, and the device is not told of its end.
     Irqfd,
     /// An irqfd hands it on, and the guest's EOI unmasks it through the resample eventfd.
     Resample,
-    /// The guest gets it and ends it without the host, whose interrupt controller ties it to one of the guest.
+    /// The guest takes and ends it without the host: the host's interrupt controller ties it to an interrupt of the
+    /// guest.
     Forwarded,
     /// A thread of the VMM hands it on, and the guest's next access to the device ends it.
     Vmm {
-        /// Why there is no shorter way.
+        /// Why there is no shorter path.
         reason: String,
     },
 }
@@ -80,7 +81,7 @@ impl Line {
     }
 
     /// Forwards the interrupt to the line `gsi`: the guest ends it without the host. Fails if the backend or the host
-    /// cannot; the guest has all its vCPUs by then.
+    /// cannot forward it. All vCPUs of the guest must exist before.
     pub fn forward(
         device: &Arc<Device>,
         index: u32,
@@ -88,7 +89,7 @@ impl Line {
         gsi: Gsi,
     ) -> Result<Self, PassthroughError> {
         device.irq(index)?;
-        // As below: a line that was signalled before may be masked still.
+        // As in `start`: a line that was signalled before may still be masked.
         let _ = device.unmask(index, 0);
         let forwarded = backend.forward_interrupt(&device.descriptor(), index, gsi)?;
         Ok(Self {
@@ -98,15 +99,15 @@ impl Line {
         })
     }
 
-    /// Makes the device signal its interrupts: the last step, since an interrupt may come before it returns.
+    /// Makes the device signal its interrupts: the last step, since an interrupt may come before this returns.
     fn start(device: &Arc<Device>, index: u32, way: Way) -> Result<Self, PassthroughError> {
         let line = Self {
             device: Arc::clone(device),
             index,
             way,
         };
-        // A platform line that was signalled and given back before its end is masked still. One of PCI is never, and the
-        // kernel then refuses this.
+        // A platform line that was given back between its signal and its end is still masked. A PCI line never is, and
+        // the kernel then refuses this request.
         let _ = device.unmask(index, 0);
         match &line.way {
             Way::Irqfd(Wire { irqfd, resample }) => {
@@ -138,13 +139,13 @@ impl Line {
         matches!(self.way, Way::Vmm(..))
     }
 
-    /// Ends the interrupt if the VMM has handed one on: the guest has accessed the device, as its handler does. The line
-    /// goes down and is unmasked; if the device still holds it up, it comes up again.
+    /// Ends the interrupt if the VMM has handed it on: the guest has accessed the device, as its handler does. The line
+    /// is lowered and unmasked; if the device still asserts it, it rises again.
     ///
     /// # Errors
     ///
-    /// The line could not be raised before, or cannot be lowered or unmasked now. It is unmasked after the first two, so
-    /// that the device's next interrupt is tried again.
+    /// The line could not be raised before, or cannot be lowered or unmasked now. After the first two errors the line
+    /// is unmasked, so that the device's next interrupt is tried.
     pub fn accessed(&self) -> Result<(), PassthroughError> {
         match &self.way {
             Way::Vmm(line, _) => line.end(),
@@ -152,7 +153,7 @@ impl Line {
         }
     }
 
-    /// What the interrupt has done if it is forwarded.
+    /// Returns what the interrupt has done, if it is forwarded.
     pub fn forwarded(&self) -> Option<Result<ForwardedState, vmbell_hypervisor::Error>> {
         match &self.way {
             Way::Forwarded(forwarded) => Some(forwarded.state()),
@@ -164,10 +165,10 @@ impl Line {
 impl Drop for Line {
     fn drop(&mut self) {
         if matches!(self.way, Way::Forwarded(_)) {
-            // VFIO refuses requests about an interrupt that is forwarded, and has no eventfd of it.
+            // VFIO refuses requests about an interrupt that is forwarded, and has no eventfd for it.
             return;
         }
-        // No caller can receive an error, and the device's own end does all of it again.
+        // No caller can receive an error, and closing the device does all of this again.
         if let Way::Irqfd(Wire {
             resample: Some(_), ..
         }) = &self.way

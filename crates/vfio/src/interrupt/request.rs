@@ -1,5 +1,5 @@
 //! The interrupt with which the host asks for a device back, before it removes the device or unbinds its driver (Linux
-//! `vfio_pci_core_request`): the VMM has to release it.
+//! `vfio_pci_core_request`). The VMM has to release the device.
 
 use std::sync::{Arc, Weak};
 
@@ -9,10 +9,10 @@ use crate::PassthroughError;
 use crate::device::{Device, DeviceKind};
 use vmbell_devices::Listener;
 
-/// A thread that waits until the host asks for the device back, until this is dropped.
+/// A thread that waits for the host to ask for the device back. It ends when this is dropped.
 #[derive(Debug)]
 pub struct RemovalRequest {
-    // It is not kept open: the host waits until the device is closed.
+    // Weak, so that this does not keep the device open: the host waits until it is closed.
     device: Weak<Device>,
     _listener: Listener,
 }
@@ -42,7 +42,7 @@ impl RemovalRequest {
         }))
     }
 
-    /// Whether the device is gone, so that no request comes any more.
+    /// Whether the device is gone, so that no further request comes.
     pub fn is_over(&self) -> bool {
         self.device.strong_count() == 0
     }

@@ -27,7 +27,7 @@ impl Vectors {
         count: usize,
         routes: &Arc<Routes>,
     ) -> Result<Self, PassthroughError> {
-        // Before that many eventfds are made.
+        // Check the count before that number of eventfds is made.
         device.interrupts(index, 0, count)?;
         let irqfd = |_| {
             let trigger = Arc::new(eventfd(EFD_NONBLOCK)?);
@@ -73,7 +73,7 @@ impl Vectors {
 
 impl Drop for Vectors {
     fn drop(&mut self) {
-        // The device first: nothing signals an eventfd that is gone. No caller can receive an error.
+        // Disable the device first, so that it does not signal an eventfd that is gone. No caller can receive an error.
         let _ = self.device.disable(self.index);
     }
 }

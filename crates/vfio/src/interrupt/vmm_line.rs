@@ -1,8 +1,9 @@
 //! A level-triggered line that a thread of the VMM raises in the guest, for guests without a resample eventfd.
 //!
-//! The VMM does not see the guest's EOI. So the guest's next access to the device counts as the end, as in QEMU
-//! without KVM's irqfds: a handler makes one. The line is lowered and unmasked, and rises again if the
-//! device still asserts it. An interrupt that could not be raised ends in the same way, and the access reports the error.
+//! The VMM does not see the guest's EOI. So the guest's next access to the device counts as the end, as in QEMU without
+//! KVM's irqfds: an interrupt handler always accesses its device. The line is lowered and unmasked, and rises again if
+//! the device still asserts it. An interrupt that could not be raised ends in the same way, and the access reports the
+//! error.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ struct VmmLineState {
     index: u32,
     irqs: Arc<dyn Irqs>,
     gsi: Gsi,
-    /// Held while the line is driven, so that its level follows this.
+    /// Held while the line is driven, so that the line follows this level.
     level: Mutex<Level>,
 }
 
@@ -42,7 +43,7 @@ enum Level {
 }
 
 impl VmmLine {
-    /// Starts the thread. The device does not know of it yet.
+    /// Starts the thread. The device does not signal it yet.
     pub(super) fn start(
         device: &Arc<Device>,
         index: u32,
@@ -102,7 +103,7 @@ impl VmmLineState {
             Level::Up => self.irqs.set_line(self.gsi, false),
             Level::Failed(error) => Err(error),
         };
-        // After an error too: the device's next interrupt may get through.
+        // Even after an error: the device's next interrupt may get through.
         let unmasked = self.unmask();
         lowered?;
         unmasked

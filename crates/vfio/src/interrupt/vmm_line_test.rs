@@ -16,7 +16,7 @@ use kit::wait::await_that;
 use vmbell::irq::{ForwardedLine, IrqError, Msi, Route};
 use vmbell_hypervisor::{Error, Irqfd};
 
-/// A device with one level-triggered interrupt, and how many times that was unmasked.
+/// A device with one level-triggered interrupt, and how many times the interrupt was unmasked.
 #[derive(Debug, Default)]
 struct OneLine {
     unmasked: Arc<AtomicU32>,
@@ -68,9 +68,9 @@ impl DeviceFile for OneLine {
 #[derive(Default)]
 struct Guest {
     is_up: Mutex<bool>,
-    /// What the device signals again just as the line goes down.
+    /// The eventfd that the device signals again just as the line goes down.
     trigger: Mutex<Option<EventFd>>,
-    /// The level that the line does not take, and how many times.
+    /// The level that the line refuses, and how many more times it does.
     refuses: Mutex<Option<(bool, u32)>>,
     refused: AtomicU32,
 }
@@ -107,7 +107,7 @@ impl Irqs for Guest {
         *self.is_up.lock() = level;
         if let Some(trigger) = self.trigger.lock().take_if(|_| !level) {
             trigger.write(1).unwrap();
-            // Time for the line's thread to hear that.
+            // Time for the line's thread to notice the signal.
             thread::sleep(Duration::from_millis(200));
         }
         Ok(())
@@ -122,7 +122,7 @@ impl Irqs for Guest {
     }
 }
 
-/// A line of this guest, and how many times its device's interrupt was unmasked.
+/// Connects a line of this guest, and counts how many times its device's interrupt is unmasked.
 fn connected(guest: &Arc<Guest>) -> (VmmLine, Arc<AtomicU32>) {
     let irqs: Arc<dyn Irqs> = guest.clone();
     let one_line = OneLine::default();

@@ -76,7 +76,7 @@ impl Container {
         Device::new(name, Box::new(file))
     }
 
-    /// The group of a device, in this container.
+    /// Returns the group of a device, and puts the group into this container if necessary.
     fn group(
         &self,
         name: &str,
@@ -111,7 +111,7 @@ impl Container {
             }
             no_iommu("put its group into a container", name, source)
         })?;
-        // Not asked of `groups`: a group that is dropped now may still be in the container.
+        // `groups` cannot say this: a group that is being dropped now may still be in the container.
         if !self.has_iommu() {
             ioctl::set_iommu(&self.file, VFIO_TYPE1v2_IOMMU)
                 .map_err(|source| no_iommu("use its iommu", name, source))?;
@@ -138,7 +138,7 @@ fn busy(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EINVAL))
 }
 
-/// The number of a device's group, by the link in its folder.
+/// Reads the number of a device's group from the link in its folder.
 fn group_number(name: &str, sysfs: &Path) -> Result<u32, PassthroughError> {
     let number = |link: &Path| link.file_name()?.to_str()?.parse().ok();
     let link = sysfs.join("iommu_group").read_link();
@@ -168,7 +168,7 @@ impl DmaSpace for Container {
     fn unmap(&self, address: u64, size: u64) -> io::Result<()> {
         let unmapped = match ioctl::unmap_dma(&self.file, address, size) {
             Ok(unmapped) => unmapped,
-            // The last group has left, and all mappings with it.
+            // The last group has left, which removed all mappings.
             Err(_) if !self.has_iommu() => return Ok(()),
             Err(error) => return Err(error),
         };

@@ -1,4 +1,4 @@
-//! The file of a device that the kernel opened, and its registration with the backend.
+//! The file of a device that the kernel's VFIO opened, and its registration with the backend.
 //!
 //! The registration names the device's IOMMU group, or the file itself where the kernel has a file for each device.
 
@@ -14,7 +14,7 @@ use super::super::device::{DeviceFile, DeviceInfo, SetIrqs};
 use super::ioctl;
 use crate::PassthroughError;
 
-/// The file of a device that the kernel's VFIO has.
+/// The file of a device of the kernel's VFIO.
 #[derive(Debug)]
 pub struct KernelFile {
     // Dropped first: a group can leave its container only when its devices are closed.
@@ -103,7 +103,7 @@ impl Drop for Group {
     }
 }
 
-/// What an open device keeps.
+/// What an open device keeps alive.
 #[derive(Debug)]
 pub(super) enum Member {
     Group(#[allow(dead_code, reason = "kept until the device is closed")] Arc<Group>),

@@ -52,7 +52,7 @@ impl Ioas {
         })
     }
 
-    /// Opens the device with this folder in sysfs, and attaches it. The backend gets its file first.
+    /// Opens the device with this folder in sysfs, and attaches it. The backend gets the device's file first.
     pub fn device(
         &self,
         sysfs: &Path,
@@ -75,7 +75,7 @@ impl Ioas {
     }
 }
 
-/// The file of a device, by the folder `vfio-dev` in its folder.
+/// Finds the file of a device through the folder `vfio-dev` in its folder.
 pub(super) fn device_path(sysfs: &Path) -> io::Result<PathBuf> {
     for entry in fs::read_dir(sysfs.join("vfio-dev"))? {
         let name = entry?.file_name();
@@ -86,7 +86,7 @@ pub(super) fn device_path(sysfs: &Path) -> io::Result<PathBuf> {
     Err(io::ErrorKind::NotFound.into())
 }
 
-/// The error of a request with its errno, which the crate keeps as its source.
+/// Converts the error of a request to its errno, which is the error's source.
 fn errno(error: IommufdError) -> io::Error {
     let source = std::error::Error::source(&error);
     let number = source.and_then(|source| source.downcast_ref::<vmm_sys_util::errno::Error>());

@@ -52,13 +52,13 @@ ioctl_io_nr!(IOMMU_IOAS_IOVA_RANGES, IOMMUFD_TYPE, 0x84);
 /// The type of the requests to an iommufd.
 const IOMMUFD_TYPE: u32 = 0x3b;
 
-/// The size of a structure, as it says it itself.
+/// The size of a structure, for its own field `argsz`.
 #[allow(clippy::cast_possible_truncation, reason = "structures are small")]
 pub const fn argsz<T>() -> u32 {
     size_of::<T>() as u32
 }
 
-/// The error of a request that returned a negative number.
+/// Fails with the errno if a request returned a negative number.
 fn check(result: i32) -> io::Result<i32> {
     if result < 0 {
         return Err(io::Error::last_os_error());
@@ -66,7 +66,7 @@ fn check(result: i32) -> io::Result<i32> {
     Ok(result)
 }
 
-/// The version of the interface.
+/// Returns the version of the interface.
 pub fn api_version(container: &File) -> io::Result<i32> {
     // SAFETY: the request takes no argument.
     check(unsafe { ioctl(container, VFIO_GET_API_VERSION()) })
@@ -141,7 +141,7 @@ pub fn attach_ioas(device: &File, ioas: u32) -> io::Result<()> {
     check(result).map(drop)
 }
 
-/// The kind of a device and how many regions and interrupt indexes it has.
+/// Returns the kind of a device and how many regions and interrupt indexes it has.
 pub fn device_info(device: &File) -> io::Result<DeviceInfo> {
     let mut info = vfio_device_info {
         argsz: argsz::<vfio_device_info>(),
@@ -156,7 +156,7 @@ pub fn device_info(device: &File) -> io::Result<DeviceInfo> {
     })
 }
 
-/// A request whose answer begins with its length, which may be longer than the room for it.
+/// Makes a request whose answer begins with the answer's length, which may exceed the room.
 fn with_room(
     file: &File,
     request: libc::c_ulong,
@@ -166,7 +166,7 @@ fn with_room(
     // Words of 8 bytes, since the structures have such fields.
     let mut words = vec![0_u64; room.div_ceil(8)];
     let bytes = words.len() * 8;
-    // SAFETY: the same memory as words of 4 bytes, which need less alignment, and any value of which is valid.
+    // SAFETY: `halves` is the memory of `words` as words of 4 bytes, which need less alignment and may have any value.
     let halves = unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), bytes / 4) };
     halves[0] = u32::try_from(bytes).map_err(io::Error::other)?;
     fill(halves);
@@ -175,19 +175,19 @@ fn with_room(
     Ok(words.iter().flat_map(|word| word.to_ne_bytes()).collect())
 }
 
-/// The answer about a region, with its capabilities as far as there is room for them.
+/// Returns the answer about a region, with its capabilities as far as there is room for them.
 pub fn region_info(device: &File, index: u32, room: usize) -> io::Result<Vec<u8>> {
     with_room(device, VFIO_DEVICE_GET_REGION_INFO(), room, |words| {
         words[2] = index;
     })
 }
 
-/// The answer about the IOMMU of a container, with its capabilities as far as there is room for them.
+/// Returns the answer about the IOMMU of a container, with its capabilities as far as there is room for them.
 pub fn iommu_info(container: &File, room: usize) -> io::Result<Vec<u8>> {
     with_room(container, VFIO_IOMMU_GET_INFO(), room, |_| {})
 }
 
-/// Flags and count of an interrupt index.
+/// Returns the flags and the count of an interrupt index.
 pub fn irq_info(device: &File, index: u32) -> io::Result<(u32, u32)> {
     let mut info = vfio_irq_info {
         argsz: argsz::<vfio_irq_info>(),
@@ -199,7 +199,7 @@ pub fn irq_info(device: &File, index: u32) -> io::Result<(u32, u32)> {
     Ok((info.flags, info.count))
 }
 
-/// A request about interrupts.
+/// Makes a request about interrupts.
 pub fn set_irqs(device: &File, request: &SetIrqs<'_>) -> io::Result<()> {
     let action = match request.action {
         Action::Mask => VFIO_IRQ_SET_ACTION_MASK,
@@ -224,7 +224,7 @@ pub fn set_irqs(device: &File, request: &SetIrqs<'_>) -> io::Result<()> {
     let result = unsafe { ioctl_with_ptr(device, VFIO_DEVICE_SET_IRQS(), words.as_ptr()) };
     match check(result)? {
         0 => Ok(()),
-        // The host has fewer messages than were asked for, and has enabled none.
+        // The host has fewer interrupts than were asked for, and has enabled none.
         had => Err(io::Error::other(format!(
             "the host has {had} of {count} interrupts"
         ))),
@@ -264,7 +264,8 @@ pub fn unmap_dma(container: &File, address: u64, size: u64) -> io::Result<u64> {
     Ok(request.size)
 }
 
-/// The ranges of addresses that an IOAS can map, as pairs of first and last (`struct iommu_ioas_iova_ranges`).
+/// Returns the alignment that an IOAS needs, and the ranges that it can map as pairs of first and last address (`struct
+/// iommu_ioas_iova_ranges`).
 pub fn ioas_ranges(iommufd: &impl AsRawFd, ioas: u32) -> io::Result<(u64, Vec<(u64, u64)>)> {
     const MOST: u32 = 256;
     #[repr(C)]

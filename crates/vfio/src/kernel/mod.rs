@@ -1,4 +1,4 @@
-//! VFIO of the kernel: how its devices are opened and how guest memory is mapped for them.
+//! The kernel's VFIO: how devices are opened and how guest memory is mapped for them.
 //!
 //! There are two ways: a container with IOMMU groups, which every kernel with VFIO has, and an IOAS of an iommufd with
 //! a file for each device (Linux 6.6). Any thread may use them.
@@ -45,8 +45,8 @@ pub enum Vfio {
 }
 
 impl Vfio {
-    /// Opens the way that this process has for the device with this folder in sysfs: an iommufd if it may open that and
-    /// the device's own file, otherwise a container.
+    /// Opens VFIO for the device with this folder in sysfs: an iommufd if this process may open it and the device's own
+    /// file, otherwise a container.
     pub fn open(sysfs: &Path) -> Result<Self, PassthroughError> {
         let may_open = |path: &Path| access(path, Access::READ_OK | Access::WRITE_OK).is_ok();
         let has_file = ioas::device_path(sysfs).is_ok_and(|path| may_open(&path));
@@ -56,8 +56,8 @@ impl Vfio {
         Ok(Self::Container(Arc::new(Container::open()?)))
     }
 
-    /// Opens the device with this folder in sysfs. Its VFIO file is registered with `backend` first; without one it is not, which
-    /// suits a device that has to be open before its guest exists.
+    /// Opens the device with this folder in sysfs. Its VFIO file is registered with `backend` first. Without a
+    /// `backend` the device can be opened before its guest exists.
     pub fn device(
         &self,
         sysfs: &Path,
@@ -69,7 +69,7 @@ impl Vfio {
         }
     }
 
-    /// The addresses that the devices see.
+    /// The address space that the devices see.
     pub fn dma_space(&self) -> Arc<dyn DmaSpace> {
         match self {
             Self::Container(container) => Arc::clone(container) as _,
@@ -86,13 +86,13 @@ fn open(path: &Path) -> Result<File, PassthroughErrorKind> {
     })
 }
 
-/// The name of a device, that of its folder.
+/// Returns the name of a device, which is the name of its folder.
 fn name(sysfs: &Path) -> String {
     let name = sysfs.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
 }
 
-/// The error of a device whose IOMMU cannot be used.
+/// Makes the error of a device whose IOMMU cannot be used.
 fn no_iommu(operation: &'static str, name: &str, source: io::Error) -> PassthroughError {
     if source.raw_os_error() == Some(libc::EPERM) {
         return PassthroughErrorKind::UnsafeInterrupts(source).of(name);

@@ -7,13 +7,13 @@ use std::fmt;
 pub struct DeviceNode {
     /// The name of the node, without an address.
     pub name: String,
-    /// What the device is, the most special name first.
+    /// What the device is, the most specific name first.
     pub compatible: Vec<String>,
-    /// Its registers in the guest, in the order of the device. The first one's address is in the node's name.
+    /// Its registers in the guest, in the order of the device. The node's name has the address of the first one.
     pub regions: Vec<NodeRegion>,
     /// Its interrupts in the guest, in the order of the device.
     pub interrupts: Vec<NodeInterrupt>,
-    /// Its DMA sees the caches of the CPUs.
+    /// Whether its DMA is coherent with the CPUs' caches.
     pub dma_coherent: bool,
     /// Its clocks, in the order of the device.
     pub clocks: Vec<FixedClock>,
@@ -65,8 +65,8 @@ impl fmt::Display for NodeRegion {
 /// An interrupt of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeInterrupt {
-    /// The number of the line at the interrupt controller: of a GIC, the shared peripheral interrupt, which is 32 below
-    /// its INTID.
+    /// The number of the line at the interrupt controller: for a GIC, the number of the shared peripheral interrupt,
+    /// which is 32 below its INTID.
     pub number: u32,
     /// When it interrupts.
     pub trigger: Trigger,
@@ -83,7 +83,8 @@ pub enum Trigger {
 }
 
 impl Trigger {
-    /// The trigger of a line whose `VFIO_IRQ_INFO_AUTOMASKED` is as given: VFIO masks level-triggered lines only.
+    /// Returns the trigger of a line from its flag `VFIO_IRQ_INFO_AUTOMASKED`: VFIO masks only level-triggered lines
+    /// itself.
     pub const fn of_line(is_automasked: bool) -> Self {
         if is_automasked {
             Self::LevelHigh
@@ -93,7 +94,7 @@ impl Trigger {
     }
 }
 
-/// The node that the device's node becomes a child of.
+/// The parent of the device's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parent {
     /// Its `#address-cells`: 1 or 2.
@@ -109,7 +110,7 @@ pub struct Parent {
 pub struct InterruptParent {
     /// The controller's phandle in the guest's tree.
     pub phandle: u32,
-    /// Its cells.
+    /// How the cells are filled.
     pub format: InterruptFormat,
 }
 
@@ -144,10 +145,10 @@ impl InterruptFormat {
 }
 
 /// A clock that always runs at one rate: the only kind that a guest can have without a driver for the host's clock
-/// controller. The guest gets its own node for each (Linux's binding `clock/fixed-clock.yaml`).
+/// controller. The guest gets a separate node for each clock (Linux's binding `clock/fixed-clock.yaml`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FixedClock {
-    /// Hertz, if the host's node says it.
+    /// The frequency in hertz, if the host's node has it.
     pub frequency: Option<u32>,
     /// What the clock's users may call its output.
     pub output_names: Vec<String>,
@@ -176,7 +177,7 @@ pub struct Property {
 }
 
 impl Property {
-    /// What a node gets for the guest, and what says something about the host only: neither is copied.
+    /// Properties that are not copied: they are set for the guest, or concern only the host.
     const RESERVED: [&str; 16] = [
         "#address-cells",
         "#size-cells",
@@ -196,7 +197,7 @@ impl Property {
         "status",
     ];
 
-    /// Whether a property of this name is set for the guest, or is the host's own business.
+    /// Whether a property of this name is set for the guest, or concerns only the host.
     pub(super) fn is_reserved(name: &str) -> bool {
         Self::RESERVED.contains(&name)
     }

@@ -1,10 +1,10 @@
-//! The device-tree node by which a guest finds a device that was handed to it: `NAME@ADDRESS` with the registers and
-//! interrupts that the device has in the guest, and with what only the host knows of it, such as its clocks. The rules
-//! are those of the Devicetree Specification 0.4, and the properties those that QEMU's `sysbus-fdt.c` wrote until 10.1.
-//! Pure data, on any thread.
+//! The device-tree node by which a guest finds an assigned device: `NAME@ADDRESS` with the device's registers and
+//! interrupts in the guest, and what only the host knows about the device, such as its clocks. The node follows the
+//! Devicetree Specification 0.4, and has the properties that QEMU's `sysbus-fdt.c` wrote until 10.1. Pure data, on any
+//! thread.
 //!
-//! [`Tree`] is where a device is described: the host's own device tree, or a compiled one of the user's. A [`DeviceNode`]
-//! is taken from there, gets the device's place in the guest, and is written with [`vm_fdt`].
+//! A [`Tree`] describes devices: it is the host's own device tree, or a compiled tree of the user. A [`DeviceNode`] is
+//! taken from a tree, gets the device's place in the guest, and is written with [`vm_fdt`].
 //!
 //! ```
 //! use vmbell_vfio::node::{

@@ -1,9 +1,10 @@
-//! What is taken from a device's node in another tree: names, properties and fixed clocks.
+//! What is taken from a device's node in a source tree: names, properties and fixed clocks.
 //!
-//! A compiled overlay lists the references of a node to others: `__fixups__` those to nodes outside of it, by label,
-//! and `__local_fixups__` those to its own nodes (`Documentation/devicetree/dynamic-resolution-notes.rst`). In the
-//! guest's tree these numbers would point to other nodes, so such properties are refused. A tree that is not an overlay
-//! does not say which numbers are references.
+//! A compiled overlay lists the references to nodes: `__fixups__` has references to nodes outside the overlay, by
+//! label, and `__local_fixups__` has references to its own nodes
+//! (`Documentation/devicetree/dynamic-resolution-notes.rst`). In the guest's tree these numbers would point to other
+//! nodes, so properties with references are refused. A tree that is not an overlay does not say which numbers are
+//! references.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +12,7 @@ use std::fmt;
 use super::device::{DeviceNode, FixedClock, Property};
 use super::tree::{SourceNode, Tree, join};
 
-/// Clocks of a device; each is looked up in the whole tree.
+/// The most clocks of a device; each is looked up in the whole tree.
 const CLOCKS_MAX: usize = 64;
 
 /// How the node of a device is found.
@@ -61,10 +62,10 @@ fn is_device(node: &SourceNode) -> bool {
 /// Which properties are copied in addition to those that every device has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copied {
-    /// Those of many devices' bindings that refer to no other node and say the same in a guest. It is for the host's
+    /// Properties of many devices' bindings that refer to no other node and mean the same in a guest. For the host's
     /// tree, where most properties concern the host.
     Common,
-    /// All that do not belong to the host. It is for an overlay, which was written for the guest.
+    /// All properties that do not belong to the host. For an overlay, which was written for the guest.
     All,
 }
 
@@ -90,13 +91,13 @@ const COMMON: [&str; 15] = [
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PickError {
-    /// No node is the one that was asked for.
+    /// No node matches the choice.
     #[error("no node of the device tree is {wanted}")]
     NotFound {
         /// What was asked for.
         wanted: String,
     },
-    /// Several nodes are what was asked for.
+    /// Several nodes match the choice.
     #[error("several nodes of the device tree are {wanted}: {}", paths.join(", "))]
     Several {
         /// What was asked for.
@@ -110,7 +111,7 @@ pub enum PickError {
         /// The node.
         node: String,
     },
-    /// A property does not have the form that it has to have.
+    /// A property is malformed.
     #[error("{node}: the value of '{property}' is malformed")]
     Malformed {
         /// The node.
@@ -174,11 +175,11 @@ fn texts(node: &SourceNode, property: &str) -> Result<Vec<String>, PickError> {
 }
 
 impl Tree {
-    /// What can be copied of the node that is meant: all but its place in the guest. `clock-names` is copied with the
-    /// clocks.
+    /// Returns what can be copied of the chosen node: everything except its place in the guest. `clock-names` is copied
+    /// with the clocks.
     ///
     /// # Errors
-    /// No node is meant, or several are; the node does not say what it is; one of its clocks is not fixed, or something
+    /// No node or several nodes match; the node does not say what it is; one of its clocks is not fixed, or something
     /// that would be copied refers to another node.
     pub fn device(&self, choice: &Choice<'_>, copied: Copied) -> Result<DeviceNode, PickError> {
         let node = choice.find(self)?;
@@ -227,10 +228,10 @@ fn properties(
     Ok(properties)
 }
 
-/// The properties of a node that refer to others.
+/// The properties of a node that refer to other nodes.
 struct References<'t> {
     node: &'t SourceNode,
-    /// Each with the label that it refers to; without one to a node of the same overlay.
+    /// Each property with the label that it refers to; without a label, it refers to a node of the same overlay.
     targets: BTreeMap<String, Option<&'t str>>,
 }
 
@@ -257,7 +258,7 @@ impl<'t> References<'t> {
         Ok(Self { node, targets })
     }
 
-    /// Checks that a property which is copied refers to no node; `clocks` may, to a node of the same tree.
+    /// Checks that a copied property refers to no node. Only `clocks` may refer to a node, of the same tree.
     fn check(&self, property: &str) -> Result<(), PickError> {
         let target = match self.targets.get(property) {
             None => return Ok(()),
@@ -272,7 +273,7 @@ impl<'t> References<'t> {
     }
 }
 
-/// The clocks that `clocks` of a node refers to. A fixed clock has no cells after its phandle.
+/// Returns the clocks that the property `clocks` refers to. A fixed clock has no cells after its phandle.
 fn fixed_clocks(tree: &Tree, node: &SourceNode) -> Result<Vec<FixedClock>, PickError> {
     let value = node.property("clocks").unwrap_or_default();
     let (cells, rest) = value.as_chunks::<4>();

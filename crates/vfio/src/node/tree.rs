@@ -1,8 +1,9 @@
-//! A device tree in memory, as a list of nodes with their paths: read from the host's own tree, or from a compiled one.
+//! A device tree in memory, as a list of nodes with their paths: read from the host's own tree, or from a compiled
+//! tree.
 //!
 //! The kernel shows its tree as a folder for each node and a file for each property
-//! (`Documentation/ABI/testing/sysfs-firmware-ofw`). A compiled tree or overlay (`.dtb`, `.dtbo`) is chapter 5 of the
-//! Devicetree Specification; the crate dtoolkit checks the whole blob before anything is taken from it.
+//! (`Documentation/ABI/testing/sysfs-firmware-ofw`). A compiled tree or overlay (`.dtb`, `.dtbo`) follows chapter 5 of
+//! the Devicetree Specification; the crate dtoolkit checks the whole blob before anything is taken from it.
 
 use std::fs::{self, DirEntry, File};
 use std::io::{self, Read};
@@ -11,11 +12,11 @@ use std::path::{Path, PathBuf};
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node, Property};
 
-/// Nodes below nodes, as in Linux's `fdt.c`.
+/// The deepest level of a node, as in Linux's `fdt.c`.
 const DEEPEST: usize = 64;
-/// The largest trees of today's boards have a tenth of that.
+/// The most nodes. The largest trees of today's boards have a tenth of that.
 const MOST_NODES: usize = 1 << 16;
-/// Bytes of a property, or of a whole blob.
+/// The most bytes of a property, or of a whole blob.
 const LARGEST: usize = 4 << 20;
 
 /// Why a tree cannot be read.
@@ -36,7 +37,7 @@ pub enum TreeError {
         /// Why.
         source: dtoolkit::error::FdtParseError,
     },
-    /// The tree is larger than any that is sensible.
+    /// The tree is larger than any sensible tree.
     #[error("the device tree has {what}, more than {limit}")]
     TooLarge {
         /// What there is too much of.
@@ -76,8 +77,8 @@ impl SourceNode {
         Some(u32::from_be_bytes(self.property(name)?.try_into().ok()?))
     }
 
-    /// A property that lists texts; empty if the node lacks it. `None` if the last text has no end, or one is not UTF-8
-    /// or is empty.
+    /// A property that lists texts; empty if the node lacks it. `None` if the last text has no end, or a text is not
+    /// UTF-8 or is empty.
     pub(super) fn texts(&self, name: &str) -> Option<Vec<String>> {
         let Some(value) = self.property(name) else {
             return Some(Vec::new());
@@ -151,7 +152,7 @@ impl Tree {
         self.nodes().find(|node| node.path == path)
     }
 
-    /// The node to which others refer by that number.
+    /// Returns the node with this phandle.
     pub(super) fn by_phandle(&self, phandle: u32) -> Option<&SourceNode> {
         let is = |node: &&SourceNode| {
             ["phandle", "linux,phandle"]
@@ -206,7 +207,7 @@ fn add_folder(tree: &mut Tree, folder: &Path, path: String) -> Result<(), TreeEr
     };
     let mut children = Vec::new();
     for entry in entries {
-        // The kernel's names are ASCII. It has links nowhere in the tree, and nothing that would have to be waited for.
+        // The kernel's names are ASCII. Its tree contains no links, and no file on which a read waits.
         let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
@@ -214,7 +215,7 @@ fn add_folder(tree: &mut Tree, folder: &Path, path: String) -> Result<(), TreeEr
         if kind.is_dir() {
             children.push((entry.path(), name));
         } else if kind.is_file() {
-            // Properties such as `security-password` are root's to read, and no device's.
+            // Only root may read properties such as `security-password`, and they belong to no device.
             if let Ok(value) = value(&entry.path()) {
                 node.properties.push((name, value));
             }

@@ -1,4 +1,4 @@
-//! Writes devices into a compiled tree, each checked before any of it is written.
+//! Writes devices into a compiled tree, each checked before anything is written.
 
 use vm_fdt::FdtWriter;
 
@@ -7,7 +7,7 @@ use super::device::{
     Property,
 };
 
-/// Shared peripheral interrupts of a GIC: 32 to 1019 are theirs.
+/// The number of a GIC's shared peripheral interrupts, which have the INTIDs 32 to 1019.
 const GIC_SPIS: u32 = 988;
 
 /// Why a tree cannot be written.
@@ -36,12 +36,12 @@ pub enum NodeError {
         /// The clock.
         clock: FixedClock,
     },
-    /// Two clocks have one output name; the guest's kernel would refuse the second.
+    /// Two clocks have the same output name; the guest's kernel would refuse the second.
     #[error("{clock} has the output name of {other}")]
     ClockNameTaken {
         /// The clock.
         clock: FixedClock,
-        /// The one that was there before.
+        /// The clock that was there before.
         other: FixedClock,
     },
     /// There is no phandle left.
@@ -91,7 +91,7 @@ pub enum NodeProblem {
     RegionsOverlap {
         /// The place of one region in `reg`, and the region.
         first: (usize, NodeRegion),
-        /// Those of the other.
+        /// The place of the other region in `reg`, and the region.
         second: (usize, NodeRegion),
     },
     /// The numbers of cells of the parent are neither 1 nor 2.
@@ -118,7 +118,7 @@ pub enum NodeProblem {
         /// The number.
         number: u32,
     },
-    /// A property to copy is one that the node gets anyway.
+    /// A property to copy belongs to the host, or is set for the guest.
     #[error("property '{property}' is not copied, it belongs to the host or is set for the guest")]
     Reserved {
         /// The property.
@@ -138,11 +138,11 @@ pub enum NodeProblem {
     },
 }
 
-/// A blob with an interrupt controller and with the devices on a bus that is as `parent` says. The clocks have the
-/// phandles after the controller's; equal ones share a node.
+/// Makes a blob with an interrupt controller, and with the devices on a bus that `parent` describes. The phandles of
+/// the clocks follow the controller's; equal clocks share a node.
 ///
 /// # Errors
-/// No guest could use one of the devices, a clock has a bad name or one that another clock has, or there is no phandle
+/// No guest could use one of the devices, a clock has a bad name or the name of another clock, or there is no phandle
 /// left.
 pub fn sample_tree(devices: &[DeviceNode], parent: &Parent) -> Result<Vec<u8>, NodeError> {
     for device in devices {
@@ -257,7 +257,7 @@ fn check_interrupts(
     Ok(())
 }
 
-/// The clocks of all devices, each once, with their phandles.
+/// Collects the clocks of all devices, each once, with their phandles.
 fn clocks<'d>(
     devices: &'d [DeviceNode],
     parent: &Parent,
@@ -291,7 +291,7 @@ fn clocks<'d>(
     Ok(found)
 }
 
-/// Writes what was checked.
+/// Writes the checked devices.
 fn write(
     devices: &[DeviceNode],
     parent: &Parent,

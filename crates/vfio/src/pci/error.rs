@@ -1,4 +1,4 @@
-//! Why a device cannot be a function of the bus, and what failed while it was one.
+//! Why a device cannot be a function of the bus, and what failed while it was assigned.
 
 use std::fmt;
 use std::ops::Range;
@@ -72,7 +72,7 @@ impl fmt::Display for Space {
     }
 }
 
-/// What failed of a device that is assigned, and why.
+/// What failed with an assigned device, and why.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {attempt}")]
 pub struct AssignedError {
@@ -82,7 +82,7 @@ pub struct AssignedError {
     pub source: PassthroughErrorKind,
 }
 
-/// What is done with a device that is assigned.
+/// An operation on an assigned device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Attempt {
@@ -104,7 +104,7 @@ pub enum Attempt {
         /// The width of the access in bytes.
         len: usize,
     },
-    /// To map a part of a BAR. The guest's accesses to it exit, and reach the device nevertheless.
+    /// To map a part of a BAR. The guest's accesses to it exit, and still reach the device.
     Map {
         /// The number of the BAR.
         bar: usize,
@@ -129,7 +129,7 @@ pub enum Attempt {
     },
     /// To change the interrupts to what the guest has set up.
     Interrupts {
-        /// What of them: "MSI on", for example.
+        /// The change, for example "MSI on".
         interrupts: &'static str,
     },
     /// To reset the device.

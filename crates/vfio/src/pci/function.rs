@@ -22,15 +22,14 @@ use vmbell_devices::pci::{
 };
 use vmbell_hypervisor::AssignedDevices;
 
-/// Where in the capability for power management the power state is, and its bits.
+/// The offset of the power state in the power management capability, and the bits of the state.
 const POWER_STATE: usize = 4;
 const POWER_STATE_BITS: u8 = 0b11;
 
-/// A function that is called with what failed, the first time of each kind, on the thread of the vCPU whose access it
-/// was.
+/// A function that is called with the first failure of each kind, on the thread of the vCPU that made the access.
 pub type OnError = Box<dyn Fn(AssignedError) + Send + Sync>;
 
-/// What a device in a guest has to do with the rest of the guest.
+/// The parts of the guest that a device uses.
 #[derive(Clone)]
 #[allow(missing_debug_implementations, reason = "trait objects have no text")]
 pub struct GuestParts {
@@ -50,13 +49,13 @@ pub struct AssignedPci {
     reported: Mutex<HashSet<&'static str>>,
     /// Locked before `open`.
     state: Mutex<FunctionState>,
-    /// `None` once the device was given back. An access that the bus still allows then is an error.
+    /// `None` once the device was given back. An access that the bus still lets through then is an error.
     open: RwLock<Option<Open>>,
 }
 
 struct Open {
     guest: GuestParts,
-    // After the guest's memory: its container ends with it.
+    // Dropped after the guest's memory: the container ends with the device.
     device: Arc<Device>,
 }
 
@@ -66,11 +65,11 @@ struct FunctionState {
     interrupts: Interrupts,
     table: Option<MsixTable>,
     mapped: Vec<Mapped>,
-    /// Whether BARs are mapped. They are not, from then on, once the VMM has to see the accesses.
+    /// Whether BARs are mapped. Once the VMM has to see the accesses, they are never mapped again.
     maps: bool,
 }
 
-/// What is mapped into the guest.
+/// An area of a BAR that is mapped into the guest.
 struct Mapped {
     bar: usize,
     area: Range<u64>,
@@ -103,7 +102,8 @@ impl AssignedPci {
         })
     }
 
-    /// Gives the device back, though a bus may still hold this: masked, reset, closed, with nothing mapped.
+    /// Gives the device back, even if a bus still holds this: the device is masked, reset and closed, with nothing
+    /// mapped.
     pub fn give_back(&self) {
         let mut state = self.lock();
         state.interrupts.off();
@@ -124,7 +124,7 @@ impl AssignedPci {
         self.state.lock()
     }
 
-    /// Does something with the device, if it was not given back.
+    /// Calls `act` with the device. Fails if the device was given back.
     fn with<T>(
         &self,
         act: impl FnOnce(&Open) -> Result<T, PassthroughError>,
@@ -133,7 +133,7 @@ impl AssignedPci {
         act(open.as_ref().ok_or(PassthroughErrorKind::GivenBack)?)
     }
 
-    /// Reports what has failed, and returns whether nothing has.
+    /// Reports a failure. Returns whether `outcome` is a success.
     fn report(&self, attempt: Attempt, outcome: Result<(), PassthroughError>) -> bool {
         let Err(error) = outcome else { return true };
         let mut reported = self.reported.lock();
@@ -171,7 +171,7 @@ impl AssignedPci {
         }
     }
 
-    /// The interrupts that the guest has set up.
+    /// Returns the interrupts that the guest has set up.
     fn wanted(&self, state: &FunctionState, config: &ConfigSpace, intx: Option<Gsi>) -> Mode {
         if let Some(table) = state.table.as_ref().filter(|table| table.is_enabled()) {
             return Mode::Msix(table.messages());
@@ -211,7 +211,7 @@ impl AssignedPci {
         }
     }
 
-    /// Maps what can be mapped of a BAR. What cannot stays on the bus.
+    /// Maps the areas of a BAR that can be mapped. The rest of the BAR stays on the bus.
     fn map(&self, state: &mut FunctionState, bar: usize, base: u64) {
         if !state.maps {
             return;
@@ -235,7 +235,7 @@ impl AssignedPci {
         }
     }
 
-    /// Unmaps the BARs that `is_meant` says.
+    /// Unmaps the BARs for which `is_meant` returns true.
     fn unmap(&self, state: &mut FunctionState, is_meant: impl Fn(usize) -> bool) {
         state.mapped.retain(|Mapped { bar, area, address }| {
             if !is_meant(*bar) {
@@ -253,7 +253,7 @@ impl AssignedPci {
     }
 }
 
-/// The number of the device's region with these registers.
+/// Returns the number of the device's region with these registers.
 fn region(space: Space) -> u32 {
     match space {
         Space::Config => VFIO_PCI_CONFIG_REGION_INDEX,
@@ -366,7 +366,7 @@ impl PciFunction for AssignedPci {
         state.table = vectors.map(MsixTable::new);
         // What the reset leaves in the command register is not known.
         state.command = None;
-        // A guest that resets its machine can do without: the host says of such a device that it has no reset.
+        // A guest that resets its machine can do without a device reset: the host reports that such a device has none.
         let reset = self.with(|open| {
             let device = &open.device;
             if device.can_reset() {

@@ -1,4 +1,4 @@
-//! Which kind of interrupts the device has now, and the changes from one to another. The caller has a lock.
+//! Which kind of interrupts the device has now, and the changes from one kind to another. The caller holds a lock.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::interrupt::{InterruptPath, Line, Vectors};
 use vmbell::irq::{Gsi, Msi};
 use vmbell_devices::pci::Routes;
 
-/// A kind of interrupts, with what the guest has set up of it. A vector without a message is masked.
+/// A kind of interrupts, with what the guest has set up for it. A vector without a message is masked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Off,
@@ -40,12 +40,12 @@ pub(super) struct Interrupts {
     enabled: Enabled,
 }
 
-/// What is on at the device: at most one kind, as the kernel has it.
+/// What is on at the device: at most one kind, as in the kernel.
 #[derive(Debug)]
 enum Enabled {
     Off,
     Intx(Line),
-    /// Those of MSI or MSI-X.
+    /// The vectors of MSI or MSI-X.
     Vectors(Vectors),
 }
 

@@ -2,7 +2,7 @@
 //!
 //! [`AssignedPci`] emulates the registers that say where the device is and how it interrupts: BARs, command, INTx, MSI
 //! and MSI-X. All other registers are the device's, and its BARs are mapped into the guest where they can be. It runs
-//! on the thread of the vCPU that accesses, on those of several vCPUs at a time; any thread may give the device back.
+//! on the threads of the vCPUs that access it, on several at a time; any thread may give the device back.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! What the guest sees of a device: identity, BARs, interrupt pin and capabilities, from the bytes of the device's
-//! configuration space. These may be anything: the device is checked before the guest sees it.
+//! configuration space. These bytes may be anything: the device is checked before the guest sees it.
 
 use std::ops::Range;
 
@@ -26,9 +26,9 @@ const PAGE: u64 = 4096;
 /// The ID of the capability for power management (PCI Bus Power Management Interface 1.2, 3.2).
 const CAPABILITY_POWER: u8 = 0x01;
 
-/// How an access and a part of a BAR meet.
+/// How an access overlaps a part of a BAR.
 pub(super) enum Meeting {
-    /// They do not.
+    /// They do not overlap.
     Apart,
     /// The access is inside the part, at this offset.
     Inside(u64),
@@ -109,7 +109,7 @@ impl Shape {
         })
     }
 
-    /// How an access meets the table of MSI-X and its pending bits.
+    /// Returns how an access overlaps the table of MSI-X, and its pending bits.
     pub(super) fn meet(&self, bar: usize, offset: u64, len: usize) -> [Meeting; 2] {
         let parts = self.msix.map(|msix| [msix.table(), msix.pending()]);
         parts.map_or([Meeting::Apart, Meeting::Apart], |parts| {
@@ -117,7 +117,7 @@ impl Shape {
         })
     }
 
-    /// Whether an access of configuration space, which is inside one dword, is to MSI's pending bits.
+    /// Whether an access to configuration space, which is inside one dword, is to MSI's pending bits.
     pub(super) fn is_msi_pending(&self, offset: usize) -> bool {
         let pending = self.msi.and_then(|msi| msi.pending());
         pending.is_some_and(|pending| pending == offset & !3)
@@ -134,7 +134,7 @@ fn header(id: u8) -> Capability {
     }
 }
 
-/// The BARs of the sizes that are known, of the kinds that their registers say.
+/// Returns the BARs, with their sizes from `regions` and their kinds from the registers.
 fn bars(
     config: &[u8; CONFIG_SIZE],
     regions: &[Region],
@@ -166,7 +166,7 @@ fn bars(
     Ok(bars)
 }
 
-/// The areas of a BAR that are mapped into the guest.
+/// Returns the areas of each BAR that are mapped into the guest.
 fn mapped(
     regions: &[Region],
     bars: &[Option<Bar>; BARS],
@@ -184,7 +184,7 @@ fn mapped(
     }
 }
 
-/// The areas to map of a BAR whose areas `areas` the host can map: those without the pages that overlap `holes`.
+/// Returns which parts of a BAR to map: `areas`, which the host can map, without the pages that overlap `holes`.
 fn to_map(areas: &[Range<u64>], holes: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut left = areas.to_vec();
     for hole in holes {

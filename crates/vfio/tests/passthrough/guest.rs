@@ -80,7 +80,7 @@ pub fn wire(handover: Handover) -> Wire {
 pub struct Run {
     /// Interrupts that had a reason.
     pub interrupts: u64,
-    /// Interrupts that had none.
+    /// Interrupts that had no reason.
     pub spurious: u64,
     /// Exits to the VMM.
     pub exits: u64,
@@ -89,7 +89,7 @@ pub struct Run {
 /// A guest with the program that drives the device.
 pub struct Guest {
     pub machine: Machine,
-    /// Why accesses have failed.
+    /// The errors of accesses that have failed.
     pub errors: Arc<Mutex<Vec<String>>>,
     memory: GuestMemoryMmap,
 }
@@ -201,7 +201,7 @@ impl Guest {
         }
     }
 
-    /// Interrupts with and without a reason, so far.
+    /// Returns how many interrupts had a reason, and how many had none.
     pub fn counts(&self) -> (u64, u64) {
         (self.word(offset::SERVED), self.word(offset::ANSWERED))
     }
@@ -211,7 +211,7 @@ impl Guest {
         self.memory.load(place, SeqCst).unwrap()
     }
 
-    /// Runs an endless program while `meanwhile` does its part, then ends it.
+    /// Runs an endless program while `meanwhile` runs, then ends the program.
     pub fn while_running(&self, meanwhile: impl FnOnce()) {
         let mut vcpu = self.start(u64::MAX / 2);
         std::thread::scope(|scope| {

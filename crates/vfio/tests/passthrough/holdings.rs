@@ -42,7 +42,7 @@ impl Holdings {
         await_that(&format!("{self:#?}"), || Self::now() == *self);
     }
 
-    /// Those whose file's name has this part.
+    /// Returns the entries whose file name contains `part`.
     pub fn named(self, part: &str) -> Vec<String> {
         let mut all = [self.descriptors, self.mappings].concat();
         all.retain(|one| one.contains(part));

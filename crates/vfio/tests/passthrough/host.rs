@@ -5,7 +5,7 @@ use std::path::Path;
 use vmbell_vfio::kernel::{CONTAINER, Container, IOMMUFD, Ioas, Vfio};
 use vmbell_vfio::{PassthroughError, PassthroughErrorKind};
 
-/// The file that cannot be opened, if the error is that.
+/// Returns the file that cannot be opened, if that is the error.
 fn missing<T>(result: Result<T, PassthroughError>) -> Option<String> {
     match result {
         Ok(_) => None,

@@ -1,4 +1,4 @@
-//! A guest that does anything, against what its own registers say it has set up.
+//! A guest that does anything, checked against what its own registers say.
 
 use proptest::prelude::*;
 
@@ -89,7 +89,7 @@ fn valid(msi: Msi, sends: bool) -> Option<Msi> {
     (sends && msi.check(IRQ_ARCH).is_ok()).then_some(msi)
 }
 
-/// The interrupts that the registers mean.
+/// Returns the interrupts that the registers ask for.
 fn expected(pc: &mut Pc, table: &Table) -> Wired {
     let msix = pc.read(MSIX + 2, 2);
     if msix & 0x8000 != 0 {
@@ -189,7 +189,8 @@ proptest! {
     }
 }
 
-/// Whether the table answers where its BAR's register says: it reads an odd byte as ones, and BAR0 as its offset.
+/// Whether the table answers where its BAR's register says: an odd byte reads as ones in the table, and as its offset
+/// in BAR0.
 fn is_table(pc: &mut Pc) -> bool {
     let at = pc.base(TABLE_BAR) + TABLE;
     let mut byte = [0];

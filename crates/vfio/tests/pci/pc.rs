@@ -16,13 +16,13 @@ pub const GSI: u32 = 17;
 pub const POWER: usize = 0x40;
 pub const MSI: usize = 0x50;
 pub const MSIX: usize = 0x70;
-/// The BAR with the table of MSI-X, where in it the table and the pending bits are, and the number of vectors.
+/// The BAR with MSI-X's table, the offsets of the table and of the pending bits in it, and the number of vectors.
 pub const TABLE_BAR: usize = 2;
 pub const TABLE: u64 = 0x2000;
 pub const PENDING: u64 = 0x3000;
 pub const VECTORS: u16 = 4;
 
-/// A network card of a kind: BAR0 memory of 16 KiB, BAR1 ports, BAR2 64-bit memory of 32 KiB with MSI-X, INTA, MSI with
+/// A made-up network card: BAR0 memory of 16 KiB, BAR1 ports, BAR2 64-bit memory of 32 KiB with MSI-X, INTA, MSI with
 /// two maskable vectors of 64 bits, power management.
 pub fn config() -> [u8; CONFIG_SIZE] {
     let mut config = [0; CONFIG_SIZE];
@@ -158,7 +158,7 @@ impl Pc {
         self.memory.write(at + 12, &control.to_le_bytes());
     }
 
-    /// How the device's interrupts were wired since the last call, each step.
+    /// Returns each step in which the device's interrupts were wired since the last call.
     pub fn steps(&self) -> Vec<Wired> {
         let wired = |event| match event {
             Event::Wired(wired) => Some(wired),
@@ -167,7 +167,7 @@ impl Pc {
         self.device.take().into_iter().filter_map(wired).collect()
     }
 
-    /// The same without the steps in which a kind is on and gets its messages.
+    /// Returns the same steps, without those in which a kind is on and gets its messages.
     pub fn wiring(&self) -> Vec<Wired> {
         let mut wiring: Vec<Wired> = Vec::new();
         for step in self.steps() {

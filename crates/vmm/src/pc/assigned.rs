@@ -76,7 +76,7 @@ pub enum AssignedEvent {
     Failed(AssignedError),
     /// An access of the guest to a platform device failed.
     Access(PassthroughErrorKind),
-    /// The VMM forwards the device's INTx, and all accesses to the device are exits.
+    /// The VMM passes the device's INTx on, and all accesses to the device are exits.
     ThroughVmm {
         /// Why there is no shorter path.
         reason: String,

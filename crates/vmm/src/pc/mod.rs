@@ -213,7 +213,7 @@ impl Pc {
         written.map_err(BoardError::Tables)
     }
 
-    /// Lets the guest read configuration space as memory, as long as that is all that its functions have there.
+    /// Lets the guest read configuration space as memory, as long as its functions have nothing but memory there.
     fn publish_config(&self) -> Result<(), BoardError> {
         let (vm, switch) = (Arc::clone(self.machine.vm()), Arc::clone(&self.switch));
         let withdraw = move || {

@@ -17,7 +17,7 @@ pub(super) struct Fake {
 impl Fake {
     pub(super) fn new() -> Self {
         Self {
-            // A test with thousands of files took nine seconds on a disk, most of them in waiting for it.
+            // A test with thousands of files took nine seconds on a disk, and mostly waited for the disk.
             folder: tempfile::tempdir_in("/dev/shm").unwrap(),
         }
     }
@@ -32,7 +32,7 @@ impl Fake {
         fake
     }
 
-    /// An e1000e that no driver has.
+    /// An e1000e without a driver.
     pub(super) fn nic(&self) -> &Self {
         self.pci(NIC, 0x02_0000)
             .write(

@@ -84,7 +84,7 @@ proptest! {
 
     #[test]
     fn any_text_is_looked_up_without_a_panic(typed in "\\PC{0,40}") {
-        // None of it changes the host.
+        // No lookup changes the host.
         static READY: LazyLock<Fake> = LazyLock::new(Fake::ready);
         if let Ok(device) = READY.host().find(&Bus::ALL, &typed) {
             prop_assert_eq!(device.name, NIC);

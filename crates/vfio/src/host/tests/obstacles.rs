@@ -1,4 +1,4 @@
-//! What prevents an assignment, one obstacle a test.
+//! What prevents an assignment: one obstacle per test.
 
 use super::super::{Bus, LeftOut, ModuleState, Obstacle};
 use super::fake::{Fake, NIC, RELEASE, RTC};

@@ -1,4 +1,4 @@
-//! What is read of a device.
+//! What is read about a device.
 
 use super::super::Bus;
 use super::super::{HostRegion, Identity, LeftOut, RegionKind, Reset};

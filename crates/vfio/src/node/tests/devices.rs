@@ -53,7 +53,7 @@ pub(super) fn clk24mhz() -> FixedClock {
     clock(Some(24_000_000), &["clk24mhz"])
 }
 
-/// QEMU's PL031, elsewhere in the guest.
+/// QEMU's PL031, at a different address in the guest.
 pub(super) fn rtc() -> DeviceNode {
     DeviceNode {
         compatible: texts(&["arm,pl031", "arm,primecell"]),

@@ -1,4 +1,4 @@
-//! Nodes against `dtc`'s, nodes that are refused, and the trees that they are taken from.
+//! Nodes compared with `dtc`'s, nodes that are refused, and the trees that nodes are taken from.
 
 mod devices;
 mod folder;

@@ -1,4 +1,4 @@
-//! A compiled overlay of a user's, as `dtc -@` makes it: `golden/overlay.dts`.
+//! A user's compiled overlay, as `dtc -@` makes it: `golden/overlay.dts`.
 
 use super::super::{Choice, Copied, DeviceNode, PickError, Tree, TreeError};
 use super::devices::{level, region, rtc};

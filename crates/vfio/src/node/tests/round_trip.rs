@@ -1,4 +1,4 @@
-//! Any devices, written and read back by another reader.
+//! Arbitrary devices, written and then read back by a different reader.
 
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property as _, ToCellInt};
@@ -17,7 +17,7 @@ fn texts() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec("[a-z][a-z0-9,-]{0,20}", 1..4)
 }
 
-/// Regions apart from each other, in any order, in the part of the device `index`.
+/// Separate regions in any order, in the part of the address space that device `index` has.
 fn regions(index: u64) -> impl Strategy<Value = Vec<NodeRegion>> {
     let pages: Vec<u64> = (0..PAGES).collect();
     let pages = prop::sample::subsequence(pages, 1..6).prop_shuffle();
@@ -99,7 +99,7 @@ fn parents() -> impl Strategy<Value = Parent> {
     )
 }
 
-/// The regions of a node, by the other crate's reading of the cells.
+/// Returns the regions of a node as the other crate reads the cells.
 fn read_regions(node: &dtoolkit::fdt::FdtNode<'_>) -> Vec<NodeRegion> {
     let reg = node.reg().unwrap().unwrap();
     reg.map(|region| NodeRegion {
@@ -149,7 +149,7 @@ proptest! {
                 property("interrupt-parent"),
                 (!device.interrupts.is_empty()).then_some(phandle)
             );
-            // Our own reader gets the rest back: clocks too, through their phandles.
+            // Our own reader gets the rest back, including clocks through their phandles.
             let again = DeviceNode {
                 regions: device.regions.clone(),
                 interrupts: device.interrupts.clone(),

@@ -18,8 +18,8 @@ use super::{Edu, INTX, MSI};
 #[derive(Debug)]
 pub struct Interrupts {
     lines: Vec<Line>,
-    /// At most one of INTx and MSI is on, and a loopback of INTx masks nothing; a platform device's lines are on their
-    /// own, and a loopback is as an interrupt.
+    /// On a PCI device, at most one of INTx and MSI is on, and a loopback of INTx masks nothing. A platform device's
+    /// lines are independent, and a loopback acts like an interrupt.
     is_pci: bool,
     /// Whether the function itself wants an interrupt.
     function: bool,
@@ -63,7 +63,7 @@ impl Line {
         }
     }
 
-    /// Signals a level that is up and not masked, and masks it.
+    /// Signals a level-triggered line that is up and not masked, and masks it.
     fn sample(&mut self) {
         if self.kind == Kind::Level && self.level && !self.is_masked && self.trigger.is_some() {
             self.is_masked = true;
@@ -132,14 +132,14 @@ impl Interrupts {
         self.lines[index as usize].signalled
     }
 
-    /// How many eventfds of others there are.
+    /// Counts the eventfds of others.
     pub fn eventfds(&self) -> usize {
         let count =
             |line: &Line| usize::from(line.trigger.is_some()) + usize::from(line.watcher.is_some());
         self.lines.iter().map(count).sum()
     }
 
-    /// Moves a line; an edge is signalled when it goes up.
+    /// Sets the level of a line; an edge is signalled when it goes up.
     pub fn set_line(&mut self, index: u32, up: bool) {
         if self.is_pci && index == INTX {
             self.function = up;
@@ -152,7 +152,7 @@ impl Interrupts {
         line.sample();
     }
 
-    /// Says whether the function wants an interrupt: a message, if those are on, otherwise its line.
+    /// Says whether the function wants an interrupt: a message, if messages are on, otherwise its line.
     pub fn set_function(&mut self, up: bool) {
         self.function = up;
         let has_messages = self.is_pci && self.line(MSI).trigger.is_some();
@@ -168,7 +168,7 @@ impl Interrupts {
         self.line(index).unmask();
     }
 
-    /// VFIO_DEVICE_SET_IRQS. A watcher that is taken back is returned: it is to be dropped without the device's lock.
+    /// VFIO_DEVICE_SET_IRQS. Returns a watcher that is removed: it must be dropped without the device's lock.
     pub fn set(&mut self, edu: &Weak<Edu>, request: &SetIrqs<'_>) -> io::Result<Option<Watcher>> {
         let (index, is_pci) = (request.index, self.is_pci);
         let (count, fds) = match request.data {
@@ -234,7 +234,7 @@ impl Interrupts {
         }
     }
 
-    /// Takes all eventfds back. The watchers are to be dropped without the device's lock.
+    /// Removes all eventfds. The watchers must be dropped without the device's lock.
     pub fn disable_all(&mut self) -> Vec<Watcher> {
         let lines = self.lines.iter_mut();
         lines

@@ -1,10 +1,10 @@
 //! A double of a VFIO device: the kernel's rules for regions and interrupts (Linux `drivers/vfio/pci`,
 //! `drivers/vfio/platform`) around the registers of QEMU's edu (`docs/specs/edu.rst`).
 //!
-//! It has the interface that [`Device`](vmbell_vfio::device::Device) has to the kernel, so that the code above
-//! is the same. The registers are in a memory file, which a guest may have mapped: a thread looks there for what a store
-//! would do in the real device. The kernel's part runs on the thread that makes the request, and on a thread for each
-//! unmask eventfd.
+//! It replaces the kernel below [`Device`](vmbell_vfio::device::Device), so that the code above is the same. The
+//! registers are in a memory file, which a guest may have mapped: a thread looks there for stores and does what the
+//! real device would do. The kernel's part runs on the thread that makes the request, and on a thread for each unmask
+//! eventfd.
 
 mod file;
 mod interrupts;
@@ -99,7 +99,7 @@ impl Edu {
         self.lock().space = Some(Arc::clone(space));
     }
 
-    /// Makes the kernel refuse accesses and changes of interrupts, or not any more.
+    /// Makes the kernel refuse accesses and changes of interrupts, or stop refusing them.
     pub fn set_broken(&self, is_broken: bool) {
         self.is_broken.store(is_broken, SeqCst);
     }
@@ -111,7 +111,7 @@ impl Edu {
         Ok(())
     }
 
-    /// Moves a line, or signals an edge.
+    /// Sets the level of a line, or signals an edge.
     pub fn set_line(&self, index: u32, up: bool) {
         let mut state = self.lock();
         state.interrupts.set_line(index, up);
@@ -132,7 +132,7 @@ impl Edu {
         self.lock().interrupts.signalled(index)
     }
 
-    /// Waits until it is closed, as a vCPU may be in the middle of an access. Fails if anything of its user is left.
+    /// Waits until it is closed, since a vCPU may be in the middle of an access. Fails if anything of its user is left.
     pub fn assert_given_back(&self) {
         await_that("the device's end", || !self.is_open.load(SeqCst));
         assert!(self.lock().resets > 0, "it was not reset");
@@ -168,10 +168,10 @@ impl Edu {
     /// What the kernel does when the file is closed.
     fn close(&self) {
         let watchers = self.lock().interrupts.disable_all();
-        // They take the lock themselves.
+        // The watchers take the lock themselves.
         drop(watchers);
         self.reset();
-        // Its group leaves the container, and is the last one there.
+        // The device's group leaves the container, as its last group.
         if let Some(space) = self.lock().space.take() {
             space.end();
         }

@@ -12,9 +12,9 @@ use vmbell_vfio::device::Device;
 
 use super::{BAR, Space};
 
-/// What the device is.
+/// The value that identifies the device.
 pub const IDENT: u32 = 0x0100_00ed;
-/// The interrupts that it has.
+/// The interrupts that are raised.
 pub const STATUS: u64 = 0x24;
 /// Raises interrupts.
 pub const RAISE: u64 = 0x60;
@@ -29,8 +29,8 @@ const COMMAND: u64 = 0x98;
 pub const BUFFER: u64 = 0x4_0000;
 const BUFFER_SIZE: u64 = 4096;
 
-/// Begins a transfer of at most 4096 bytes from or to the device's own buffer: on memory of the guest at the address
-/// that the device sees. `true` writes to memory.
+/// Begins a transfer of at most 4096 bytes between the device's own buffer and guest memory at an address that the
+/// device sees. With `to_memory` it writes to guest memory.
 pub fn start_dma(device: &Device, address: u64, len: u64, to_memory: bool) {
     let (source, destination) = if to_memory {
         (BUFFER, address)
@@ -88,7 +88,7 @@ impl Registers {
         self.memory.read_slice(data, GuestAddress(at)).unwrap();
     }
 
-    /// Writes registers, without what that asks for.
+    /// Writes registers, without doing what the write asks for.
     pub fn write(&self, at: u64, data: &[u8]) {
         match at {
             // Read-only.
@@ -122,7 +122,8 @@ impl Registers {
 
     /// Does what the registers ask for, and returns the function's interrupt if that may have changed.
     pub fn work(&self, space: Option<&Space>) -> Option<bool> {
-        // In this order: the thread that raises the next interrupt stored the acknowledgement of the last one before.
+        // In this order: the thread that raises the next interrupt has stored the acknowledgement of the last interrupt
+        // before.
         let raised = self.swap(RAISE, 0);
         let acknowledged = self.swap(ACK, 0);
         if self.get(COMMAND) & 1 != 0 {
@@ -134,7 +135,7 @@ impl Registers {
         }
         let status = self.get(STATUS) & !acknowledged | raised;
         self.swap(STATUS, status);
-        // A part of the reasons is gone: that changes nothing.
+        // If only some of the reasons are gone, the interrupt does not change.
         let is_less = raised == 0 && status != 0;
         (!is_less).then_some(status != 0)
     }

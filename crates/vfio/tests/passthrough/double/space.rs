@@ -28,7 +28,7 @@ struct Mapping {
 }
 
 impl Space {
-    /// All addresses but those of messages.
+    /// All addresses except those of interrupt messages.
     pub fn new() -> Arc<Self> {
         Self::with_windows(vec![0..=0xfedf_ffff, 0xfef0_0000..=0xff_ffff_ffff])
     }

@@ -32,7 +32,7 @@ fn thousand_line_interrupts_arrive_where_registers_are_not_mapped<H: Hypervisor>
     let run = doubled.guest.run(MANY);
     println!("{run:?}");
     assert_eq!((run.interrupts, run.spurious), (MANY, 0));
-    // Three accesses an interrupt, and the end.
+    // Three accesses per interrupt, and the end.
     assert!(run.exits <= 3 * MANY + 2, "{run:?}");
 }
 
@@ -172,7 +172,7 @@ fn row_5_one_end_is_told_to_all_devices_of_a_line<H: Hypervisor>(h: &H) {
     for edu in [&doubled.edu, &other] {
         await_that("each end", || edu.unmasked(INTX) >= 1);
     }
-    // Ends that come close together are one signal of an eventfd.
+    // EOIs that come close together signal an eventfd only once.
     assert!(other.unmasked(INTX) <= 100, "{}", other.unmasked(INTX));
     drop(second);
     other.assert_quiet();

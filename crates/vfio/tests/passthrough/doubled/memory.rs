@@ -61,7 +61,7 @@ fn device_that_is_taken_out_reaches_nothing<H: Hypervisor>(h: &H) {
 
 fn memory_outside_of_the_windows_is_refused<H: Hypervisor>(h: &H) {
     let base = VmConfig::default().ram_base;
-    // No window, one that ends a page too soon, one that begins in it, and two that meet in it.
+    // No window, a window that ends a page too soon, one that begins inside RAM, and two with a gap inside RAM.
     let half = base + RAM / 2;
     for windows in [
         vec![],

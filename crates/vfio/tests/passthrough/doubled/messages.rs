@@ -41,7 +41,7 @@ fn thousand_messages_pass_the_vmm_by<H: Hypervisor>(h: &H) {
 fn message_that_is_masked_waits_until_it_is_not<H: Hypervisor>(h: &H) {
     let (guest, _edu, _placed, mut vectors) = with_messages(h);
     guest.while_running(|| {
-        // The guest has raised one, and has no message for it yet.
+        // The guest has raised an interrupt, and has no message for it yet.
         std::thread::sleep(std::time::Duration::from_millis(20));
         assert_eq!(guest.counts(), (0, 0));
         for round in 0..50 {
@@ -66,7 +66,7 @@ fn message_can_lead_elsewhere_while_it_comes<H: Hypervisor>(h: &H) {
             testbed::await_that("the next one", || guest.counts().0 > before);
         }
     });
-    // The one that ended the program may have had no reason.
+    // The interrupt that ended the program may have had no reason.
     assert!(guest.counts().1 <= 1, "{:?}", guest.counts());
 }
 
@@ -111,7 +111,7 @@ fn messages_and_line_are_not_on_together() {
     );
     device.write(0, RAISE, &1_u32.to_le_bytes()).unwrap();
     assert_eq!((count(&message), count(&line)), (1, 0));
-    // The line takes what the messages leave.
+    // Once messages are off, the interrupt that is still wanted goes to the line.
     device.disable(MSI).unwrap();
     device.set_triggers(INTX, 0, &[Some(&line)]).unwrap();
     assert_eq!((count(&message), count(&line)), (0, 1));

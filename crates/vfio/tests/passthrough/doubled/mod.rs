@@ -28,7 +28,7 @@ pub struct Doubled {
 }
 
 impl Doubled {
-    /// With its first interrupt handed over like this, and its registers mapped or not.
+    /// Puts a double into a guest, with this handover of its first interrupt, and its registers mapped or not.
     pub fn new<H: Hypervisor>(h: &H, handover: Handover, mapped: bool) -> Self {
         let (edu, space) = (Edu::pci(), Space::new());
         edu.attach(&space);

@@ -21,12 +21,12 @@ fn pc<H: Hypervisor>(h: &H) -> Pc {
     Pc::new(h, PcConfig::default(), &Paper::default().output).unwrap()
 }
 
-/// For devices to which nothing happens.
+/// Panics at any event, for devices that must have none.
 fn unexpected() -> OnEvent {
     Arc::new(|event| panic!("{event}"))
 }
 
-/// Addresses for devices that do no DMA: the double's own want memory in a file, which a PC's is not.
+/// Addresses for devices that do no DMA. The double's own address space needs memory of a file, and a PC has none.
 #[derive(Debug)]
 struct Anywhere;
 
@@ -69,7 +69,7 @@ fn each_platform_device_has_a_place_of_its_own<H: Hypervisor>(h: &H) {
     assert_eq!(second.interrupts, [interrupt(11, Trigger::LevelHigh)]);
     let paths = [InterruptPath::Resample, InterruptPath::Irqfd];
     assert_eq!(first.paths, paths);
-    // Where a device is mapped nothing else can be.
+    // Nothing else can be mapped where a device is mapped.
     let registers = devices[0].region(0).unwrap();
     let memory = devices[0].memory(registers, &registers.areas[0]);
     let vm = pc.machine().vm();

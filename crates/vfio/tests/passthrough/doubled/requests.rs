@@ -88,7 +88,7 @@ fn row_3_unmask_eventfd_is_taken_back_before_another() {
         );
     }
     device.set_unmask(INTX, 0, None).unwrap();
-    // It has a signal already, which counts.
+    // The new eventfd is signalled already, which unmasks at once.
     device.write(0, RAISE, &1_u32.to_le_bytes()).unwrap();
     assert_eq!(count(&trigger), 1);
     other.write(1).unwrap();
@@ -102,7 +102,7 @@ fn line_is_connected_once<H: Hypervisor>(h: &H) {
     let guest = Guest::new(h, &device, &[]);
     let irqs = guest.parts().irqs;
     let first = Line::connect(&device, INTX, &irqs, line()).unwrap();
-    // The second one takes the unmask eventfd that is there, and is refused.
+    // The second line is refused, because the interrupt has an unmask eventfd.
     let error = Line::connect(&device, INTX, &irqs, line()).unwrap_err();
     assert!(
         matches!(error.kind, PassthroughErrorKind::Interrupt { .. }),

@@ -1,4 +1,5 @@
-//! The alarm's interrupt on the ways that every Linux has: an irqfd with a resample eventfd, and a thread of the VMM.
+//! The alarm's interrupt over the paths that every Linux has: an irqfd with a resample eventfd, and a thread of the
+//! VMM.
 
 use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::interrupt::InterruptPath;
@@ -33,7 +34,7 @@ fn line_that_nobody_unmasks_interrupts_once<H: Hypervisor>(h: &H) {
     let clock = Clock::open();
     let guest = Guest::new(h);
     let _placed = guest.put(&clock, Access::Mapped, &[]);
-    // Without a resample eventfd it is an edge, and its end is not reported.
+    // Without a resample eventfd the interrupt is an edge, and its end is not reported.
     let trigger = event();
     let irqs = guest.parts().irqs;
     let mut irqfd = irqs.register_irqfd(&trigger, line(), None).unwrap();

@@ -13,7 +13,7 @@ pub struct Cpus {
 }
 
 impl Cpus {
-    /// Binds the interrupt, which VFIO has, and the thread to a CPU each.
+    /// Binds VFIO's interrupt and the thread to a CPU each.
     pub fn new(interrupt: usize, own: usize) -> Self {
         let table = fs::read_to_string("/proc/interrupts").unwrap();
         // The clock is the only device of VFIO here.
@@ -46,8 +46,8 @@ fn bind(cpu: usize) {
     sched_setaffinity(None, &one).unwrap();
 }
 
-/// Binds the thread of a vCPU, if it is not, to the CPU that takes the interrupt, where QEMU needs that: before version 9.1
-/// the end of an SPI on a GICv2 completes it only for the CPU on which it was ended.
+/// Binds a vCPU's thread, unless it is bound, to the CPU that takes the interrupt, where QEMU needs that: before
+/// version 9.1, the end of an SPI on a GICv2 completes the SPI only for the CPU that ended it.
 pub fn bind_vcpu(gic: Option<Gic>) {
     if gic == Some(Gic::V2) && sched_getaffinity(None).unwrap().count() > 1 {
         bind(0);

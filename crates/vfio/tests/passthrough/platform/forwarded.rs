@@ -1,4 +1,4 @@
-//! The alarm's interrupt tied to the guest's own, whose end completes it: the module `kernel/vfio-forward`.
+//! The alarm's interrupt, which the module `kernel/vfio-forward` ties to the guest's: the guest's EOI completes it.
 
 use vmbell::eventfd::EventFd;
 use vmbell::irq::Gic;
@@ -20,7 +20,8 @@ fn forwarded_alarms_all_arrive_on_one_cpu<H: Hypervisor>(h: &H) {
 fn forwarded_alarms_all_arrive_on_two_cpus<H: Hypervisor>(h: &H) {
     let cpus = std::thread::available_parallelism().unwrap().get();
     assert!(cpus >= 2, "this needs two cpus: `vmbell lab --vcpus 2`");
-    // A GICv2 of QEMU before 9.1 completes an SPI only for the CPU whose guest ends it; so the interrupt goes along.
+    // A GICv2 of QEMU before 9.1 completes an SPI only for the CPU whose guest ends it, so the interrupt goes to the
+    // vCPU's CPU.
     let interrupt = match Guest::new(h).machine.vm().gic() {
         Some(Gic::V2) => 1,
         _ => 0,
@@ -32,7 +33,7 @@ fn forwarded_alarms_all_arrive_on_two_cpus<H: Hypervisor>(h: &H) {
 fn all_arrive<H: Hypervisor>(h: &H, interrupt: usize, vcpu: usize) {
     let clock = Clock::open();
     let guest = Guest::new(h);
-    // The device has an eventfd, as it would have when it is forwarded later.
+    // The device has an eventfd, as it would have if its interrupt were forwarded later.
     let trigger = event();
     let triggers = [Some(&*trigger)];
     clock.device.set_triggers(0, 0, &triggers).unwrap();
@@ -76,7 +77,7 @@ fn forwarded_interrupt_that_the_guest_leaves_active_is_the_only_one<H: Hyperviso
                 panic!("one line is forwarded")
             };
             assert_eq!((state.injected, state.is_active), (served, true));
-            // Its deactivation by the guest completes it.
+            // The guest's deactivation of its interrupt completes the physical one.
             guest.set(DEACTIVATE, 1);
         }
     });

@@ -25,7 +25,7 @@ const SPI: u32 = 5;
 /// Bytes of the guest's RAM.
 const RAM: u64 = 2 << 20;
 
-/// Words of the program's own.
+/// The program's own words.
 pub const HOLD: usize = 0x400;
 pub const HELD: usize = 0x408;
 pub const AGAIN: usize = 0x410;
@@ -91,7 +91,7 @@ impl Guest {
         placed
     }
 
-    /// Puts the clock into the guest with its line handed on like this, and its registers mapped.
+    /// Puts the clock into the guest with this handover of its line, and its registers mapped.
     pub fn wired(&self, clock: &Clock, handover: Handover) -> Placed {
         self.put(clock, Access::Mapped, &[wire(handover)])
     }
@@ -106,12 +106,12 @@ impl Guest {
         Line::connect(&clock.device, 0, &self.parts().irqs, line()).unwrap()
     }
 
-    /// Takes the vCPU, with the program, for which the interrupt is a level.
+    /// Takes the vCPU, with the program and a level-triggered interrupt.
     pub fn start(&self) -> Box<dyn Vcpu> {
         self.start_with(true)
     }
 
-    /// The same, with the interrupt a level or an edge.
+    /// Takes the vCPU, with the program and a level- or edge-triggered interrupt.
     pub fn start_with(&self, level: bool) -> Box<dyn Vcpu> {
         let machine = &self.machine;
         let interrupts = Interrupts {
@@ -139,7 +139,7 @@ impl Guest {
         assert_eq!(stop, Stop::Done(0), "{counts:?} of {count}");
     }
 
-    /// Takes interrupts while `meanwhile` does its part. It ends wherever the guest is then.
+    /// Takes interrupts while `meanwhile` runs, then stops the guest wherever it is.
     pub fn while_taking<T>(&self, vcpu: &mut Box<dyn Vcpu>, meanwhile: impl FnOnce() -> T) -> T
 where {
         let ended = Arc::new(AtomicBool::new(false));
@@ -180,7 +180,7 @@ where {
     pub fn hold(&self) {
         self.set(HOLD, 1);
         await_that("an interrupt to hold", || self.is_held());
-        // The handler may have begun before it could see that, and end still.
+        // A handler that began before the word was set may still end.
         std::thread::sleep(Duration::from_millis(5));
         await_that("an interrupt to hold", || self.is_held());
     }
@@ -194,7 +194,7 @@ where {
         self.set(HOLD, 0);
     }
 
-    /// Waits for more interrupts than there were.
+    /// Waits for `count` more interrupts.
     pub fn await_more(&self, what: &str, count: u64) {
         let enough = self.served() + count;
         await_that(what, || self.served() >= enough);

@@ -1,4 +1,4 @@
-//! A guest ends while an interrupt is active that the host's interrupt controller left to it: the host gets it back.
+//! A guest ends while its forwarded interrupt is active: the host gets the interrupt back.
 
 use std::io::{BufRead, BufReader, Write, stdout};
 use std::process::{Child, Command, Stdio};
@@ -14,7 +14,7 @@ use testbed::process::alone;
 
 /// Set in a process that is to be killed.
 const VICTIM: &str = "VMBELL_TEST_VICTIM";
-/// What it says when its guest has an active interrupt.
+/// What that process prints when its guest has an active interrupt.
 const ACTIVE: &str = "the interrupt is active";
 
 const KILLS: u64 = 3;
@@ -66,7 +66,7 @@ fn be_killed<H: Hypervisor>(h: &H) {
     });
 }
 
-/// Fails unless the clock can be opened soon, and interrupts on both ways.
+/// Fails unless the clock can be opened soon, and interrupts over both paths.
 fn works_again<H: Hypervisor>(h: &H) {
     let mut opened = None;
     await_that("the clock", || {
@@ -85,7 +85,7 @@ fn works_again<H: Hypervisor>(h: &H) {
 }
 
 fn guest_that_ends_in_mid_interrupt_leaves_nothing<H: Hypervisor>(h: &H) {
-    // The other process that has the device for this test has its own lock.
+    // The other process, which uses the device for this test, has its own lock.
     let _alone = alone_with_clock();
     alone(|| {
         ends(h, 0);

@@ -30,14 +30,15 @@ const CLOCK: &str = "9010000.pl031";
 /// The time of the alarm, in seconds.
 pub const ALARM: u32 = 0x1000;
 
-/// Registers: the alarm's time, the time, the mask, what is raised, what of it is not masked, and what clears it.
+/// Registers: the alarm's time, the time, the mask, the raised interrupt before and after the mask, and the register
+/// that clears it.
 pub const MATCH: u64 = 0x04;
 pub const LOAD: u64 = 0x08;
 pub const MASK: u64 = 0x10;
 pub const RAW: u64 = 0x14;
 pub const MASKED: u64 = 0x18;
 pub const CLEAR: u64 = 0x1c;
-/// The first of eight registers that say what the device is.
+/// The first of eight registers that identify the device.
 pub const IDENT: u64 = 0xfe0;
 
 /// The device is opened by one test at a time.
@@ -67,7 +68,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Opens it, with its alarm off.
+    /// Opens the clock, with its alarm off.
     pub fn open() -> Self {
         let alone = alone_with_clock();
         Self {
@@ -76,7 +77,7 @@ impl Clock {
         }
     }
 
-    /// Opens it for a test that is alone with it already.
+    /// Opens the clock for a test that is alone with it already.
     pub fn again() -> Result<Self, PassthroughError> {
         let folder = sysfs();
         let vfio = Vfio::open(&folder)?;
@@ -100,7 +101,8 @@ impl Clock {
         }
     }
 
-    /// Raises the alarm while it is not cleared. QEMU's clock loses one at the turn of a second (docs/emulator-bugs.md).
+    /// Raises the alarm, and tries again until it is raised: QEMU's clock loses an alarm at the turn of a second
+    /// (docs/emulator-bugs.md).
     pub fn raise(&self) {
         await_that("the alarm", || {
             self.write(LOAD, ALARM);
@@ -119,7 +121,7 @@ impl Clock {
         written.unwrap();
     }
 
-    /// The eight bytes that say what it is.
+    /// Reads the eight bytes that identify the clock.
     pub fn ident(&self) -> u64 {
         let byte = |index: u64| self.read(IDENT + 4 * index) as u8;
         u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(byte))

@@ -1,4 +1,4 @@
-//! The module's interface with requests that the library does not make, and guests that it does not have.
+//! The module's interface, tested with requests and guests that the library does not make.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -73,7 +73,7 @@ fn open() -> File {
     options.open("/dev/vfio-forward").unwrap()
 }
 
-/// A VM with a vCPU whose performance monitor interrupts by the clock's line, once its GIC is initialised.
+/// A VM with a vCPU whose performance monitor interrupts through the clock's line, once its GIC is initialised.
 struct Monitored {
     vm: VmFd,
     vcpu: VcpuFd,
@@ -244,7 +244,7 @@ fn forwarding_belongs_to_the_file_that_asked_for_it<H: Hypervisor>(_h: &H) {
     }
     drop(other);
     assert_eq!(request.errno(&module, GET_STATE), 0);
-    // Its last close ends the forwarding.
+    // The last close of the module's file ends the forwarding.
     drop(module);
     let module = open();
     assert_eq!(request.errno(&module, FORWARD), 0);

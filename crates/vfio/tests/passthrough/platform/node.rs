@@ -1,4 +1,4 @@
-//! The device-tree node of the clock for a guest, from the host's own tree, against the files of that.
+//! The device-tree node of the clock for a guest, from the host's own tree, compared with that tree's files.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn node_is_what_the_host_says_of_the_clock<H: Hypervisor>(_h: &H) {
         file("compatible"),
         (node.compatible.join("\0") + "\0").as_bytes()
     );
-    // The lab's edit of the tree, with which it has an IOMMU group.
+    // The lab edits the tree so that the device has an IOMMU group.
     assert!(node.dma_coherent);
     let clock = FixedClock {
         frequency: Some(24_000_000),

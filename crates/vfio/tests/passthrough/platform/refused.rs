@@ -82,14 +82,14 @@ fn line_that_is_up_is_refused<H: Hypervisor>(h: &H) {
     let guest = Guest::new(h);
     let _placed = guest.put(&clock, Access::Mapped, &[]);
     let parts = guest.parts();
-    // It is a level from the guest's set-up on.
+    // The guest's set-up makes the interrupt level-triggered.
     let mut vcpu = guest.start();
     guest.take(&mut vcpu, 0);
     parts.irqs.set_line(line(), true).unwrap();
     let refused = forward(&*parts.backend, &clock, line().number());
     assert_refused!(refused, ForwardError::InProgress);
     parts.irqs.set_line(line(), false).unwrap();
-    // The guest forgets it when it runs.
+    // The guest's next run forgets the interrupt.
     guest.take(&mut vcpu, 0);
     forward(&*parts.backend, &clock, line().number()).unwrap();
 }
@@ -127,7 +127,8 @@ fn without_the_module_the_capability_says_so_and_the_classic_way_is_there<H: Hyp
     assert!(h.support(Capability::ForwardedInterrupts).is_yes());
 }
 
-/// The module's file under another name, until this is dropped. A test that is alone with the clock is alone with it, too.
+/// The module's file under another name, until this is dropped. A test that is alone with the clock is also alone with
+/// this file.
 struct Hidden;
 
 impl Hidden {

@@ -10,7 +10,7 @@ use super::guest::{Guest, IDENT};
 const PL031: u64 = 0xb105_f00d_0004_1031;
 const REVISION: u64 = 0xf0_0000;
 
-/// What the guest reads of the clock's eight registers, and how often it leaves to the VMM for that.
+/// Returns what the guest reads from the clock's eight registers, and how often it exits to the VMM for that.
 fn read_by_guest<H: Hypervisor>(h: &H, clock: &Clock, access: Access) -> (u64, u64) {
     let guest = Guest::new(h);
     let _placed = guest.put(clock, access, &[]);
@@ -18,7 +18,7 @@ fn read_by_guest<H: Hypervisor>(h: &H, clock: &Clock, access: Access) -> (u64, u
     let exits = || guest.machine.vm().measure().exit_counts().heavy;
     let before = exits();
     guest.take(&mut vcpu, 0);
-    // The last one says that it is done.
+    // The last exit says that the guest is done.
     (guest.word(IDENT), exits() - before - 1)
 }
 

@@ -8,7 +8,7 @@ use super::guest::{AGAIN, CHECK, Guest, HELD, STATES};
 use super::{CLEAR, Clock};
 use testbed::await_that;
 
-/// What the guest may see of its interrupt.
+/// The states of its interrupt that the guest may see.
 const ACTIVE: u64 = 1 << 2;
 const ACTIVE_AND_PENDING: u64 = 1 << 3;
 
@@ -31,7 +31,7 @@ fn row_12_active_interrupt_is_not_made_pending_whatever_its_line_does<H: Hypervi
                 clock.raise();
             }
             std::thread::sleep(std::time::Duration::from_millis(20));
-            // What the host does not take, it does not add to the active one.
+            // The host does not take these interrupts, so it does not add them to the active one.
             assert_eq!(state(&placed).injected, injected);
             assert_eq!(guest.word(HELD), injected);
             guest.release();
@@ -63,7 +63,7 @@ fn row_12_second_edge_while_active_is_latched_and_taken_once<H: Hypervisor>(h: &
     let mut vcpu = guest.start();
     guest.set(AGAIN, 30);
     guest.take(&mut vcpu, 1);
-    // The program waited for the first only; the others followed at its end.
+    // The program waited for the first interrupt only; the others followed at its end.
     let mut taken = guest.served();
     while taken < 31 {
         guest.take(&mut vcpu, 1);

@@ -1,4 +1,4 @@
-//! The forwarding is taken back while the guest handles an interrupt, and the line takes the classic way again.
+//! The forwarding is taken back while the guest handles an interrupt, and the line takes the classic path again.
 
 use vmbell_hypervisor::Hypervisor;
 use vmbell_vfio::interrupt::InterruptPath;
@@ -24,7 +24,7 @@ fn forwarding_is_undone_in_mid_interrupt_and_the_classic_way_works_again<H: Hype
             await_that("the interrupt to be active", || state(&forwarded).is_active);
             assert_eq!(state(&forwarded).signalled, 0);
             drop(forwarded);
-            // The guest has it active still, and the alarm holds the line up.
+            // The interrupt is still active in the guest, and the alarm holds the line up.
             let is_early = round % 2 == 0;
             if is_early {
                 guest.release();
@@ -33,9 +33,9 @@ fn forwarding_is_undone_in_mid_interrupt_and_the_classic_way_works_again<H: Hype
             assert_eq!(connected.path(), InterruptPath::Resample);
             guest.release();
             guest.await_more("interrupts on the classic way", 3);
-            // When KVM removes an irqfd it stops to hear of the ends of interrupts, and lowers the line two grace
-            // periods later (Linux virt/kvm/eventfd.c, irqfd_resampler_shutdown). A line that is up then interrupts again
-            // and again.
+            // When KVM removes an irqfd, it is no longer notified of EOIs, and lowers the line two grace periods later
+            // (Linux virt/kvm/eventfd.c, irqfd_resampler_shutdown). Until then, a line that is up interrupts again and
+            // again.
             let before = guest.spurious();
             drop(connected);
             in_removals += guest.spurious() - before;
@@ -44,7 +44,7 @@ fn forwarding_is_undone_in_mid_interrupt_and_the_classic_way_works_again<H: Hype
         guest.await_more("forwarded interrupts", 10);
         drop(forwarded);
     });
-    // The line was up when it was connected, and may have come once more at the end of the interrupt before.
+    // The line was up when it was connected, and may have interrupted once more at the end of the previous interrupt.
     let others = guest.spurious() - in_removals;
     assert!(others <= 2 * ROUNDS, "{others}, and {in_removals}");
 }

@@ -1,4 +1,4 @@
-//! What is asked for and cannot be: each is an error that names what is wrong.
+//! Impossible requests: each is an error that names what is wrong.
 
 use std::fs;
 use std::path::Path;
@@ -44,7 +44,7 @@ fn second_container_is_refused<H: Hypervisor>(_h: &H) {
         error.to_string().contains("is in use by another"),
         "{error}"
     );
-    // The first is as it was, and the second is possible after it.
+    // The first container still works, and a second one is possible once the first is closed.
     edu.device.set_triggers(INTX, 0, &[Some(&event())]).unwrap();
     let Real {
         device,
@@ -60,7 +60,7 @@ fn one_container_has_the_devices_of_several_groups<H: Hypervisor>(_h: &H) {
     let container = Container::open().unwrap();
     let edu = container.device(&sysfs(EDU), None).unwrap();
     let card = container.device(&sysfs(CARD), None).unwrap();
-    // A device is opened once more in the same group, and the group stays until the last is closed.
+    // A device can be opened again in the same group, which stays until its last device is closed.
     let again = container.device(&sysfs(EDU), None).unwrap();
     drop(edu);
     assert!(opened(EDU).is_err());

@@ -16,10 +16,10 @@ use testbed::await_that;
 const BASE: u64 = 0x10_0000;
 const PIECE: u64 = 4000;
 const COMMAND: u64 = 0x98;
-/// How many mappings a container may have that is made from now on.
+/// The most mappings of a container that is made from now on.
 const LIMIT: &str = "/sys/module/vfio_iommu_type1/parameters/dma_entry_limit";
 
-/// One transfer, until edu says that it is done.
+/// Does one transfer, and waits until edu says that it is done.
 fn transfer(device: &Device, address: u64, to_memory: bool) {
     start_dma(device, address, PIECE, to_memory);
     await_that("the transfer", || read(device, COMMAND) & 1 == 0);
@@ -68,7 +68,7 @@ fn windows_leave_out_the_addresses_of_messages<H: Hypervisor>(_h: &H) {
         matches!(error.kind, PassthroughErrorKind::Window { .. }),
         "{error}"
     );
-    // The kernel refuses it, too.
+    // The kernel also refuses it.
     let memory = memory(0xfee0_0000, 0x1000);
     let region = memory.iter().next().unwrap();
     let error = edu.container.map(0xfee0_0000, region).unwrap_err();
@@ -92,7 +92,7 @@ fn row_10_overlap_and_half_of_a_mapping_are_refused<H: Hypervisor>(_h: &H) {
         (0x40_0000, Some(libc::EEXIST))
     );
     drop(taken);
-    // What was mapped before the refusal is not mapped any more.
+    // What was mapped before the refusal is no longer mapped.
     let map = DmaMap::new(edu.space(), &all).unwrap();
     let error = edu.container.unmap(BASE, 0x8_0000).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::EINVAL));

@@ -14,7 +14,7 @@ use crate::passthrough::double::{CONFIG, Edu, INTX, MSI};
 use crate::passthrough::guest::{Guest, line, place, wire};
 use testbed::{await_that, count, event};
 
-/// What is refused before an action is looked for.
+/// Requests that are refused before their action is looked at.
 fn row_1_request_that_is_malformed_is_invalid<H: Hypervisor>(_h: &H) {
     let Real { device, .. } = &Real::edu(None);
     let disable = Raw::none(TRIGGER, INTX, 0);
@@ -91,7 +91,7 @@ fn row_1_request_that_is_malformed_is_invalid<H: Hypervisor>(_h: &H) {
     assert_eq!(unknown(device), libc::ENOTTY);
 }
 
-/// What is not an action of an index is not a request at all.
+/// A request without an action that the index has is unknown.
 fn row_1_request_without_one_action_is_unknown<H: Hypervisor>(_h: &H) {
     let Real { device, .. } = &Real::edu(None);
     let one = Raw::none(TRIGGER, INTX, 1);
@@ -132,7 +132,7 @@ fn row_1_trigger_that_is_no_eventfd_is_refused<H: Hypervisor>(_h: &H) {
         let errno = Raw::eventfd(TRIGGER, index, 1 << 20).errno(device);
         assert_eq!(errno, libc::EBADF, "index {index}");
     }
-    // And -1 takes one back.
+    // And -1 removes an eventfd.
     let trigger = event();
     device.set_triggers(INTX, 0, &[Some(&trigger)]).unwrap();
     device.set_triggers(INTX, 0, &[None]).unwrap();
@@ -156,7 +156,7 @@ fn row_1_line_that_is_off_has_no_masks<H: Hypervisor>(_h: &H) {
     assert!(device.unmask(INTX, 0).is_err());
 }
 
-/// As far as PCI has it: its loopback masks nothing.
+/// As far as it applies to PCI: its loopback masks nothing.
 fn row_2_unmask_is_idempotent<H: Hypervisor>(_h: &H) {
     let Real { device, .. } = &Real::edu(None);
     let trigger = event();
@@ -181,7 +181,7 @@ fn row_3_unmask_eventfd_is_taken_back_before_another<H: Hypervisor>(_h: &H) {
         assert_eq!(errno, libc::EBUSY);
     }
     device.set_unmask(INTX, 0, None).unwrap();
-    // It has a signal already, which counts.
+    // The new eventfd is signalled already, which unmasks at once.
     raise(device);
     assert_signalled(&trigger);
     other.write(1).unwrap();
@@ -207,7 +207,7 @@ fn row_4_line_that_stays_up_is_signalled_once_until_it_is_unmasked<H: Hypervisor
     assert_silent(&trigger);
 }
 
-/// With a double, as the lab has one device with a line.
+/// With a double, because the lab has only one device with a line.
 fn row_5_one_end_is_told_to_all_devices_of_a_line<H: Hypervisor>(h: &H) {
     let (real, other) = (Real::edu(None), Edu::pci());
     let places = [place(h, true)];
@@ -266,7 +266,7 @@ fn row_7_device_that_is_closed_with_its_eventfds_lets_go_of_them<H: Hypervisor>(
     assert_eq!(count(&unmask), 1, "no device takes it");
 }
 
-/// Ports and configuration space are no memory.
+/// Ports and configuration space are not memory.
 fn row_8_region_that_is_no_whole_pages_cannot_be_mapped<H: Hypervisor>(_h: &H) {
     let card = Real::card();
     let small: Vec<_> = card
@@ -321,7 +321,7 @@ fn row_13_line_is_level_and_messages_are_edges<H: Hypervisor>(_h: &H) {
     assert_eq!((count(INTX), count(MSI), count(2)), (1, 1, 5));
 }
 
-/// As far as PCI has it: a device without a reset is assigned anyway, and says so.
+/// As far as it applies to PCI: a device without a reset is assigned anyway, and says so.
 fn row_15_device_without_a_reset_says_so<H: Hypervisor>(_h: &H) {
     let edu = Real::edu(None);
     assert!(!edu.device.can_reset());
@@ -333,7 +333,7 @@ fn row_15_device_without_a_reset_says_so<H: Hypervisor>(_h: &H) {
     assert_eq!(reset(&edu.device), libc::EINVAL);
 }
 
-/// The card is reset by its power management, which QEMU's does without a change of its registers.
+/// Power management resets the card. QEMU's card keeps its registers in such a reset.
 fn device_with_a_reset_is_reset<H: Hypervisor>(_h: &H) {
     const STATUS: u64 = 0x8;
     let card = Real::card();

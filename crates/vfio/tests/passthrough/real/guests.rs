@@ -28,7 +28,7 @@ struct InGuest {
 }
 
 impl InGuest {
-    /// With its line handed over like this, if it is.
+    /// Puts edu into a guest, with this handover of its line, if any.
     fn new<H: Hypervisor>(h: &H, handover: Option<Handover>, mapped: bool) -> Self {
         let real = Real::edu(None);
         let places = [place(h, mapped)];
@@ -86,7 +86,7 @@ fn thousand_interrupts_of_intx_come_where_registers_are_not_mapped<H: Hypervisor
 }
 
 fn the_backend_is_told_of_the_group_before_the_device_is_opened<H: Hypervisor>(h: &H) {
-    // A guest needs its device only to know where it is mapped from its start.
+    // The guest needs the device only to know where to map it from the start.
     let guest = {
         let first = Real::edu(None);
         Guest::new(h, &first.device, &[])
@@ -106,7 +106,7 @@ fn the_backend_is_told_of_the_group_before_the_device_is_opened<H: Hypervisor>(h
     passed_the_vmm_by("intx, backend notified", guest.run(MANY));
 }
 
-/// The registers are mapped into the sandbox, in which the guest's code runs.
+/// The registers are mapped into the sandbox, where the guest's code runs.
 fn the_same_guest_drives_it_on_the_other_backend<H: Hypervisor>(_h: &H) {
     let edu = InGuest::new(&Usermode, Some(Handover::Irqfd), true);
     assert_eq!(edu.placed.paths(), [InterruptPath::Resample]);
@@ -144,7 +144,7 @@ fn each_vector_of_the_card_is_a_message_of_its_own<H: Hypervisor>(h: &H) {
                 has(vector, round);
             }
         }
-        // One that is masked waits, and the others do not.
+        // A masked vector waits, and the others do not.
         vectors.set(3, None).unwrap();
         signal(3);
         signal(4);

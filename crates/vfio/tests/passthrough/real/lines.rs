@@ -23,7 +23,7 @@ fn line_is_masked_when_it_is_signalled<H: Hypervisor>(_h: &H) {
     assert_signalled(&trigger);
     write(device, RAISE, 2);
     assert_silent(&trigger);
-    // By request, while the line is up: it comes again.
+    // Unmasked by request while the line is up: the interrupt comes again.
     device.unmask(INTX, 0).unwrap();
     assert_signalled(&trigger);
     acknowledge(device);

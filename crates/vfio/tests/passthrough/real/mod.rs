@@ -61,7 +61,7 @@ pub struct Real {
 }
 
 impl Real {
-    /// Edu, for a guest whose backend knows of it.
+    /// Opens edu, and tells the backend about it, if any.
     pub fn edu(backend: Option<&Arc<dyn AssignedDevices>>) -> Self {
         let alone = alone_with_devices();
         Self {
@@ -70,7 +70,7 @@ impl Real {
         }
     }
 
-    /// The card.
+    /// Opens the card.
     pub fn card() -> Self {
         let alone = alone_with_devices();
         Self {
@@ -79,7 +79,7 @@ impl Real {
         }
     }
 
-    /// A device, for a test that is alone with them already.
+    /// Opens a device, for a test that is alone with the devices already.
     pub fn open(name: &str, backend: Option<&Arc<dyn AssignedDevices>>) -> Self {
         let folder = sysfs(name);
         let Vfio::Container(container) = Vfio::open(&folder).unwrap() else {
@@ -89,7 +89,7 @@ impl Real {
         let device = device.unwrap_or_else(|error| panic!("{}", chain(&error)));
         device.enable().unwrap();
         if name == EDU {
-            // It has no reset: what another test left would come as an interrupt.
+            // Edu has no reset: what another test left would come as an interrupt.
             write(&device, ACK, u32::MAX);
             assert_eq!(read(&device, STATUS), 0);
         }

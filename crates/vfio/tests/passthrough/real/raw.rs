@@ -1,4 +1,4 @@
-//! VFIO_DEVICE_SET_IRQS with any bytes, to see which errno the kernel has for what the core never asks.
+//! VFIO_DEVICE_SET_IRQS with any bytes, to see the kernel's errno for requests that the core never makes.
 #![allow(unsafe_code)]
 
 use std::fs::File;

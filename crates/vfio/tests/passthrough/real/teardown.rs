@@ -20,7 +20,7 @@ use testbed::process::alone;
 const ROUNDS: u64 = 100;
 
 fn device_is_given_back_in_mid_interrupt_a_hundred_times<H: Hypervisor>(h: &H) {
-    // The other process that has the device for this test has its own lock.
+    // The other process, which uses the device for this test, has its own lock.
     let _alone = alone_with_devices();
     alone(|| given_back(h));
 }
@@ -35,7 +35,7 @@ fn given_back<H: Hypervisor>(h: &H) {
     guest.while_running(|| {
         let mut after_first = None;
         for round in 0..ROUNDS {
-            // By the VMM first: the first thread that waits for an eventfd makes what the process keeps to signal one.
+            // Through the VMM first: the first thread that waits for an eventfd makes what the process then keeps.
             let handover = [Handover::Irqfd, Handover::Vmm][usize::from(round % 5 == 0)];
             let real = Real::open(EDU, Some(&backend));
             let placed = guest.put(&real.device, &real.space(), &places, &[wire(handover)]);
