@@ -1,4 +1,4 @@
-# Switches its local APIC on, takes VALUE for a stack pointer, says so on a port, and spins, interruptible.
+# Switches its local APIC on, loads VALUE into its stack pointer, says so on a port, and spins with interrupts on.
     mov r15, rdi
     mov ecx, 0x1b
     rdmsr

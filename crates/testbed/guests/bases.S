@@ -1,5 +1,5 @@
-# Sets the FS and GS bases to VALUE, leaves by a port, memory, a hypercall and string output, and
-# writes the bases that it finds then to ADDRESS.
+# Sets the FS and GS bases to VALUE, leaves by a port, memory, a hypercall and string output, and then writes the bases
+# that it finds to ADDRESS.
     mov rbx, rdi
     mov rax, [rbx + {VALUE}]
     wrfsbase rax

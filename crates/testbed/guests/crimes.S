@@ -1,4 +1,4 @@
-# Does one thing that a guest has no business to do: entry COUNT of the table of 16-byte entries.
+# Does one thing that a guest must not do: entry COUNT of a table of 16-byte entries.
     mov rbx, rdi
     mov ecx, [rbx + {COUNT}]
     shl ecx, 4

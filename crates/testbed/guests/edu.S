@@ -1,7 +1,7 @@
-# Drives QEMU's edu at ADDRESS, after interrupt_head.S: raises its interrupt COUNT times, each time when the one
-# before is done. The handler acknowledges what the device reports. SERVED counts interrupts that had a reason,
-# ANSWERED those that had none. Once the target is reached it says done with the device's identity; the host may
-# lower the target and interrupt. No cli and sti: see interrupt_head.S.
+# Drives QEMU's edu at ADDRESS, after interrupt_head.S: raises its interrupt COUNT times, each time after the previous
+# interrupt is done. The handler acknowledges what the device reports. SERVED counts interrupts that had a reason,
+# ANSWERED interrupts without a reason. When the target is reached, it says done with the device's identity; the host
+# may lower the target and interrupt. No cli and sti: see interrupt_head.S.
 20:
     mov rax, [rbx + {SERVED}]
     add rax, [rbx + {COUNT}]

@@ -1,6 +1,6 @@
-# Makes a system call from the stub's own instruction at VALUE, again and again. At ADDRESS: its number
-# and three arguments; after them, at 0x80, the guest counts the calls. The stub's code after the
-# instruction ends in a return, which finds its way back here wherever its stack pointer is by then.
+# Makes a system call from the stub's own instruction at VALUE, again and again. ADDRESS has the call's number and three
+# arguments; at 0x80 after them, the guest counts the calls. The stub's code after the instruction ends in a return,
+# which comes back here wherever the stack pointer then is.
     mov rbx, [rdi + {ADDRESS}]
     mov rax, [rdi + {VALUE}]
     mov [rip + 4f], rbx
@@ -20,7 +20,7 @@
     mov rsi, [r11 + 16]
     mov rdx, [r11 + 24]
     lea rsp, [r11 + 0x100]
-    # What that code writes to by these is free memory, with an index or without.
+    # These point to free memory, which that code writes to with or without an index.
     mov ebx, 0x400000
     mov ebp, ebx
     mov r12d, ebx

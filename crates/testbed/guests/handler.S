@@ -1,10 +1,9 @@
-# An interrupt handler that keeps a log, at 1 MiB + 0x9000 from the start of RAM: how many words, and the
-# words: a vector when it begins, the vector and 0x100 when it ends. At 0x8800 there is what it does: bit 0
-# tries the word of PV EOI at 0x8808, bit 1 writes an EOI otherwise, bit 2 lets itself be interrupted,
-# bit 3 writes another EOI, bit 4 clears IF in the flags that it returns with, bit 5 reads a port before
-# the EOI, bit 6 moves the stack pointer of the interrupted code out of memory first.
-# A return to a hlt goes on behind it, because an emulated host may forget that nothing comes between sti
-# and hlt (docs/emulator-bugs.md).
+# An interrupt handler that keeps a log, at 1 MiB + 0x9000 from the start of RAM: the number of words, and the words: a
+# vector when it begins, the vector + 0x100 when it ends. The word at 0x8800 says what it does: bit 0 tries the PV EOI
+# word at 0x8808, bit 1 otherwise writes an EOI, bit 2 lets itself be interrupted, bit 3 writes another EOI, bit 4
+# clears IF in the flags that it returns with, bit 5 reads a port before the EOI, bit 6 moves the stack pointer of the
+# interrupted code out of memory first. A return to a hlt continues after it, because an emulated host may forget that
+# nothing comes between sti and hlt (docs/emulator-bugs.md).
     push rax
     push rcx
     push rdx

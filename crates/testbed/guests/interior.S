@@ -1,5 +1,5 @@
-# COUNT times: an output to port ADDRESS, then a branch after it, into bytes that a patched jump covers.
-# r12 counts outputs, r13 the instruction after it, which is also reached by the branch.
+# COUNT times: an output to port ADDRESS, then a branch after it, into bytes that a patched jump covers. r12 counts
+# outputs, r13 executions of the next instruction, which the branch also reaches.
     mov rbx, rdi
     xor r13d, r13d
     mov r12, [rbx + {COUNT}]

@@ -1,12 +1,11 @@
-# Takes interrupts while it does what VALUE says, until PAUSE is not 0: 0 spins, 1 halts, 2 writes to
-# port ADDRESS, 3 stores at ADDRESS, 4 calls hypercall ADDRESS, 5 masks and unmasks. COUNT: bit 0 uses
-# PV EOI; bit 2 looks after the red zone; bit 3 takes work from 0x7d0 for each interrupt, and counts
-# interrupts without work at 0x7c8; bit 4 writes to port 0x78 then, before the EOI; bit 5 makes pin 4 of
-# the I/O APIC level vector 0x60, and pin 5 edge vector 0x61. A pattern is in all vector registers and
-# is compared each round: says done with 0 in eax, or 1 if a register changed. RINGS counts rounds.
-# In the page of the parameters: 0x800 a count for each vector, 0x7f8 the word of PV EOI, 0x7f0 EOIs
-# that it spared. The handler is 16 bytes from the start; a return to the halt continues after it, because
-# an emulated host may forget that nothing comes between sti and hlt.
+# Takes interrupts while it does what VALUE says, until PAUSE is not 0: 0 spins, 1 halts, 2 writes to port ADDRESS, 3
+# stores at ADDRESS, 4 calls hypercall ADDRESS, 5 masks and unmasks. COUNT: bit 0 uses PV EOI; bit 2 checks the red
+# zone; bit 3 takes work from 0x7d0 for each interrupt, and counts interrupts without work at 0x7c8; bit 4 then writes
+# to port 0x78, before the EOI; bit 5 makes pin 4 of the I/O APIC level vector 0x60, and pin 5 edge vector 0x61. A
+# pattern is in all vector registers and is compared in each round: says done with 0 in eax, or 1 if a register changed.
+# RINGS counts rounds. The page of the parameters has a count for each vector at 0x800, the PV EOI word at 0x7f8, and
+# the number of spared EOIs at 0x7f0. The handler is 16 bytes from the start; a return to the halt continues after it,
+# because an emulated host may forget that nothing comes between sti and hlt.
     jmp 2f
     .balign 16
     push rax
@@ -88,7 +87,7 @@
     mov rbp, [r15 + {VALUE}]
     mov r13, [r15 + {ADDRESS}]
     mov r12, -1
-    # Last: from here on interrupts are taken, and the host sees it.
+    # This comes last: from here on interrupts are taken, and the host sees that.
     mov ecx, 0x80f
     mov eax, 0x1ff
     xor edx, edx

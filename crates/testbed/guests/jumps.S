@@ -1,7 +1,7 @@
-# Its parameters are in the page before that of its code. Makes the COUNT jumps at ADDRESS in turn, forever: each is the 16 general registers in the order of their
-# encoding, and the target. Before each the VALUE words from its rsp on are made to lead back, to 16 bytes from
-# the start of this program, so that a jump into code that ends with a ret comes back. RINGS counts how often
-# one did; the next time after PAUSE is not 0 it says done.
+# Its parameters are in the page before its code. Makes the COUNT jumps at ADDRESS in turn, forever: each is the 16
+# general registers in the order of their encoding, and the target. Before each jump, the VALUE words from its rsp on
+# are set to 16 bytes from the start of this program, so that a jump into code that ends with a ret comes back. RINGS
+# counts the jumps that came back. Once PAUSE is not 0, the next one says done.
     jmp 4f
     .balign 16
 2:

@@ -1,4 +1,4 @@
-# All forms of loads, from ADDRESS; what they load into goes to VALUE, 8 bytes each.
+# All forms of loads, from ADDRESS. The registers that they load go to VALUE, 8 bytes each.
     mov rbp, [rdi + {ADDRESS}]
     mov r15, [rdi + {VALUE}]
     .macro vmbell_load instruction:vararg
@@ -34,7 +34,7 @@
     vmbell_load movabs ax, [0xd0000124]
     vmbell_load movabs eax, [0xd0000128]
     vmbell_load movabs rax, [0xd0000130]
-    # The register that is loaded is the address.
+    # The loaded register is also the address.
     mov rax, rbp
     mov rax, [rax]
     mov [r15], rax

@@ -1,8 +1,8 @@
-# Sends COUNT interrupts to the vCPU whose APIC ID is ADDRESS, one at a time: vector VALUE, each after the
-# other vCPU has said that it took the one before. Takes the same vector itself, and says so; others are not counted. The page of a
-# vCPU's parameters is ADDRESS pages from the one at 2 MiB; 0x800 in it counts what it took. PAUSE is 1 if
-# it halts while it waits. Says done when both have done. The handler is 16 bytes from the start; a return
-# to the halt continues after it, as in interrupts.S.
+# Sends COUNT interrupts to the vCPU whose APIC ID is ADDRESS, one at a time: vector VALUE, each after the other vCPU
+# has said that it took the one before. It takes the same vector itself, and says so; other vectors are not counted. The
+# page of a vCPU's parameters is ADDRESS pages from the one at 2 MiB; the word at 0x800 in it counts what the vCPU took.
+# If PAUSE is 1, it halts while it waits. It says done when both vCPUs are done. The handler is 16 bytes from the start;
+# a return to the halt continues after it, as in interrupts.S.
     jmp 2f
     .balign 16
     push rax
@@ -59,7 +59,7 @@
     wrmsr
     inc rbx
     mov [r15 + {RINGS}], rbx
-    # What the other sent.
+    # What the other vCPU sent.
 5:
     cmp qword ptr [r15 + {PAUSE}], 0
     je 6f
@@ -76,7 +76,7 @@
     jb 6b
 7:
     sti
-    # Two that are sent before one is taken would become one.
+    # Two interrupts that are sent before one is taken would become one.
 8:
     pause
     cmp [r14 + 0x800], rbx

@@ -1,4 +1,4 @@
-# 40 outputs to port 0x42 from one place, then no-operations written over it, then 40 rounds more.
+# 40 outputs to port 0x42 from one place, then overwrites it with no-operations, then 40 more rounds.
     mov rbx, rdi
     mov ecx, 40
 2:

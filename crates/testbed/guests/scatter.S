@@ -1,5 +1,5 @@
-# Writes a word to any place in the COUNT bytes at ADDRESS, forever. What it writes is as random as the place, or
-# one of the VALUE words at PAUSE; the word after those is where its choices begin.
+# Writes words to random places in the COUNT bytes at ADDRESS, forever. Each word is random, or one of the VALUE words
+# at PAUSE; the word after those is the random seed.
     mov r8, [rdi + {ADDRESS}]
     mov r9, [rdi + {COUNT}]
     mov r10, [rdi + {VALUE}]

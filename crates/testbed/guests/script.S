@@ -145,7 +145,7 @@
     sti
     hlt
     jmp 4b
-# sti and cli, between which none comes
+# sti and cli, between which no interrupt comes
 85:
     sti
     cli

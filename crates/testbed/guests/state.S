@@ -1,8 +1,7 @@
-# Loads all registers from the page at AREA (1 MiB from the start of RAM), leaves the guest in a
-# chosen way, and saves all registers there. In AREA: 0x000 sixteen general registers to load, 0x80
-# flags to load; 0x100 the same as saved, 0x180 flags as saved; 0x200 the place to jump to, 0x300 the parameters; 0x1000
-# extended state to load; 0x4000 the same as saved. COUNT chooses the way, VALUE is the mask of the
-# extended state. Says done and begins again.
+# Loads all registers from the page at AREA (1 MiB from the start of RAM), leaves the guest in a chosen way, and saves
+# all registers there. In AREA: 0x000 sixteen general registers to load, 0x80 flags to load; 0x100 general registers as
+# saved, 0x180 flags as saved; 0x200 the place to jump to, 0x300 the parameters; 0x1000 extended state to load; 0x4000
+# extended state as saved. COUNT chooses the way, VALUE is the mask of the extended state. Says done and begins again.
     mov [0x200300], rdi
 2:
     mov rbx, [0x200300]
@@ -81,7 +80,7 @@
     mov [0x200168], r13
     mov [0x200170], r14
     mov [0x200178], r15
-    # Another stack: the red zone of the one under test is looked at.
+    # A different stack, so that the red zone of the stack under test can be checked.
     mov esp, 0x120000
     pushfq
     pop qword ptr [0x200180]

@@ -1,6 +1,6 @@
-# Rings COUNT times by the way that VALUE says (0 out, 1 store, 2 hypercall, 3 rep outs of 8) at
-# ADDRESS, with a pattern in all vector registers, and compares it and the callee-saved registers
-# after each, until PAUSE is not 0. Says done with 0 in eax, or 1 if a register changed; RINGS is how often it rang.
+# Rings COUNT times in the way that VALUE chooses (0 out, 1 store, 2 hypercall, 3 rep outs of 8) at ADDRESS, with a
+# pattern in all vector registers. After each it compares the pattern and the callee-saved registers, until PAUSE is not
+# 0. Says done with 0 in eax, or 1 if a register changed; RINGS counts the rings.
     mov rbx, rdi
     mov r14, 0x5bd1e9955bd1e995
     movq xmm0, r14
@@ -50,7 +50,7 @@
     add qword ptr [rbx + {RINGS}], 7
 7:
     inc qword ptr [rbx + {RINGS}]
-    # An even number of equal patterns leaves the first as it was.
+    # An even number of equal patterns leaves the first one unchanged.
     .irp number, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14
     pxor xmm0, xmm\number
     .endr

@@ -1,5 +1,5 @@
-# String input and output at port ADDRESS with the COUNT elements at VALUE, forwards and backwards.
-# WORD takes rcx and rsi or rdi after each of the passes, at 16-byte steps. Each further entry does the same again.
+# String input and output at port ADDRESS with the COUNT elements at VALUE, forwards and backwards. WORD takes rcx and
+# rsi or rdi after each of the passes, at 16-byte steps. Each further entry repeats this.
     mov rbx, rdi
 10: lea r15, [rbx + {WORD}]
     .macro vmbell_pass pointer, instruction:vararg

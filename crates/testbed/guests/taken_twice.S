@@ -1,5 +1,5 @@
-# Enters an interrupt handler as if the same interrupt had come once more, within its handler. The host writes the address of
-# the handler and that of the interrupted instruction to the last 16 bytes. Changes r8 and r9, and no flag.
+# Enters an interrupt handler as if the same interrupt had come again within its handler. The host writes the addresses
+# of the handler and of the interrupted instruction to the last 16 bytes. Changes r8 and r9, and no flag.
     mov qword ptr [rbx + {STAMP}], 1
     mov r8, rsp
     mov r9d, ss

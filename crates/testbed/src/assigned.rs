@@ -1,5 +1,5 @@
-//! A device of memory in a guest of memory: the kernel's rules for regions and interrupts, and the irqfds, routes and
-//! mappings of the guest. It records what happens, and checks its order.
+//! An in-memory device in an in-memory guest: the kernel's rules for regions and interrupts, and the guest's irqfds,
+//! routes and mappings. It records the events, and checks their order.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -28,7 +28,7 @@ const CONFIG: u32 = 7;
 /// Where a region is in the file, as in the kernel.
 const REGION_SHIFT: u32 = 40;
 
-/// What happened to the device, reads left out.
+/// What happened to the device, except reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Configuration space was written: offset and bytes.
@@ -37,9 +37,9 @@ pub enum Event {
     Bar(usize, u64, Vec<u8>),
     /// A part of a BAR was mapped at the guest's address.
     Map(usize, Range<u64>, u64),
-    /// And that was undone.
+    /// A part of a BAR was unmapped from the guest's address.
     Unmap(usize, Range<u64>, u64),
-    /// The interrupts lead elsewhere.
+    /// The interrupts have a new destination.
     Wired(Wired),
     /// The device was reset.
     Reset,
@@ -48,7 +48,7 @@ pub enum Event {
 /// What the device's interrupts lead to: for a vector, the message of the irqfd whose eventfd it signals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Wired {
-    /// No index is on, or INTx without an irqfd.
+    /// No index is on, or INTx is on without an irqfd.
     #[default]
     Nothing,
     /// INTx, to this line.
@@ -59,7 +59,7 @@ pub enum Wired {
     Msix(Vec<Option<Msi>>),
 }
 
-/// What the device says of itself, other than by its configuration space.
+/// What the device reports about itself, except its configuration space.
 #[derive(Clone, Debug)]
 pub struct Parts {
     /// The size of each BAR, and its areas that can be mapped.
@@ -68,7 +68,7 @@ pub struct Parts {
     pub irqs: [u32; 3],
 }
 
-/// What the device and its guest have.
+/// The state of the device and its guest.
 #[derive(Debug)]
 pub struct State {
     /// The configuration space.
@@ -77,9 +77,9 @@ pub struct State {
     pub events: Vec<Event>,
     /// Where the interrupts lead.
     pub wired: Wired,
-    /// What is mapped: the BAR and the part of it, by the guest's address.
+    /// What is mapped: a BAR and its part, by the guest's address.
     pub mapped: BTreeMap<u64, (usize, Range<u64>)>,
-    /// Whether everything that can fail does.
+    /// Whether everything that can fail fails.
     pub fails: bool,
     /// Whether the guest has resample eventfds.
     pub resamples: bool,
@@ -87,7 +87,7 @@ pub struct State {
     pub line: bool,
     /// The index that is on, and the eventfds that it signals.
     on: Option<(u32, Vec<EventFd>)>,
-    /// By the numbers of the eventfds that the caller has, as the triggers.
+    /// The triggers, as descriptor numbers of the caller's eventfds.
     triggers: Vec<RawFd>,
     irqfds: BTreeMap<RawFd, Gsi>,
     routes: BTreeMap<u32, Msi>,
@@ -131,7 +131,7 @@ impl Device {
         vmbell_vfio::device::Device::new("a device", Box::new(Handle(Arc::clone(self))))
     }
 
-    /// What the guest has to do with the device.
+    /// The parts of the guest that the device uses.
     pub fn guest(self: &Arc<Self>) -> GuestParts {
         let dma = DmaMap::new(Arc::clone(self) as _, &GuestMemoryMmap::default());
         GuestParts {
@@ -141,12 +141,12 @@ impl Device {
         }
     }
 
-    /// Its state, for a test to look at or change.
+    /// Locks the state, for a test to read or change.
     pub fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 
-    /// What happened since the last call.
+    /// Returns what happened since the last call.
     pub fn take(&self) -> Vec<Event> {
         std::mem::take(&mut self.lock().events)
     }
@@ -158,7 +158,7 @@ impl Device {
         events[vector].write(1).unwrap();
     }
 
-    /// Changes how the interrupts are wired, and records it if they lead elsewhere.
+    /// Changes how the interrupts are wired, and records an event if their destination has changed.
     fn wire<T>(&self, change: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
         let mut state = self.lock();
         if state.fails {
@@ -203,7 +203,7 @@ impl State {
         }
     }
 
-    /// VFIO_DEVICE_SET_IRQS, as Linux `drivers/vfio/pci/vfio_pci_intrs.c` has it.
+    /// VFIO_DEVICE_SET_IRQS, as in Linux `drivers/vfio/pci/vfio_pci_intrs.c`.
     fn set(&mut self, request: &SetIrqs<'_>, has: u32) -> io::Result<()> {
         let is_on = matches!(self.on, Some((index, _)) if index == request.index);
         let fds = match (request.action, request.data) {
@@ -245,7 +245,7 @@ impl DeviceFile for Handle {
             CONFIG => (3, &(CONFIG_SIZE as u64, Vec::new())),
             _ => (15, self.0.parts.bars.get(index as usize).unwrap_or(&none)),
         };
-        // The list of areas is the one capability (VFIO_REGION_INFO_CAP_SPARSE_MMAP).
+        // The list of areas is the only capability (VFIO_REGION_INFO_CAP_SPARSE_MMAP).
         let len = u32::try_from(48 + 16 * areas.len()).unwrap();
         let offset = u64::from(index) << REGION_SHIFT;
         let mut answer = [len, flags, index, 32].map(u32::to_ne_bytes).concat();
@@ -309,7 +309,7 @@ impl DeviceFile for Handle {
     }
 }
 
-/// The region and the offset in it.
+/// Splits a file offset into the region and the offset in it.
 fn place(offset: u64) -> (usize, u64) {
     let region = usize::try_from(offset >> REGION_SHIFT).unwrap();
     (region, offset & ((1 << REGION_SHIFT) - 1))

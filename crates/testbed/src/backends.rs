@@ -1,15 +1,14 @@
-//! Makes tests of bodies that are generic over the backend, each with a bound on its time.
+//! Makes tests from bodies that are generic over the backend. Each test has a time limit.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use crate::HANG;
 
-/// A whole test waits for many things, one after another.
+/// Longer than one wait, because a test waits for many things one after another.
 const TEST_HANG: Duration = HANG.saturating_mul(5);
 
-/// Runs a test's body on its own thread, and fails if it hangs: a guest that breaks its engine could hold it for
-/// ever.
+/// Runs a test's body on its own thread, and fails if it hangs: a guest that breaks its engine could block it forever.
 pub fn bounded(body: impl FnOnce() + Send + 'static) {
     let (sender, result) = channel();
     let run = move || {
@@ -20,7 +19,7 @@ pub fn bounded(body: impl FnOnce() + Send + 'static) {
     let thread = std::thread::Builder::new().name(name).spawn(run).unwrap();
     match result.recv_timeout(TEST_HANG) {
         Err(RecvTimeoutError::Timeout) => panic!("hangs: still running after {TEST_HANG:?}"),
-        // The body panicked, which drops the sender: pass it on.
+        // The body panicked, which drops the sender: pass the panic on.
         _ => {
             if let Err(panic) = thread.join() {
                 std::panic::resume_unwind(panic);
@@ -29,8 +28,8 @@ pub fn bounded(body: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Wraps generic bodies as tests of the usermode backend, which only x86-64 has. A condition before a name is one under
-/// which the body is there.
+/// Wraps generic bodies as tests of the usermode backend, which only x86-64 has. The attributes before a name are the
+/// conditions under which the body exists.
 #[macro_export]
 macro_rules! on_usermode {
     ($($(#[$condition:meta])* $name:ident;)*) => {
@@ -45,7 +44,7 @@ macro_rules! on_usermode {
     };
 }
 
-/// Wraps generic bodies as tests of both backends: those on KVM are left to the lab, which has it.
+/// Wraps generic bodies as tests of both backends. The tests on KVM run only in the lab.
 #[macro_export]
 macro_rules! on_both {
     ($($(#[$condition:meta])* $name:ident;)*) => {

@@ -1,5 +1,5 @@
-//! The place where a test's guest writes when any place will do: a port on x86-64, and on arm64, which has no ports, an
-//! address in its own hole. What a test says of it is true of both.
+//! The place where a test's guest writes when any place will do: a port on x86-64. On arm64, which has no ports, it is
+//! an address in a separate hole. Tests work with both.
 
 use vmbell::doorbell::IoEventAddress;
 use vmbell_guest::{Program, programs};
@@ -8,7 +8,7 @@ use vmbell_hypervisor::VmExit;
 /// Whether bells are ports.
 pub const ARE_PORTS: bool = cfg!(target_arch = "x86_64");
 
-/// Where bell 0 is if bells are addresses.
+/// The address of bell 0 if bells are addresses.
 const BASE: u64 = 0xd800_0000;
 
 /// The address of a bell, or its port.

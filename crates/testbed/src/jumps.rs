@@ -1,4 +1,4 @@
-//! A guest that jumps where the host says, with the registers that the host says.
+//! A guest that jumps to addresses that the host chooses, with registers that the host chooses.
 
 use std::sync::Arc;
 
@@ -23,11 +23,11 @@ pub const RDI: usize = 7;
 /// See [`RAX`].
 pub const R10: usize = 10;
 
-/// Most jumps of one guest.
+/// The most jumps of one guest.
 pub const MOST: usize = 60;
-/// RAM that belongs to one vCPU's jumps: parameters, code, list, and from [`FREE`] on free memory for them.
+/// RAM for one vCPU's jumps: parameters, code, list, and free memory from [`FREE`] on.
 pub const SIZE: u64 = 0x4_0000;
-/// Where in that RAM nothing is yet.
+/// Offset of the free memory in that RAM.
 pub const FREE: u64 = 0x8000;
 
 const CODE: u64 = 0x1000;
@@ -39,7 +39,7 @@ const LANDING: u64 = 16;
 pub struct Jump {
     /// The general registers in the order of their encoding.
     pub registers: [u64; 16],
-    /// Where to.
+    /// The address to jump to.
     pub target: u64,
 }
 
@@ -62,12 +62,12 @@ pub const fn base(index: u32) -> u64 {
     AREA + SIZE * index as u64
 }
 
-/// Where a jump comes back to, if it does.
+/// Where a jump that comes back lands.
 pub const fn landing(index: u32) -> u64 {
     base(index) + CODE + LANDING
 }
 
-/// Takes a vCPU that makes these jumps in turn; before each, `back` words of its stack lead back.
+/// Takes a vCPU that makes these jumps in turn. Before each, `back` words of its stack are set to lead back.
 pub fn take(vm: &Arc<dyn Vm>, index: u32, jumps: &[Jump], back: u64) -> Box<dyn Vcpu> {
     assert!(jumps.len() <= MOST, "{} jumps", jumps.len());
     let at = |offset| GuestAddress(base(index) + offset);
@@ -97,7 +97,7 @@ pub fn take(vm: &Arc<dyn Vm>, index: u32, jumps: &[Jump], back: u64) -> Box<dyn 
     vcpu
 }
 
-/// How often a jump came back.
+/// Returns how often a jump came back.
 pub fn landed(vm: &Arc<dyn Vm>, index: u32) -> u64 {
     let place = GuestAddress(base(index) + offset::RINGS as u64);
     vm.memory().read_obj(place).unwrap()

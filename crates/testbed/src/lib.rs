@@ -1,8 +1,9 @@
-//! What the integration tests of several crates share: tests of each backend, guests that play scripts, take interrupts and
-//! make jumps, their assembly (`guests/`), sandboxes as the host sees them, and a double of an assigned PCI device.
+//! What the integration tests of several crates share: tests of each backend, guests that play scripts, take interrupts
+//! and make jumps, the guests' assembly (`guests/`), sandboxes as the host sees them, and a double of an assigned PCI
+//! device.
 //!
-//! It uses the crates up to vmbell-vmm, so only integration tests can use it: a crate's own unit tests have other types.
-//! Each function runs on the test's thread.
+//! It uses the crates up to vmbell-vmm, so only integration tests can use it: to a crate's own unit tests, its types
+//! are different types. Each function runs on the test's thread.
 #![cfg_attr(
     not(target_arch = "x86_64"),
     allow(dead_code, unused_imports, reason = "for the usermode backend")
@@ -47,21 +48,21 @@ use vmbell_hypervisor::{
 };
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-/// Free RAM for what a guest works on, 1 MiB from the start of RAM.
+/// Free RAM for a guest's data, 1 MiB from the start of RAM.
 pub const AREA: u64 = PARAMETERS.0 + 0x10_0000;
 
 /// A hole in guest memory.
 pub const HOLE: u64 = 0xd000_0000;
 
-/// How often a test repeats what a race has to meet: a quarter of it in the lab, where an exit takes a
-/// hundred times as long.
+/// How often a test repeats something to hit a race: a quarter of `native` in the lab, where an exit takes a hundred
+/// times as long.
 pub fn rounds(native: u64) -> u64 {
     // The lab sets this for the programs that it runs.
     let is_emulated = std::env::var_os("VMBELL_TIMING").is_some();
     if is_emulated { native / 4 } else { native }
 }
 
-/// Whether doorbells can be there on this backend.
+/// Whether this backend can have doorbells at this kind of place.
 pub fn has_doorbells_at<H: Hypervisor>(hypervisor: &H, place: IoEventAddress) -> bool {
     let capability = match place {
         IoEventAddress::Pio(_) => Capability::PioDoorbell,
@@ -71,24 +72,24 @@ pub fn has_doorbells_at<H: Hypervisor>(hypervisor: &H, place: IoEventAddress) ->
     hypervisor.support(capability).is_yes()
 }
 
-/// A guest as the defaults make it.
+/// Creates a guest with the default configuration.
 pub fn plain<H: Hypervisor>(hypervisor: &H) -> Arc<dyn Vm> {
     configured(hypervisor, VmConfig::default())
 }
 
-/// A guest made like this.
+/// Creates a guest with this configuration.
 pub fn configured<H: Hypervisor>(hypervisor: &H, config: VmConfig) -> Arc<dyn Vm> {
     hypervisor
         .create_vm(&config)
         .unwrap_or_else(|error| panic!("{}", chain(&error)))
 }
 
-/// An eventfd that does not block, as registrations take it.
+/// Creates an eventfd that does not block, as registrations require.
 pub fn event() -> Arc<EventFd> {
     Arc::new(EventFd::new(EFD_NONBLOCK).unwrap())
 }
 
-/// The count of an eventfd that does not block, which reading resets.
+/// Reads, and thereby resets, the count of an eventfd that does not block.
 pub fn count(event: &EventFd) -> u64 {
     match event.read() {
         Ok(count) => count,
@@ -97,7 +98,7 @@ pub fn count(event: &EventFd) -> u64 {
     }
 }
 
-/// Takes a vCPU and lets it begin with a program.
+/// Creates a vCPU that begins with a program.
 pub fn start(
     vm: &Arc<dyn Vm>,
     program: Program,
@@ -109,12 +110,12 @@ pub fn start(
     begin(vm, index)
 }
 
-/// Takes a vCPU and lets it begin with the program that is loaded.
+/// Creates a vCPU that begins with the program that is loaded.
 pub fn begin(vm: &Arc<dyn Vm>, index: u32) -> Box<dyn Vcpu> {
     begin_at(vm, index, PARAMETERS)
 }
 
-/// The same, with its own page of parameters.
+/// Creates a vCPU that begins with the program that is loaded, and has its own page of parameters.
 pub fn begin_at(vm: &Arc<dyn Vm>, index: u32, page: GuestAddress) -> Box<dyn Vcpu> {
     let mut vcpu = vm.create_vcpu(index).unwrap();
     let sp = STACK_TOP.0 + 0x1_0000 * u64::from(index);
@@ -138,8 +139,7 @@ pub fn step(vcpu: &mut Box<dyn Vcpu>, entry: VmEntry) -> Result<VmExit, Error> {
     vcpu.run(entry)
 }
 
-/// Runs a vCPU until it says that it is done; gives the exits before that. Reads are answered by
-/// `answer`.
+/// Runs a vCPU until it says that it is done, and returns the exits before that. `answer` answers reads.
 pub fn run_to_done(
     vcpu: &mut Box<dyn Vcpu>,
     mut answer: impl FnMut(&VmExit) -> VmEntry,
@@ -168,7 +168,7 @@ pub fn run(vcpu: &mut Box<dyn Vcpu>) -> Vec<VmExit> {
     run_to_done(vcpu, |_| VmEntry::Resume)
 }
 
-/// Runs a vCPU until it ends in a fault, and gives that.
+/// Runs a vCPU until it ends in a fault, and returns the fault.
 pub fn fault(vcpu: &mut Box<dyn Vcpu>) -> vmbell_hypervisor::Fault {
     match step(vcpu, VmEntry::Resume) {
         Ok(VmExit::Fault(fault)) => *fault,

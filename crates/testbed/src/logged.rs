@@ -1,4 +1,4 @@
-//! A guest that plays a script and keeps a log of the interrupts that come meanwhile.
+//! A guest that plays a script and logs the interrupts that arrive during the script.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use crate::AREA;
 use crate::programs;
 use crate::script::{Op, Player};
 
-/// Tries the word of PV EOI first.
+/// Tries the PV EOI word first.
 pub const PV_EOI: u64 = 1;
 /// Writes an EOI.
 pub const EOI: u64 = 2;
 /// Lets itself be interrupted.
 pub const NEST: u64 = 4;
-/// Writes one EOI more.
+/// Writes one more EOI.
 pub const EOI_TWICE: u64 = 8;
 /// Returns with IF clear.
 pub const STAY_MASKED: u64 = 16;
-/// Leaves for the VMM before the EOI.
+/// Exits to the VMM before the EOI.
 pub const LEAVE: u64 = 32;
 /// Returns with a frame that is not in memory.
 pub const LOSE_FRAME: u64 = 64;
 
-/// The word of PV EOI.
+/// The PV EOI word.
 pub const WORD: u64 = AREA + 0x8808;
 const OPTIONS: u64 = AREA + 0x8800;
 const LOG: u64 = AREA + 0x9000;
@@ -40,7 +40,7 @@ pub const SVR: u32 = 0x80f;
 pub const ICR: u32 = 0x830;
 /// x2APIC: an interrupt to itself.
 pub const SELF_IPI: u32 = 0x83f;
-/// KVM's MSR with the address of the word of PV EOI.
+/// KVM's MSR with the address of the PV EOI word.
 pub const MSR_PV_EOI: u32 = 0x4b56_4d04;
 
 /// A vCPU with its script and its log.
@@ -69,7 +69,7 @@ impl<'v> Logged<'v> {
         logged
     }
 
-    /// What the handler does from now on.
+    /// Sets what the handler does from now on.
     pub fn set(&mut self, options: u64) {
         let memory = self.vm.memory();
         memory.write_obj(options, GuestAddress(OPTIONS)).unwrap();
@@ -85,13 +85,13 @@ impl<'v> Logged<'v> {
         self.player.play(ops)
     }
 
-    /// Plays a script and gives what was logged meanwhile.
+    /// Plays a script and returns what was logged during it.
     pub fn log(&mut self, ops: &[Op]) -> Vec<u64> {
         self.play(ops);
         self.take_log()
     }
 
-    /// What was logged since the last look.
+    /// Returns what was logged since the last call.
     pub fn take_log(&mut self) -> Vec<u64> {
         let memory = self.vm.memory();
         let count: u64 = memory.read_obj(GuestAddress(LOG)).unwrap();
@@ -100,16 +100,16 @@ impl<'v> Logged<'v> {
         (0..count).map(word).collect()
     }
 
-    /// The word of PV EOI as the guest sees it.
+    /// Returns the PV EOI word as the guest sees it.
     pub fn word(&self) -> u32 {
         self.vm.memory().read_obj(GuestAddress(WORD)).unwrap()
     }
 }
 
-/// A log of nothing.
+/// An empty log.
 pub const NOTHING: [u64; 0] = [];
 
-/// The log of a vector that begins and ends.
+/// The log of a vector whose handler begins and ends.
 pub fn whole(vector: u8) -> [u64; 2] {
     [vector.into(), u64::from(vector) | 0x100]
 }

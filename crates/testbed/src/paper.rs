@@ -22,7 +22,7 @@ impl Default for Paper {
 }
 
 impl Paper {
-    /// All that was printed so far.
+    /// Returns all that has been printed.
     pub fn text(&self) -> String {
         assert_eq!(self.output.drain(|| true), 0);
         let mut bytes = vec![0; self.file.metadata().unwrap().len().try_into().unwrap()];

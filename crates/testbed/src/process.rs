@@ -10,14 +10,14 @@ use vmbell_hypervisor::{Hypervisor, Vm, VmConfig};
 
 use crate::{await_that, chain};
 
-/// The fields of `/proc/PID/stat` after the name: state, parent and so on.
+/// Reads the fields of `/proc/PID/stat` after the name: state, parent and so on.
 pub fn stat(pid: i32) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let rest = text.rsplit_once(')')?.1;
     Some(rest.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Whether a process is there, as a zombie too.
+/// Whether a process exists, zombies included.
 pub fn exists(pid: i32) -> bool {
     stat(pid).is_some()
 }
@@ -30,7 +30,7 @@ pub fn processes() -> Vec<i32> {
         .collect()
 }
 
-/// Whether a process is there and has this parent.
+/// Whether a process exists and has this parent.
 pub fn is_child_of(pid: i32, parent: i32) -> bool {
     stat(pid).is_some_and(|stat| stat[1] == parent.to_string())
 }
@@ -42,7 +42,7 @@ pub fn children_of(parent: i32) -> Vec<i32> {
     children
 }
 
-/// The threads of a process, in the order in which they were made.
+/// Lists the threads of a process, in the order in which they were created.
 pub fn tasks(pid: i32) -> Vec<i32> {
     let entries = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let mut tasks: Vec<_> = entries
@@ -75,11 +75,11 @@ pub fn stop(pid: i32) {
     });
 }
 
-/// Whether a thread of a process sleeps in `write`: a vCPU's, in the counter of a full eventfd.
+/// Whether a thread of a process sleeps in `write`, as a vCPU's thread does on a full eventfd.
 pub fn sleeps_in_write(pid: i32) -> bool {
     tasks(pid).into_iter().any(|thread| {
         let call = fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall"));
-        // Its number in decimal, or `running`.
+        // The system call's number in decimal, or `running`.
         call.is_ok_and(|call| call.starts_with("1 "))
     })
 }
@@ -87,7 +87,8 @@ pub fn sleeps_in_write(pid: i32) -> bool {
 /// Set in a process that runs one test alone.
 const ALONE: &str = "VMBELL_TEST_ALONE";
 
-/// Runs the calling test in its own process, if it looks at all that its process has: other tests run on other threads.
+/// Runs the calling test in its own process. For tests that look at everything in their process, where other threads
+/// run other tests.
 pub fn alone(body: impl FnOnce()) {
     if std::env::var_os(ALONE).is_some() {
         return body();
@@ -106,7 +107,7 @@ pub fn alone(body: impl FnOnce()) {
     assert!(text.contains("1 passed"), "{name} did not run: {text}");
 }
 
-/// A guest and its sandbox process.
+/// Creates a guest, and returns it with its sandbox process.
 pub fn with_sandbox<H: Hypervisor>(hypervisor: &H, config: &VmConfig) -> (Arc<dyn Vm>, i32) {
     let vm = hypervisor
         .create_vm(config)

@@ -20,26 +20,26 @@ vmbell_guest::guest_programs! {
     bases = "../guests/bases.S";
     /// Rings in a chosen way while all registers that it does not need hold a pattern.
     storm = "../guests/storm.S";
-    /// Sends interrupts to another vCPU, and waits for one from there after each.
+    /// Sends interrupts to another vCPU, and waits for an interrupt from that vCPU after each.
     partners = "../guests/partners.S";
     /// Waits for interrupts with a stack pointer that the host chooses.
     bare = "../guests/bare.S";
-    /// An interrupt handler that writes down what it takes.
+    /// An interrupt handler that logs what it takes.
     handler = "../guests/handler.S";
-    /// Takes interrupts and counts them by vector while it does something.
+    /// Takes interrupts and counts them by vector while it does other work.
     interrupts = "../guests/interrupts.S"
         | "../guests/aarch64/interrupts_handler.S" "../../guest/src/aarch64/gic.S" "../../guest/src/aarch64/its.S" "../guests/aarch64/interrupts.S";
     /// Checks arm64's interrupt controllers.
     gic_checks = | "../../guest/src/aarch64/interrupt_head.S" "../../guest/src/aarch64/gic.S" "../../guest/src/aarch64/its.S" "../guests/aarch64/gic_checks.S";
     /// Counts in memory and never leaves.
     spin = "../guests/spin.S" | "../guests/aarch64/spin.S";
-    /// Branches into the middle of an output's successors.
+    /// Branches into the middle of the instructions after an output.
     interior = "../guests/interior.S";
     /// Makes a system call from the stub's own instruction, again and again.
     gadget = "../guests/gadget.S";
     /// Makes jumps with registers that the host chooses.
     jumps = "../guests/jumps.S";
-    /// Leaves, reads, says done and pushes.
+    /// Writes to a port, reads it, says that it is done, and pushes.
     trapper = "../guests/trapper.S";
     /// Does what a guest must not do.
     crimes = "../guests/crimes.S";
@@ -53,13 +53,13 @@ vmbell_guest::guest_programs! {
     clock = | "../../guest/src/aarch64/interrupt_head.S" "../../guest/src/aarch64/gic.S" "../../guest/src/aarch64/its.S" "../guests/aarch64/clock.S";
     /// Enters an interrupt handler as if it had interrupted a chosen instruction.
     before_halt = "../guests/before_halt.S";
-    /// Enters an interrupt handler as if the same interrupt had come once more, within its handler.
+    /// Enters an interrupt handler as if the same interrupt had come again within its handler.
     taken_twice = "../guests/taken_twice.S";
-    /// Rewrites its own code that leaves often.
+    /// Rewrites its own code, which exits often.
     rewrite = "../guests/rewrite.S";
 }
 
-/// The beginning of a guest: 40 outputs to port 0x42. A jump in the place of `out` covers all that follows it here.
+/// The beginning of a guest: 40 outputs to port 0x42. A jump that replaces `out` covers all instructions after it.
 pub const OUTPUTS: [u8; 11] = [
     0xb9, 40, 0, 0, 0, // mov ecx, 40
     0xe6, 0x42, // out 0x42, al

@@ -19,7 +19,7 @@ pub enum Op {
     Store(u32, u64, u64),
     /// Width, address.
     Load(u32, u64),
-    /// Number, argument.
+    /// A hypercall: number, argument.
     Call(u64, u64),
     /// Waits for an interrupt: `hlt`, `wfi`.
     Halt,
@@ -96,7 +96,7 @@ impl<'v> Player<'v> {
         }
     }
 
-    /// Takes another vCPU; its parameters lie in the page below its script.
+    /// Takes a further vCPU; its parameters are in the page below its script.
     pub fn another(vm: &'v Arc<dyn Vm>, index: u32) -> Self {
         let script = AREA + 0x1_0000 * u64::from(index);
         let page = GuestAddress(script - 0x1000);
@@ -124,18 +124,18 @@ impl<'v> Player<'v> {
             .unwrap();
     }
 
-    /// Plays a script; gives the exits.
+    /// Plays a script, and returns the exits.
     pub fn play(&mut self, ops: &[Op]) -> Vec<VmExit> {
         self.play_with(ops, |_| VmEntry::Resume)
     }
 
-    /// Plays a script, with answers to its reads; gives the exits.
+    /// Plays a script, with answers to its reads, and returns the exits.
     pub fn play_with(&mut self, ops: &[Op], answer: impl FnMut(&VmExit) -> VmEntry) -> Vec<VmExit> {
         self.write(ops);
         run_to_done(&mut self.vcpu, answer)
     }
 
-    /// What the register of the value held after an access of the script.
+    /// Returns the value register after an access of the script.
     pub fn result(&self, index: usize) -> u64 {
         self.vm
             .memory()

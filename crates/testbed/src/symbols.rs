@@ -13,7 +13,7 @@ fn at(offset: u64) -> usize {
     usize::try_from(offset).unwrap()
 }
 
-/// Program headers as type, flags, file offset, address, size in the file.
+/// Returns the program headers as type, flags, file offset, address, size in the file.
 pub fn segments() -> Vec<(u64, u64, usize, u64, usize)> {
     let (table, size, entries) = (
         at(number(0x20, 8)),
@@ -34,7 +34,7 @@ pub fn segments() -> Vec<(u64, u64, usize, u64, usize)> {
     (0..entries).map(entry).collect()
 }
 
-/// Section headers as type, file offset, size, link.
+/// Returns the section headers as type, file offset, size, link.
 pub fn sections() -> Vec<(u64, usize, usize, usize)> {
     let (table, size, entries) = (
         at(number(0x28, 8)),

@@ -15,7 +15,7 @@ use vmbell_hypervisor::{
 
 use crate::{AREA, await_that, begin_at, bells, chain, configured, done, programs};
 
-/// What the guest does meanwhile.
+/// What the guest does while it takes interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
     /// Counts rounds.
@@ -32,21 +32,21 @@ pub enum Doing {
     Masks = 5,
 }
 
-/// PV EOI, which only x86-64 has: elsewhere this asks for nothing.
+/// The guest uses PV EOI, which only x86-64 has: on arm64 this flag is 0.
 pub const PV_EOI: u64 = if cfg!(target_arch = "x86_64") { 1 } else { 0 };
-/// The red zone is looked after.
+/// The guest checks the red zone.
 pub const RED_ZONE: u64 = 4;
 
 /// Each interrupt takes one piece of work.
 pub const WORK: u64 = 8;
-/// And says so on a port.
+/// Each interrupt that takes work writes to a bell.
 pub const SAY_SO: u64 = 16;
-/// GSI 4 is a level and GSI 5 an edge: pins of the I/O APIC, or SPIs, which are always there.
+/// GSI 4 is level-triggered and GSI 5 is an edge: pins of the I/O APIC, or SPIs. The SPIs are always there.
 pub const PINS: u64 = 32;
 
-/// The level's vector.
+/// The vector of the level-triggered line.
 pub const LEVEL: u8 = 0x60;
-/// The edge's vector.
+/// The vector of the edge.
 pub const EDGE: u8 = 0x61;
 /// The bell on which an interrupt says that it took its work.
 pub const SAID: u16 = 0x78;
@@ -95,7 +95,7 @@ pub fn msi(vcpu: u8, vector: u8) -> Msi {
     here::msi(vcpu, vector)
 }
 
-/// Whether messages interrupt a guest. Where they do not, they are refused: those that are sent, and routes to them.
+/// Whether messages interrupt a guest. Where they do not, sent messages and routes to messages are refused.
 pub fn has_messages<H: Hypervisor>(h: &H) -> bool {
     let Support::No(reason) = h.support(Capability::Messages) else {
         return true;
@@ -125,7 +125,7 @@ mod here {
         Msi::fixed(vcpu, vector)
     }
 
-    /// Interrupts a vCPU that halts with [`LAST`]; says whether it takes that, now or later.
+    /// Interrupts a halted vCPU with [`LAST`]. Returns whether the vCPU takes the interrupt, now or later.
     pub fn wake(vm: &Arc<dyn Vm>, index: u32) -> bool {
         vm.signal_msi(msi(u8::try_from(index).unwrap(), LAST))
             .unwrap()
@@ -143,7 +143,7 @@ mod here {
     const TABLES: u64 = AREA + 0x10_0000;
     /// The first LPI.
     const LPI: u32 = 8192;
-    /// The GSI that wakes vCPU 0, and those of the others follow. An SPI is there on each GIC.
+    /// The GSI that wakes vCPU 0; the GSIs of the other vCPUs follow. It is an SPI, which each GIC has.
     const WAKE: u32 = 8;
 
     /// Tells the guest which interrupt controllers it has, and where its bell is.
@@ -168,7 +168,7 @@ mod here {
         vm.memory().write_obj(bells::number(SAID), place).unwrap();
     }
 
-    /// The vCPU's number is that of the device, and the vector is the event.
+    /// The message's device is the vCPU's number, and its event is the vector.
     pub fn msi(vcpu: u8, vector: u8) -> Msi {
         Msi {
             address: ITS + 0x1_0040,
@@ -177,7 +177,7 @@ mod here {
         }
     }
 
-    /// Interrupts a vCPU with [`LAST`]. Whether it takes that is not known.
+    /// Interrupts a vCPU with [`LAST`]. It is not known whether the vCPU takes it.
     pub fn wake(vm: &Arc<dyn Vm>, index: u32) -> bool {
         let gsi = Gsi::new(WAKE + index).unwrap();
         vm.set_line(gsi, true).unwrap();
@@ -186,22 +186,22 @@ mod here {
     }
 }
 
-/// How often a vCPU has taken a vector.
+/// Returns how often a vCPU has taken a vector.
 pub fn taken(vm: &Arc<dyn Vm>, index: u32, vector: u8) -> u64 {
     word(vm, index, COUNTS + 8 * u64::from(vector))
 }
 
-/// How many EOIs a vCPU was spared.
+/// Returns how many EOIs a vCPU was spared.
 pub fn spared(vm: &Arc<dyn Vm>, index: u32) -> u64 {
     word(vm, index, SPARED)
 }
 
-/// How much work waits for a vCPU.
+/// Returns how much work waits for a vCPU.
 pub fn work(vm: &Arc<dyn Vm>, index: u32) -> u64 {
     word(vm, index, 0x7d0)
 }
 
-/// Waits until a vCPU has done all its work, which is a wait for each piece.
+/// Waits until a vCPU has done all its work, with a separate wait for each piece.
 pub fn await_all_work(vm: &Arc<dyn Vm>, index: u32) {
     let mut left = work(vm, index);
     while left > 0 {
@@ -218,12 +218,12 @@ pub fn add_work(vm: &Arc<dyn Vm>, index: u32) {
     word.fetch_add(1, SeqCst);
 }
 
-/// How many interrupts found none.
+/// Returns how many interrupts found no work.
 pub fn spurious(vm: &Arc<dyn Vm>, index: u32) -> u64 {
     word(vm, index, 0x7c8)
 }
 
-/// How many rounds a vCPU has made.
+/// Returns how many rounds a vCPU has made.
 pub fn rounds(vm: &Arc<dyn Vm>, index: u32) -> u64 {
     word(vm, index, RINGS)
 }
@@ -240,7 +240,7 @@ pub fn stop(vm: &Arc<dyn Vm>, index: u32) {
     vm.memory().write_obj(1_u64, place).unwrap();
 }
 
-/// Runs a vCPU to its end, calls `see` at each exit before that, and fails if a register changed.
+/// Runs a vCPU until it is done, and calls `see` at each exit before that. Fails if a register changed.
 pub fn run_to_end(vcpu: &mut Box<dyn Vcpu>, see: &(impl Fn(&VmExit) + Sync)) {
     loop {
         match vcpu.run(VmEntry::Resume) {
@@ -255,12 +255,12 @@ pub fn run_to_end(vcpu: &mut Box<dyn Vcpu>, see: &(impl Fn(&VmExit) + Sync)) {
     }
 }
 
-/// Runs each vCPU on its own thread while `meanwhile` runs; then ends them.
+/// Runs each vCPU on its own thread while `meanwhile` runs, then ends the vCPUs.
 pub fn while_running(vm: &Arc<dyn Vm>, vcpus: Vec<Box<dyn Vcpu>>, meanwhile: impl FnOnce()) {
     while_running_and_seeing(vm, vcpus, &|_| {}, meanwhile);
 }
 
-/// The same, and calls `see` at each exit.
+/// Like [`while_running`], and calls `see` at each exit.
 pub fn while_running_and_seeing(
     vm: &Arc<dyn Vm>,
     vcpus: Vec<Box<dyn Vcpu>>,
@@ -278,11 +278,11 @@ pub fn while_running_and_seeing(
                 rounds(vm, index) > 0 || thread.is_finished() || is_halted_at_start(vm, index)
             });
         }
-        // The guests end in every case.
+        // The guests are ended even if `meanwhile` panics.
         let result = catch_unwind(AssertUnwindSafe(meanwhile));
         for index in 0..count {
             stop(vm, index);
-            // A halted one looks when it is woken.
+            // A halted vCPU sees the request when it is woken.
             here::wake(vm, index);
         }
         for thread in threads {
@@ -299,7 +299,7 @@ pub fn while_running_and_seeing(
 /// The vector that wakes halted vCPUs at the end.
 pub const LAST: u8 = 0xfe;
 
-/// A guest that halts makes no round before its first interrupt.
+/// Wakes a guest that halts, which makes no round before its first interrupt. Returns whether it did.
 fn is_halted_at_start(vm: &Arc<dyn Vm>, index: u32) -> bool {
     let doing = word(vm, index, vmbell_guest::offset::VALUE as u64);
     if doing == Doing::Halts as u64 {

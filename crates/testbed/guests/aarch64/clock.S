@@ -1,15 +1,16 @@
 // Takes COUNT interrupts of a PL031 clock (Arm DDI 0224), whose registers are at ADDRESS: raises each by a store of VALUE,
-// the time of the alarm, to its load register, and waits until the handler has served it. Before, it reads the clock's identification. The host sets the alarm's time and the mask. Words of the page:
+// the time of the alarm, to its load register, and waits until the handler has served it. First it reads the clock's
+// identification. The host sets the alarm's time and the mask. Words of the page:
 // 0x400 HOLD: while it is not 0, the handler waits at its start
 // 0x408 HELD: handlers that have begun
-// 0x410 AGAIN: how many handlers still raise the alarm a second time, after they have cleared the first
-// 0x418 STATES: bit P + 2 * A is set if the distributor said of the active interrupt that it is pending (P), active (A)
-// 0x420 CHECK: not 0: the handler asks the distributor for that before it ends
+// 0x410 AGAIN: how many more handlers raise the alarm a second time, after they have cleared the first
+// 0x418 STATES: bit P + 2 * A is set if the distributor reported the active interrupt as pending (P), active (A)
+// 0x420 CHECK: if not 0, the handler reads that state from the distributor before it ends
 // 0x428 IDENT: the eight bytes of the clock's identification
-// 0x430 SPLIT: not 0: the end of an interrupt drops its priority only, and the program polls instead of halting
-// 0x438 DEACTIVATE: not 0: the program deactivates the interrupt, and clears this
-// SERVED counts interrupts in which the clock had something to serve, ANSWERED the others. interrupt_head.S and gic.S
-// are before this.
+// 0x430 SPLIT: if not 0, the end of an interrupt only drops its priority, and the program polls instead of halting
+// 0x438 DEACTIVATE: if not 0, the program deactivates the interrupt, and clears this word
+// SERVED counts interrupts in which the clock had something to serve, ANSWERED the others. This file follows
+// interrupt_head.S and gic.S.
 20:
     ldr x22, [x19, #{COUNT}]
     ldr x23, [x19, #{ADDRESS}]

@@ -1,6 +1,6 @@
-// Checks the interrupt controller without taking an interrupt: it reads the acknowledge register itself. VALUE says
-// which check; says done with 0, or with the number of the expectation that failed, and the value that was there
-// instead in WORD. interrupt_head.S, gic.S and its.S are before this file.
+// Checks the interrupt controller without taking an interrupt: it reads the acknowledge register itself. VALUE chooses
+// the check. It says done with 0, or with the number of the failed expectation and the actual value in WORD. This file
+// follows interrupt_head.S, gic.S and its.S.
 .macro expect got, want, number
     mov w26, #\number
     mov w27, \got
@@ -33,7 +33,7 @@
     mov w23, w5
     bl 61f
     expect w0, 0xd0, 2
-    // Of the same priority none comes, of a higher one it does.
+    // No interrupt of the same priority comes, and one of a higher priority does.
     mov x0, #0
     bl 64f
     bl 60f
@@ -55,7 +55,7 @@
     bl 61f
     expect w0, 0xff, 8
     b 91f
-// EOI mode 1: the end drops the priority, and deactivation is another register.
+// EOI mode 1: the end drops the priority, and a second register deactivates.
 32:
     mov w0, #1
     bl 65f
@@ -96,7 +96,7 @@
     bl 60f
     expect w5, 1023, 21
     b 91f
-// The same SPI is a level, which is up until the store to ADDRESS.
+// The same SPI is level-triggered, and up until the store to ADDRESS.
 34:
     bl 60f
     expect w5, 37, 30
@@ -109,7 +109,7 @@
     bl 60f
     expect w5, 1023, 32
     b 91f
-// An LPI is there once, and has no active state: after the end it may come again at once.
+// An LPI comes once, and has no active state: after the end it may come again at once.
 35:
     bl 60f
     expect w5, 8195, 40
@@ -117,7 +117,7 @@
     bl 60f
     expect w5, 1023, 41
     b 91f
-// Nothing is there.
+// No interrupt is pending.
 36:
     bl 60f
     expect w5, 1023, 50

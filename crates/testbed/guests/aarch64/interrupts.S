@@ -1,6 +1,7 @@
 // The second part of interrupts_handler.S, after gic.S and its.S.
 20:
-    // The distributor's registers of INTIDs 32 to 63, the same values from each vcpu: group 1 and edges but 36.
+    // The distributor's registers of INTIDs 32 to 63, the same values from each vcpu: all in group 1, and all edges
+    // except 36.
     movz x9, #({GICD} >> 16), lsl #16
     movz w10, #0xaaaa, lsl #16
     movk w10, #0xa8aa

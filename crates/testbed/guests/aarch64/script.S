@@ -1,6 +1,6 @@
 // Plays the script at ADDRESS: records of a u32 kind, a u32 width, a u64 address, value and result, until one of kind
-// 0; then says done, and begins again when it is entered again. The kinds are those of the script for x86-64 that this
-// architecture has.
+// 0; then says done, and begins again when it is entered again. The kinds are the same as in the script for x86-64, as
+// far as arm64 has them.
     mov x19, x0
 2:
     ldr x20, [x19, #{ADDRESS}]
@@ -20,7 +20,7 @@
     cmp w21, #10
     b.eq 83f
     mov x9, #{DONE_ADDRESS}
-    // Any other kind but 0 is an error: the exit says so.
+    // Any other kind except 0 is an error, which the exit reports.
     str w21, [x9]
     b 2b
 4:
