@@ -12,9 +12,9 @@ pub const VECTOR: u8 = 0x51;
 /// Offset of the interrupt handler in a program that takes interrupts, in bytes.
 pub const HANDLER: u64 = 16;
 
-/// The page's words, each of 8 bytes: offset, name, meaning. The guest writes the words from `TICKS` to `EOI_WORD`. A word
-/// that one side writes while the other side polls it has its own cache line. The macro passes the table
-/// to the macro `$then`, after the arguments for it.
+/// The page's words of 8 bytes each, as offset, name and meaning. The guest writes the words from `TICKS` to
+/// `EOI_WORD`. A word that one side writes while the other side polls it has its own cache line. The macro passes the
+/// table to the macro `$then`, after that macro's arguments.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! guest_page {
@@ -82,18 +82,17 @@ pub struct Parameters {
     pub pause: u64,
 }
 
-/// How a program that takes interrupts ends them, and where they come from. The program reads it once, at its
-/// start.
+/// How a program that takes interrupts ends them, and where they come from. The program reads these settings once, at
+/// its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interrupts {
     /// Whether the program enables paravirtual EOI.
     pub pv_eoi: bool,
     /// Whether the program uses the local APIC's memory page (xAPIC) instead of its MSRs (x2APIC).
     pub xapic: bool,
-    /// The pin of the I/O APIC that the program sets up, and the low half of its redirection entry; `None` if
-    /// it sets up none.
+    /// The pin of the I/O APIC that the program sets up, and the low half of its redirection entry; `None` for no pin.
     pub route: Option<(u8, u32)>,
-    /// The interrupt that the program sets up on arm64; `None` if it sets up none.
+    /// The interrupt that the program sets up on arm64, if any.
     pub gic: Option<GicInterrupt>,
 }
 
@@ -110,19 +109,19 @@ pub struct GicInterrupt {
     pub message: Option<LpiMessage>,
 }
 
-/// The message of an LPI, as the guest makes it known to the ITS.
+/// The message of an LPI, which the guest maps in the ITS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LpiMessage {
     /// Guest-physical address of 512 KiB of free memory for the tables, aligned to 64 KiB.
     pub tables: u64,
-    /// The ITS's number of the device.
+    /// The device's number at the ITS.
     pub device: u32,
     /// The data of the message.
     pub event: u32,
 }
 
 impl Parameters {
-    /// Writes the parameters to the page at `page`. Fails if it is not in RAM.
+    /// Writes the parameters to the page at `page`. Fails if the page is not in RAM.
     pub fn write(
         &self,
         memory: &GuestMemoryMmap,
@@ -139,7 +138,7 @@ impl Parameters {
 }
 
 impl Interrupts {
-    /// Writes these settings to the page at `page`. Fails if it is not in RAM.
+    /// Writes these settings to the page at `page`. Fails if the page is not in RAM.
     pub fn write(
         &self,
         memory: &GuestMemoryMmap,
@@ -200,13 +199,12 @@ pub struct Results {
     pub spared: u64,
     /// Interrupts of an assigned device in which the device had something to serve; the others were spurious.
     pub served: u64,
-    /// TSC ticks from the stores that raised those interrupts to the first instructions of their handlers,
-    /// added up.
+    /// The sum of TSC ticks from the stores that raised those interrupts to the first instructions of their handlers.
     pub latency: u64,
 }
 
 impl Results {
-    /// Reads the results from the page at `page`. Fails if it is not in RAM.
+    /// Reads the results from the page at `page`. Fails if the page is not in RAM.
     pub fn read(memory: &GuestMemoryMmap, page: GuestAddress) -> Result<Self, GuestMemoryError> {
         let field = |offset: usize| memory.read_obj(GuestAddress(page.0 + offset as u64));
         Ok(Self {

@@ -17,15 +17,15 @@ pub const STACK_TOP: GuestAddress = GuestAddress(PARAMETERS.0 + 0x2_0000);
 /// A guest program.
 #[derive(Clone, Copy)]
 pub struct Program {
-    /// The name of the program, which is that of its function.
+    /// The name of the program, which is the name of its function.
     pub name: &'static str,
     /// The code, which runs at any address.
     pub code: &'static [u8],
 }
 
 impl Program {
-    /// Copies the program to [`CODE`] and returns the entry point of the vCPU with this index. Fails if guest memory has no
-    /// room for it.
+    /// Copies the program to [`CODE`] and returns the entry point of the vCPU with this index. Fails if guest memory
+    /// has no room for the program.
     pub fn load(
         &self,
         memory: &GuestMemoryMmap,
@@ -48,9 +48,9 @@ impl fmt::Debug for Program {
 
 /// Assembles `.S` files of the calling crate into functions that return a [`Program`] each.
 ///
-/// The files for x86-64 come first, and after `|` those for arm64. A program without files for the architecture of
-/// the host is empty there. If several files are named, they are one program, in this order. A file that expands
-/// macros of one before it purges them at its end, since the assembler knows macros by name across programs.
+/// The files for x86-64 come first, and the files for arm64 after `|`. A program without files for the architecture of
+/// the host is empty there. If several files are named, they are one program, in this order. A file that expands macros
+/// of an earlier file purges them at its end, because the assembler keeps macros by name across programs.
 ///
 /// A file can use the offsets of the page ([`offset`](crate::offset)) as `{COUNT}`, `{ADDRESS}` and so
 /// on, and `{HYPERCALL_PAGE}`; on x86-64 also `{DONE_PORT}`, `{VECTOR}` and `{INTERRUPT_RETURN}`; on arm64

@@ -1,4 +1,4 @@
-//! The programs of the scenarios. A program that an architecture does not have is empty there.
+//! The programs of the scenarios. A program that an architecture does not have is empty on it.
 #![allow(unsafe_code)]
 
 crate::guest_programs! {

@@ -1,5 +1,5 @@
 // VALUE 0: sends COUNT interrupts to its own vcpu, ends each, and measures only the ends. VALUE 1: sends COUNT
-// interrupts, each of a higher priority than the one before, and leaves them active. VALUE 2: ends COUNT interrupts,
+// interrupts, each of a higher priority than the previous one, and leaves them active. VALUE 2: ends COUNT interrupts,
 // the last one first.
 20:
     str xzr, [x19, #{TICKS}]
@@ -37,9 +37,9 @@
     b.ne 6b
     b 5b
 // The end is between the second and the third reading of the counter. The first two readings give the cost of
-// measuring, which is subtracted. A tick of the counter is longer than an end, so only the mean over many says
-// something; and each measurement begins a few instructions later than the one before, so that not all of them begin at
-// the same place within a tick.
+// measuring, which is subtracted. A tick of the counter is longer than an end, so only the mean over many is
+// meaningful. Each measurement begins a few instructions later than the previous one, so that they begin at different
+// places within a tick.
 30:
     cbnz x24, 8f
     mov x17, x30

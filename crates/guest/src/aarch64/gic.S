@@ -1,4 +1,4 @@
-// Sends SGI w0 to the vcpu with index w1; changes x0 and x1. What was stored before is seen before the interrupt.
+// Sends SGI w0 to the vcpu with index w1; changes x0 and x1. Earlier stores are visible before the interrupt.
 17:
     dsb ishst
     cbnz x21, 1f
@@ -18,8 +18,8 @@
     ret
 
 // Sets up the interrupt controller (Arm IHI 0069 for version 3, IHI 0048 for version 2): this vcpu's interface and its
-// SGIs; and if this is the first vcpu, the distributor, and the SPI if the page's word INTID is one. Of SGIs 0 to 12 each has a
-// higher priority than the one before, so that it is taken while that one is active.
+// SGIs; and if this is the first vcpu, the distributor, and the SPI if the page's word INTID is one. Each of SGIs 0 to
+// 12 has a higher priority than the previous one, so that it is taken while the previous one is active.
 10:
     mov x19, x0
     mov x20, x1
@@ -112,7 +112,7 @@
     str w14, [x13, #0x100]
     dsb sy
 8:
-    // The interface: its priority mask lets all pass, and each priority preempts every lower one.
+    // The CPU interface: its priority mask lets all priorities pass, and each priority preempts every lower one.
     mov w12, #0xf0
     cbnz x21, 9f
     mrs x13, S3_0_C12_C12_5

@@ -1,6 +1,6 @@
 // Takes COUNT interrupts, each while it is halted; if ADDRESS is not 0, it asks for each by a store of four bytes to
 // ADDRESS. Each time the vcpu is entered, it does one run. Interrupts are masked except right after wfi, which ends
-// when one is pending, masked or not: so none is taken between the comparison and wfi.
+// when an interrupt is pending, masked or not. So no interrupt is taken between the comparison and wfi.
 20:
     ldr x9, [x19, #{INTERRUPTS}]
     ldr x10, [x19, #{COUNT}]

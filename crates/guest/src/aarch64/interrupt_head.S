@@ -1,8 +1,8 @@
 // The first part of every program that takes interrupts; gic.S and its.S follow, and the program's own code at label
 // 20. x0 = parameters, x1 = index of the vcpu. x19 keeps the parameters, x20 the index, and x21 the address of a
-// GICv2's CPU interface, or 0 for a GICv3; in handlers too. The handler begins at byte 16 with x16 and x17 on the stack.
-// It acknowledges the interrupt and calls the program's own handler at label 30 with what it read from the acknowledge
-// register in x5; that handler may change x0 to x5, x16 and x17.
+// GICv2's CPU interface, or 0 for a GICv3; also in handlers. The handler begins at byte 16 with x16 and x17 on the
+// stack. It acknowledges the interrupt and calls the program's own handler at label 30 with what it read from the
+// acknowledge register in x5; that handler may change x0 to x5, x16 and x17.
     b 10f
     .balign 16
     mrs x16, cntvct_el0
@@ -21,7 +21,7 @@
     // Bits 12:10 say which vcpu sent an SGI.
     and w0, w5, #0x3ff
 2:
-    // 1020 to 1023 are not interrupts: it has gone meanwhile.
+    // 1020 to 1023 are not interrupts: the interrupt is no longer pending.
     sub w0, w0, #1020
     cmp w0, #4
     b.lo 3f

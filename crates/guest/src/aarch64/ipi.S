@@ -1,4 +1,4 @@
-// The first vcpu sends COUNT interrupts to the second, each after the second has counted the one before.
+// The first vcpu sends COUNT interrupts to the second, each after the second has counted the previous one.
 20:
     cbnz x20, 3f
     // The second vcpu counts READY up when it is ready, once for each run. STAMP counts the runs.

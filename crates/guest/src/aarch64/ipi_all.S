@@ -70,8 +70,8 @@
     mov x9, #{DONE_ADDRESS}
     str wzr, [x9]
     ret
-// Halts until there are x23 answers. Interrupts are masked except right after wfi, which ends when one is pending, masked
-// or not.
+// Halts until there are x23 answers. Interrupts are masked except right after wfi, which ends when an interrupt is
+// pending, masked or not.
 50:
     ldar x9, [x22]
     cmp x9, x23
@@ -85,7 +85,7 @@
     b 50b
 1:
     ret
-// Answers. The last vcpu to do so interrupts the first, which may see the count before its interrupt comes.
+// Answers. The last vcpu to answer interrupts the first vcpu, which may see the count before its interrupt comes.
 40:
     add x0, x25, #{PENDING}
 1:

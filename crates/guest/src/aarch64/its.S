@@ -1,8 +1,8 @@
 // Sets up LPIs of this vcpu (Arm IHI 0069, chapters 5 and 12): the device with the number DEVICE + index of the vcpu
-// has the events 0 to 255, of which EVENT is LPI INTID + 256 * index, and the others are counted from there. TABLES is
-// the address of zeroed memory for up to four vcpus, a multiple of 64 KiB: devices, +0x10000 collections, +0x20000
-// configuration of 8192 LPIs, +0x22000 a lock, +0x24000 translations of 4 KiB for each vcpu, +0x30000 commands, +0x40000
-// pending bits of 64 KiB for each vcpu. Only one vcpu at a time writes commands.
+// has the events 0 to 255, of which EVENT is LPI INTID + 256 * index, and the others follow from there. TABLES is the
+// address of zeroed memory for up to four vcpus, a multiple of 64 KiB: devices, +0x10000 collections, +0x20000
+// configuration of 8192 LPIs, +0x22000 a lock, +0x24000 translations of 4 KiB for each vcpu, +0x30000 commands,
+// +0x40000 pending bits of 64 KiB for each vcpu. Only one vcpu at a time writes commands.
 18:
     add x13, x12, #0x22, lsl #12
 1:
@@ -12,7 +12,8 @@
     stxr w15, w14, [x13]
     cbnz w15, 1b
     movz x9, #({ITS} >> 16), lsl #16
-    // Every LPI is enabled; the second bit is always set. If it is set already, it stays, since others may be in use.
+    // Every LPI is enabled; the second bit is always set. A table that is filled already stays, since other LPIs may be
+    // in use.
     add x13, x12, #0x20, lsl #12
     mov w14, #0xa3
     ldrb w15, [x13]
@@ -86,7 +87,7 @@
     ldr x11, [x19, #{DEVICE}]
     add x11, x11, x20
     lsl x11, x11, #32
-    // MAPC: the collection of this vcpu's number leads to it.
+    // MAPC: the collection with this vcpu's number leads to this vcpu.
     mov x22, #9
     mov x23, xzr
     orr x24, x10, x17

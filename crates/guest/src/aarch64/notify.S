@@ -1,6 +1,6 @@
-// Rings COUNT times by the macros of the file before: it waits PAUSE ticks before each ring, and for the host's
-// answer after it. x0 = parameters. `ring` follows right after the time of STAMP; what it needs that is not a part of
-// the ring, `prepare` does before. x19 and x22 to x24 are in use here; `prepare` and `ring` have x25 to x28.
+// Rings COUNT times with the macros of the previous file: it waits PAUSE ticks before each ring, and for the host's
+// answer after it. x0 = parameters. `ring` follows right after the time of STAMP; `prepare` first does what `ring`
+// needs and is not part of the ring. x19 and x22 to x24 are in use here; `prepare` and `ring` have x25 to x28.
     mov x19, x0
     add x24, x19, #{ANSWERED}
 1:

@@ -1,5 +1,5 @@
-// The program halts after each request until the interrupt of its answer has come. Interrupts are masked but right
-// after wfi, which ends when one is pending, masked or not.
+// The program halts after each request until the interrupt of its answer has come. Interrupts are masked except right
+// after wfi, which ends when an interrupt is pending, masked or not.
 .macro begin
 .endm
 .macro await_answer

@@ -1,5 +1,5 @@
 # VALUE 0: sends COUNT interrupts to its own vcpu, ends each, and measures only the EOIs. VALUE 1: sends COUNT
-# interrupts, each of a higher priority class than the one before, and leaves them in service. VALUE 2: ends COUNT
+# interrupts, each of a higher priority class than the previous one, and leaves them in service. VALUE 2: ends COUNT
 # interrupts.
 20:
     mov qword ptr [rbx + {TICKS}], 0
@@ -59,8 +59,8 @@
     add [rbx + {TICKS}], rax
 7:
     ret
-# The second lfence keeps the EOI from beginning before the TSC is read: rdtsc waits for nothing and holds nothing
-# back (Intel SDM vol. 2, RDTSC), and a few instructions would fit into its own time.
+# The second lfence keeps the EOI from beginning before the TSC is read: rdtsc orders neither earlier nor later
+# instructions (Intel SDM vol. 2, RDTSC), and a few instructions would fit into its own time.
 4:
     lfence
     rdtsc

@@ -14,7 +14,7 @@
     mov rdx, [rbx + {ADDRESS}]
     test rdx, rdx
     jz 2f
-    # Interrupts are off until hlt begins, so the interrupt always comes in the halt, however soon it is raised.
+    # Interrupts are off until hlt begins, so the interrupt always comes during the halt, however soon it is raised.
     cli
     out dx, eax
     sti

@@ -1,7 +1,7 @@
-# The first part of every program that takes interrupts; the program's own code follows at label 20. rdi =
-# parameters, rsi = index of the vcpu; rbx keeps the parameters, in handlers too. The handler begins at byte 16
-# and calls the program's own handler at label 30, which may change rax, rcx and rdx. At that label the address to
-# return to from the interrupt is at rsp + 40, above the call's, three registers and the vector.
+# The first part of every program that takes interrupts; the program's own code follows at label 20. rdi = parameters,
+# rsi = index of the vcpu; rbx keeps the parameters, also in handlers. The handler begins at byte 16 and calls the
+# program's own handler at label 30, which may change rax, rcx and rdx. At that label the interrupt's return address is
+# at rsp + 40, above the call's return address, three registers and the vector.
     jmp 10f
     .balign 16
     push rax
@@ -16,24 +16,23 @@
     pop rdx
     pop rcx
     pop rax
-    # Drops the vector: all are handled alike.
+    # Drops the vector: all vectors are handled alike.
     add rsp, 8
     jmp qword ptr [rip + 1f]
 1:
     .quad {INTERRUPT_RETURN}
 
-# EOI for a program that decides between rcx and rdx whether to halt, with hlt right before rdx. If the
-# interrupt came there, what the program has compared may be old, so the handler returns to rdx, after hlt. rax is
-# where the stack has the address to return to.
-# Thus the program needs neither cli nor sti, which are exits where they are emulated, nor the interrupt shadow
-# of sti, which an emulating host may forget (docs/emulator-bugs.md).
+# EOI for a program that decides between rcx and rdx whether to halt, with hlt right before rdx. If the interrupt came
+# there, what the program has compared may be stale, so the handler returns to rdx, after hlt. rax points to the return
+# address on the stack. Thus the program needs neither cli nor sti, which exit where they are emulated, nor the
+# interrupt shadow of sti, which an emulating host may forget (docs/emulator-bugs.md).
 16:
     cmp [rax], rcx
     jb 15f
     cmp [rax], rdx
     jae 15f
     mov [rax], rdx
-# EOI: by the bit of the PV EOI word if there is a word and the bit is set, otherwise by the register.
+# EOI: through the bit of the PV EOI word if there is a word and the bit is set, otherwise through the register.
 15:
     mov rcx, [rbx + {PV_EOI}]
     test rcx, rcx

@@ -1,4 +1,4 @@
-# The first vcpu sends COUNT interrupts to the second, each after the second has counted the one before.
+# The first vcpu sends COUNT interrupts to the second, each after the second has counted the previous one.
 20:
     test rsi, rsi
     jnz 3f

@@ -65,7 +65,7 @@
     mov rbx, r9
     mov rsi, r11
     sti
-    # It returns how many it has interrupted, or an error.
+    # The hypercall returns how many vcpus it has interrupted, or an error.
     cmp rax, r15
     jne 6f
 5:
@@ -107,7 +107,7 @@
     jmp 50b
 52:
     ret
-# Answers. The last vcpu to do so interrupts the first, which may see the count before its interrupt comes.
+# Answers. The last vcpu to answer interrupts the first vcpu, which may see the count before its interrupt comes.
 40:
     lock dec qword ptr [r15 + {PENDING}]
     jnz 1f
@@ -121,7 +121,7 @@
 30:
     test rsi, rsi
     jz 1f
-    # The second of the two may come within the first one's handler, so the decision is a single instruction.
+    # The second of two interrupts may come within the first one's handler, so the decision is a single instruction.
     mov rax, [r15 + {TARGET}]
     xchg rax, r14
     cmp rax, r14

@@ -1,6 +1,6 @@
-# Rings COUNT times by the macros of the file before: it waits PAUSE ticks before each ring, and for the host's
-# answer after it. rdi = parameters. `ring` follows right after the time of STAMP; what it needs that is not a part of
-# the ring, `prepare` does before. r12 to r14 are in use here.
+# Rings COUNT times with the macros of the previous file: it waits PAUSE ticks before each ring, and for the host's
+# answer after it. rdi = parameters. `ring` follows right after the time of STAMP; `prepare` first does what `ring`
+# needs and is not part of the ring. r12 to r14 are in use here.
     mov rbx, rdi
 1:
     mov r12, [rbx + {COUNT}]

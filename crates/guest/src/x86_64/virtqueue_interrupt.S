@@ -12,8 +12,8 @@
     jmp 50b
 5:
 .endm
-# Does the EOI of the interrupt, which is an edge, before it writes the device's interrupt acknowledge register.
-# In the other order the exit of that store would take the PV EOI bit back, and the EOI would need the register.
+# Does the EOI of the interrupt, which is an edge, before it writes the device's interrupt acknowledge register. In the
+# other order, the exit of that store would clear the PV EOI bit, and the EOI would need the register.
 .macro handler
 30:
     lea rax, [rsp + 40]

@@ -1,5 +1,5 @@
-# Sends COUNT requests, each after the answer to the one before, which it awaits as the macros of an earlier file
-# say. The file before has set up the queue.
+# Sends COUNT requests, each after the answer to the previous one. The macros of an earlier file wait for the answer.
+# The previous file has set up the queue.
     begin
 2:
     mov r12, [rbx + {COUNT}]

@@ -1,8 +1,7 @@
-# Sets up queue 0 of the virtio-mmio device at ADDRESS (virtio 1.3, 3.1 and 4.2.3), with a split ring of 8
-# entries at VALUE. Each request has 8 bytes, and its answer is their inversion; one request is under way at a
-# time. The code that follows this file finds r14 = number of requests so far, r15 = registers and rsi = ring;
-# an error jumps to its label 9.
-# rdi = parameters. At VALUE: descriptors, +0x80 available ring, +0x100 used ring, +0x200 request, +0x280
+# Sets up queue 0 of the virtio-mmio device at ADDRESS (virtio 1.3, 3.1 and 4.2.3), with a split ring of 8 entries at
+# VALUE. Each request has 8 bytes, and its answer is the inverted bytes; one request is in flight at a time. The code
+# that follows this file finds r14 = number of requests so far, r15 = registers and rsi = ring; an error jumps to its
+# label 9. rdi = parameters. At VALUE: descriptors, +0x80 available ring, +0x100 used ring, +0x200 request, +0x280
 # answer. If the device does not behave as expected, RINGS does not change.
 20:
     mov rbx, rdi
