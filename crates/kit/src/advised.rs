@@ -1,14 +1,14 @@
-//! The commands for the lab that the README and the texts of `--help` advise, and how each is tested: it runs as it is written, or
-//! in a short form, or another test runs its like.
+//! The lab commands that the README and the texts of `--help` advise, and how each is tested: it runs as written, or in
+//! a short form, or another test runs a similar command.
 
 /// How a command is tested.
 #[derive(Clone, Copy, Debug)]
 pub enum Tested {
-    /// It runs with these words added, so that it takes seconds.
+    /// It runs with these words added, so that it takes only seconds.
     Runs(&'static str),
-    /// This file of `crates/cli/tests` has this test, which runs a command with the same options.
+    /// A test runs a command with the same options: the file in `crates/cli/tests`, and the test's name.
     By(&'static str, &'static str),
-    /// Nothing runs it, for this reason.
+    /// No test runs it, for this reason.
     No(&'static str),
 }
 use Tested::{By, No, Runs};
@@ -22,7 +22,7 @@ const SELFTESTS: Tested = By(
     "tests_of_ioeventfd_and_of_resample_pass_on_the_newest_kernel",
 );
 
-/// All of them, as they are written.
+/// All commands, as they are written.
 pub const ALL: [(&str, Tested); 37] = [
     ("vmbell lab -- ./program", Runs("")),
     ("vmbell lab -- PROGRAM", Runs("")),
@@ -171,8 +171,8 @@ pub const ALL: [(&str, Tested); 37] = [
     ("vmbell lab kernel selftests --json", SELFTESTS),
 ];
 
-/// The commands for the lab in a text: in Markdown's backticks, or in their own column with two spaces after it. A command goes on
-/// in the next line after a backslash.
+/// Returns the lab commands in a text: in Markdown's backticks, or in their own column with two spaces after it. A
+/// backslash at the end of a line continues a command.
 pub fn commands(text: &str) -> Vec<String> {
     const LAB: &str = "vmbell lab ";
     let of_line = |line| {
@@ -188,7 +188,7 @@ pub fn commands(text: &str) -> Vec<String> {
         true => line.split('`').collect(),
         false => vec![line],
     });
-    // A usage names no command.
+    // A usage line names no command.
     lines
         .filter(|line| line.trim_start().starts_with(LAB) && !line.contains('<'))
         .filter_map(of_line)

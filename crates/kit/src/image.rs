@@ -1,4 +1,4 @@
-//! Multiboot images, made here.
+//! Makes Multiboot images and PVH kernels.
 
 /// Where the code goes.
 const CODE: u32 = 0x10_0000;
@@ -12,7 +12,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Bytes and their place.
+    /// Makes a segment from an address and bytes.
     pub fn new(address: u32, bytes: impl Into<Vec<u8>>) -> Self {
         let bytes = bytes.into();
         Self { address, bytes }
@@ -27,12 +27,12 @@ fn len(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap()
 }
 
-/// An ELF of 32 bits whose first segment is a Multiboot header and `code`, entered at its start.
+/// Makes a 32-bit ELF whose first segment is a Multiboot header and `code`; the entry point is the start of `code`.
 pub fn elf(code: &[u8], more: &[Segment]) -> Vec<u8> {
     file(&words(&HEADER), code, more, &[])
 }
 
-/// The same as a kernel: a note has PVH's entry point.
+/// Makes a kernel of the same parts: a note has PVH's entry point.
 pub fn kernel(code: &[u8], more: &[Segment]) -> Vec<u8> {
     const XEN_ELFNOTE_PHYS32_ENTRY: u32 = 18;
     let xen = u32::from_le_bytes(*b"Xen\0");

@@ -1,8 +1,8 @@
-//! What the tests of several crates share: waits without an asserted duration, terminals and signals for commands, images to
-//! boot, the check of reports. Each runs on the test's thread.
+//! What the tests of several crates share: waits without an asserted duration, terminals and signals for commands,
+//! images to boot, and the check of reports. Each runs on the test's thread.
 //!
-//! It uses no other crate of the workspace: so each crate's own unit tests can use it, and their types are the same as those of
-//! the crate under test.
+//! It uses no other crate of the workspace, so each crate's own unit tests can use it without a second copy of the
+//! crate's types.
 #![allow(
     clippy::unwrap_used,
     reason = "an error of a test's own doing fails the test"

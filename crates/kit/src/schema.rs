@@ -1,9 +1,9 @@
-//! A validator for as much of JSON Schema as `docs/report.schema.json` uses. An unknown keyword is an
-//! error, so that none is silently ignored.
+//! A validator for the part of JSON Schema that `docs/report.schema.json` uses. An unknown keyword is an error, so that
+//! no keyword is silently ignored.
 
 use serde_json::Value;
 
-/// Everything in which `value` violates `schema`, each with its place.
+/// Returns everything in which `value` violates `schema`, with the place of each violation.
 pub fn violations(schema: &Value, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     check(schema, schema, value, "$", &mut found);
@@ -26,7 +26,7 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<
     }
 }
 
-/// The fields that a schema names, in whichever of its parts.
+/// Returns the fields that any part of a schema names.
 fn described<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s str> {
     let named = schema.get("properties").and_then(Value::as_object);
     let mut names: Vec<&str> = named
@@ -43,7 +43,7 @@ fn described<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s str> {
     names
 }
 
-/// The definition that a schema refers to.
+/// Returns the definition that a schema refers to.
 fn target<'s>(root: &'s Value, schema: &Value) -> Option<&'s Value> {
     let path = schema.get("$ref")?.as_str()?.strip_prefix('#')?;
     Some(root.pointer(path).expect("a definition"))
@@ -53,7 +53,7 @@ fn rules(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<
     let keywords = schema.as_object().expect("a schema is an object");
     for (keyword, rule) in keywords {
         let ok = match keyword.as_str() {
-            // Formats are the widths of numbers; what is only read is written all the same.
+            // Formats are the widths of numbers. Reports also contain read-only fields.
             "$schema" | "$defs" | "title" | "description" | "format" | "readOnly" => true,
             "$ref" => {
                 let target = target(root, schema).expect("a definition");
@@ -79,7 +79,7 @@ fn rules(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<
             "minLength" => value
                 .as_str()
                 .is_none_or(|text| text.len() as u64 >= rule.as_u64().unwrap_or_default()),
-            // The only patterns are those of dates; their shape is checked by position.
+            // The only patterns are for dates, which are checked by position.
             "pattern" => value.as_str().is_some_and(is_timestamp),
             "required" => array(rule).iter().all(|name| {
                 let is_there = value.get(name.as_str().expect("a name")).is_some();

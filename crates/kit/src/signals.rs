@@ -4,8 +4,8 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Gives a command that is to be started the default action of SIGHUP and SIGINT. The command leaves a signal alone that
-/// it finds ignored, as tests do under nohup(1), and in the background of a shell without job control.
+/// Makes `command` start with the default actions of SIGHUP and SIGINT. A command does not handle a signal that it
+/// finds ignored, and these are ignored under nohup(1) and in the background of a shell without job control.
 pub fn hear_signals(command: &mut Command) -> &mut Command {
     let default = || {
         for signal in [libc::SIGHUP, libc::SIGINT] {

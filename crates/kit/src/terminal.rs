@@ -6,12 +6,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// The escape sequence of a terminal's other screen.
+/// The escape sequence that enters a terminal's alternate screen.
 pub const ENTER: &str = "\x1b[?1049h";
-/// The way back.
+/// The escape sequence that leaves the alternate screen.
 pub const LEAVE: &str = "\x1b[?1049l";
 
-/// Both ends of a new terminal of 80x24: the one of a person, and the one of a program.
+/// Opens both ends of a new 80x24 terminal: the user's end, and the program's end.
 pub fn open() -> (File, OwnedFd) {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let keyboard = openpt(flags).unwrap();
@@ -33,8 +33,8 @@ pub fn resize(terminal: impl AsFd, columns: u16, rows: u16) {
     tcsetwinsize(terminal, size).unwrap();
 }
 
-/// The lines of a screen of 80x24 after a program of ratatui printed this on it: of escape sequences, those that place the
-/// cursor and that clear are obeyed.
+/// Returns the lines of an 80x24 screen after a ratatui program printed this. Only the escape sequences that place the
+/// cursor or clear are obeyed.
 pub fn lines(printed: &str) -> Vec<String> {
     let mut cells = vec![vec![' '; 80]; 24];
     let (mut row, mut column) = (0, 0);
