@@ -1,8 +1,8 @@
-//! A VMM of one file, whose exit loop over KVM asks vmbell what a guest's access is for.
+//! A VMM in one file. Its exit loop over KVM asks vmbell which doorbell or device an access is for.
 //!
-//! Doorbells come first, as in the kernel: a write that rings reaches no device. This group, one doorbell for any value and
-//! one for a single value, is more than an ioeventfd of KVM can express. What KVM can express, a VMM gives to
-//! `VmFd::register_ioevent`, and there is no exit. Then the bus finds the device.
+//! Doorbells come first, as in the kernel: a write that rings reaches no device. KVM's ioeventfds cannot express this
+//! group: one doorbell for any value and one for a single value. A VMM registers a doorbell that KVM can express with
+//! `VmFd::register_ioevent`, and then there is no exit. After the doorbells, the bus finds the device.
 //!
 //! The loop runs on the vCPU's thread. Neither lookup takes a lock, and another thread may add and remove devices and
 //! doorbells meanwhile.
@@ -18,7 +18,7 @@ use vmbell::bus::{Bus, BusDevice, BusRange};
 use vmbell::doorbell::{Datamatch, DoorbellSet, IoEventAddress, Sharing};
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
 
-/// Where the guest's code and its only memory is.
+/// The address of the guest's code and only memory.
 const CODE: u64 = 0x1000;
 const MEMORY: usize = 0x1000;
 /// The port that rings.
@@ -39,7 +39,7 @@ const GUEST: &[u8] = &[
     0xf4, //                         hlt
 ];
 
-/// A device of one register.
+/// A device with one register.
 struct Register(AtomicU8);
 
 impl BusDevice for Register {
@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     run(&mut vcpu, &doorbells, &ports, &memory_mapped)?;
     drop((vcpu, vm, memory));
 
-    // A read of an eventfd is the number of rings, and starts to count again.
+    // Reading an eventfd returns the number of rings and resets it.
     let counts = [any.read()?, seven.read()?];
     println!(
         "rings: {} of any value, {} of the value 7",
@@ -88,7 +88,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A vCPU's exit loop.
+/// Runs a vCPU's exit loop.
 fn run(
     vcpu: &mut VcpuFd,
     doorbells: &DoorbellSet,
@@ -117,7 +117,7 @@ fn run(
     }
 }
 
-/// A VM with the guest's code in its memory.
+/// Creates a VM with the guest's code in its memory.
 fn create_vm() -> Result<(VmFd, GuestMemoryMmap), Box<dyn Error>> {
     let memory: GuestMemoryMmap = GuestMemoryMmap::from_ranges(&[(GuestAddress(CODE), MEMORY)])?;
     memory.write_slice(GUEST, GuestAddress(CODE))?;
