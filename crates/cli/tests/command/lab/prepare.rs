@@ -6,7 +6,7 @@ use assert_cmd::assert::OutputAssertExt;
 use predicates::prelude::*;
 use predicates::str::contains;
 
-use super::status::{self, has_row};
+use super::status::has_row;
 use super::support::{self, Sandbox};
 use kit::signals::hear_signals;
 use kit::wait::await_that;
@@ -334,6 +334,6 @@ fn a_kernel_of_debian_is_prepared_by_its_version_and_kept() {
                 && !has_row(said, "linux not prepared")
         },
     ));
-    let words = status::key("vmbell-lab-qemu-#-debian-#-shell-#");
+    let words = super::status::key("vmbell-lab-qemu-#-debian-#-shell-#");
     status(&["--key", "--kernel", "debian:6.1"]).stdout(words);
 }
