@@ -24,7 +24,7 @@ fn each_command_works_there_or_says_what_arm64_lacks() {
     let ran = L1.run(script, &[]);
     let expected = "2\nusermode backend is for x86-64, and this is aarch64\ninterrupts taken 20\n\
         pv-eoi-off: arm64 has no paravirtual EOI, so there is nothing to compare with\nrings 0\n\
-        error: cannot read image no-image: No such file or directory (os error 2)\n126\n\
+        error: no-image: cannot read the image: No such file or directory (os error 2)\n126\n\
         error: 'floor-kvm-run-pio' needs port I/O, which this architecture does not have: 'mmio-*' rings there \
         (see `vmbell list`)\n2\n\
         error: the usermode backend cannot run a guest here: the usermode backend is for x86-64, and this is \
