@@ -197,13 +197,13 @@ fn on_threads<T: Send, R: Send>(
 ) -> Result<Vec<R>> {
     let items = Mutex::new(items.into_iter());
     // The lock is not held during the work.
-    let next = || lock(&items).next();
+    let next = || items.lock().next();
     let worker = || -> Result<Vec<R>> {
         let mut done = Vec::new();
         while let Some(item) = next() {
             let result = work(item);
             if result.is_err() {
-                lock(&items).by_ref().for_each(drop);
+                items.lock().by_ref().for_each(drop);
             }
             done.push(result?);
         }
@@ -227,10 +227,6 @@ fn on_threads<T: Send, R: Send>(
 /// The path of this program.
 fn own() -> Result<std::path::PathBuf> {
     crate::process::program::own().map_err(anyhow::Error::msg)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 /// The end of what a lab printed on standard error, which may be what its guests printed.
@@ -279,13 +275,13 @@ mod tests {
         let begun = Mutex::new(Vec::new());
         let items = (0..10).collect();
         let error = on_threads(items, 1, |item| {
-            lock(&begun).push(item);
+            begun.lock().push(item);
             match item {
                 3 => bail!("no {item}"),
                 _ => Ok(()),
             }
         });
         assert_eq!(error.unwrap_err().to_string(), "no 3");
-        assert_eq!(*lock(&begun), [0, 1, 2, 3]);
+        assert_eq!(*begun.lock(), [0, 1, 2, 3]);
     }
 }
