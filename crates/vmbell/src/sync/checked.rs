@@ -62,27 +62,6 @@ pub mod atomic {
             Self::new(0)
         }
     }
-
-    /// [`std::sync::atomic::AtomicBool`] with a place.
-    #[derive(Debug, Default)]
-    pub struct AtomicBool(AtomicU64);
-
-    impl AtomicBool {
-        /// A word with this value.
-        pub fn new(value: bool) -> Self {
-            Self(AtomicU64::new(value.into()))
-        }
-
-        /// Loads, as the standard library's method does.
-        pub fn load(&self, order: Ordering) -> bool {
-            self.0.load(order) != 0
-        }
-
-        /// Stores, as the standard library's method does.
-        pub fn store(&self, value: bool, order: Ordering) {
-            self.0.store(value.into(), order);
-        }
-    }
 }
 
 /// A lock that spins. Its word is 1 while it is held.
