@@ -8,8 +8,8 @@ use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::{
     Backend, Counts, Exits, Group, Host, Kind, Measured, Outcome, Paths, Percentiles,
     PercentilesOf, Planned, Report, Row, Setting, Status, Times, Timing, Tool, Tsc, rfc3339,
-    statistics::median,
 };
+use vmbell_statistics::median;
 
 /// The facts that a report states in addition to the samples.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 
 use super::{HOST, SampleSeries};
 use vmbell_report::Status;
-use vmbell_report::bootstrap::{RatioOfMedians, ratio_of_medians};
+use vmbell_statistics::bootstrap::{RatioOfMedians, ratio_of_medians};
 
 /// Separates the values of scanned parameters from a scenario's name.
 const PARAMETER: char = ',';

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::{RunSample, SampleSeries, SubjectOptions, compare};
-use vmbell_report::bootstrap::RatioOfMedians;
-use vmbell_report::statistics::median;
 use vmbell_report::{Backend, Group, Highlight, Ratio, Timing};
+use vmbell_statistics::bootstrap::RatioOfMedians;
+use vmbell_statistics::median;
 
 /// The most highlights of each backend in a report.
 const HIGHLIGHTS: usize = 5;

@@ -17,7 +17,8 @@ use super::{
 };
 use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_hypervisor::chain;
-use vmbell_report::{Random, Status};
+use vmbell_report::Status;
+use vmbell_statistics::Random;
 
 /// How long a failure waits for SIGINT's flag. ^C reaches every process on the terminal, and this process may notice
 /// that a sandbox died of it before its own handler has run.

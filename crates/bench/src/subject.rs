@@ -102,7 +102,7 @@ impl RunSample {
             return self.elapsed_ns / self.ops.max(1) as f64;
         }
         let latencies: Vec<f64> = self.latencies_ns.iter().map(|ns| *ns as f64).collect();
-        vmbell_report::statistics::median(&latencies).unwrap_or_default()
+        vmbell_statistics::median(&latencies).unwrap_or_default()
     }
 }
 

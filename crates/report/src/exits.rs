@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::statistics::{median, thousandths};
+use super::units::thousandths;
+use vmbell_statistics::median;
 
 /// The kernel's reasons for exits that a host interrupt causes, by Intel's and AMD's names: interrupts (KVM's statistic
 /// `irq_exits`), NMIs, and exits at which KVM waits until a guest that masked interrupts can take one.

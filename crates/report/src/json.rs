@@ -5,8 +5,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::statistics::thousandths;
 use super::text::{shortened, without_bom};
+use super::units::thousandths;
 use super::{Report, Row, Timing};
 
 /// The format that this code writes and reads.

@@ -2,10 +2,8 @@
 //!
 //! [`Report`] is plain data that serialises to the JSON described in `docs/report-schema.md`. Every writer is a
 //! function from a report to text. Writers measure nothing, and take medians, spreads and ratios from the report, so
-//! that they agree. [`statistics`], [`outliers`] and [`bootstrap`] are the arithmetic on samples that a report is made
-//! with.
+//! that they agree. The arithmetic is that of `vmbell-statistics`.
 
-pub mod bootstrap;
 pub mod compare;
 mod counts;
 pub mod cpu_list;
@@ -20,14 +18,11 @@ mod host;
 mod json;
 mod metrics_text;
 mod openmetrics;
-pub mod outliers;
 mod page;
-mod random;
 mod recording;
 mod report;
 mod row;
 mod seconds;
-pub mod statistics;
 mod table;
 mod text;
 mod time_unit;
@@ -52,7 +47,6 @@ pub use json::{ReadError, SCHEMA_VERSION, json, json_by_row, parse};
 pub use metrics_text::{Label, MetricsText};
 pub use openmetrics::openmetrics;
 pub use page::{Run, page, recorded_page};
-pub use random::Random;
 pub use recording::{Recording, RecordingError, RecordingHeader};
 pub use report::{Backend, Highlight, Kind, Paths, Planned, Report, Tool, Tsc};
 pub use row::{

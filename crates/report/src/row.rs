@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::outliers::Outliers;
-use super::statistics::{Summary, percentile, thousandths};
+use super::units::thousandths;
 use super::{Counts, ExitReasons, Exits, seconds};
+use vmbell_statistics::{Outliers, Summary, percentile};
 
 /// With fewer runs than this, a row has no spread.
 const MIN_SCATTER: usize = 3;

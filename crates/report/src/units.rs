@@ -4,6 +4,11 @@ use std::fmt;
 
 use super::Timing;
 
+/// Rounds to a thousandth of a nanosecond or instruction: further digits come from the division, not from the clock.
+pub fn thousandths(ns: f64) -> f64 {
+    (ns * 1000.0).round() / 1000.0
+}
+
 /// A measured number in the unit of `timing`: a time, or a number of instructions.
 pub fn measured(ns: f64, timing: Timing) -> String {
     match timing {

@@ -11,7 +11,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 
 use crate::{artifacts, cache};
-use vmbell_report::{Random, Report};
+use vmbell_report::Report;
+use vmbell_statistics::Random;
 
 const VERSION: &str = "2.0.0";
 /// Prints the ABI tag of Python's binary modules, which contains its version and the machine's architecture.

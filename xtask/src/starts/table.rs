@@ -1,6 +1,6 @@
 //! The measurements of each machine, as a table.
 
-use vmbell_report::statistics::median;
+use vmbell_statistics::median;
 
 use super::run::TimedRun;
 

@@ -3,7 +3,7 @@
 
 use super::samples::{Noise, report};
 use super::*;
-use crate::Random;
+use vmbell_statistics::Random;
 
 const NOISE: Noise = Noise {
     of_reports: 0.02,

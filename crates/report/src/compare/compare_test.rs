@@ -2,7 +2,7 @@
 
 use super::samples::{Noise, report};
 use super::*;
-use crate::Random;
+use vmbell_statistics::Random;
 
 const QUIET: Noise = Noise {
     of_reports: 0.0,

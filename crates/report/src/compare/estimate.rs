@@ -1,10 +1,11 @@
 //! One row of a comparison: its numbers, and the verdict that follows from them.
 
+use vmbell_statistics::bootstrap::{self, Sorted};
+use vmbell_statistics::{Random, median, permutation};
+
 use super::matching::MatchedRow;
-use super::{ALPHA, CompareOptions, ComparedRow, Pairing, Side, Verdict, counted, permutation};
-use crate::bootstrap::{self, Sorted};
-use crate::statistics::median;
-use crate::{Random, Row, Times};
+use super::{ALPHA, CompareOptions, ComparedRow, Pairing, Side, Verdict, counted};
+use crate::{Row, Times};
 
 /// The numbers of the row with this index. Its verdict follows once all p-values are known, unless it has no p-value.
 pub(super) fn row(matched: &MatchedRow<'_>, index: usize, options: &CompareOptions) -> ComparedRow {

@@ -1,8 +1,8 @@
 //! Compares two sides, each of one or more reports: what changed from the old side to the new one.
 //!
 //! Rows are matched by what they measure ([`RowKey`]). Two numbers tell whether a ratio is noise: a confidence
-//! interval, which [`bootstrap`](crate::bootstrap) draws by resampling reports and their runs, and a p-value, which
-//! `permutation` gets by exchanging what would be interchangeable if nothing had changed. A [`Verdict`] needs both.
+//! interval, drawn by resampling reports and their runs ([`vmbell_statistics::bootstrap`]), and a p-value, from exchanges
+//! of what would be interchangeable if nothing had changed ([`vmbell_statistics::permutation`]). A [`Verdict`] needs both.
 
 mod adjust;
 mod comparable;
@@ -13,7 +13,6 @@ mod json;
 mod matching;
 mod model;
 mod notes;
-mod permutation;
 mod side_by_side;
 mod view;
 

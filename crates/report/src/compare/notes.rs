@@ -1,8 +1,10 @@
 //! What readers must know to judge the verdicts, in sentences: what the comparison's design cannot show, and what is
 //! odd about its reports.
 
+use vmbell_statistics::permutation;
+
 use super::matching::Matching;
-use super::{ALPHA, ComparedRow, Pairing, SideOf, permutation};
+use super::{ALPHA, ComparedRow, Pairing, SideOf};
 use crate::{Report, Timing};
 
 /// The notes on a comparison.

@@ -1,8 +1,9 @@
 //! Tests of the notes.
 
+use crate::Report;
 use crate::compare::samples::{Noise, report};
 use crate::compare::{CompareOptions, Pairing, compare};
-use crate::{Random, Report};
+use vmbell_statistics::Random;
 
 fn reports(count: usize, rows: usize, seed: u64) -> Vec<Report> {
     let noise = Noise {

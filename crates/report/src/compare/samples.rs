@@ -1,8 +1,9 @@
 //! Synthetic reports with known noise: log-normal, with a part for each report and a part for each run.
 
 use super::{CompareOptions, Comparison, Pairing, compare};
+use crate::Report;
 use crate::sample;
-use crate::{Random, Report};
+use vmbell_statistics::Random;
 
 /// How much the rows of a synthetic report scatter, as standard deviations of the logarithm.
 #[derive(Clone, Copy, Debug)]

@@ -103,7 +103,8 @@ fn rows(comparison: &Comparison, report: &Report) -> Vec<SideRow> {
 mod tests {
     use super::*;
     use crate::compare::samples::{self, Noise};
-    use crate::{Random, Screen, terminal};
+    use crate::{Screen, terminal};
+    use vmbell_statistics::Random;
 
     #[test]
     fn each_report_has_a_column_and_a_row_that_one_lacks_has_a_dash() {

@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 
 use super::figures::{EXITS, TO_VMM, float, of_operation};
-use crate::statistics::{median, thousandths};
+use crate::units::thousandths;
 use crate::{Counts, Exits, Kind, Measured, Outcome, Planned, Report, Row, Times};
+use vmbell_statistics::median;
 
 /// Merges boots on one kernel into one report, with rows sorted by name; `None` without boots.
 pub fn merged(boots: &[Report]) -> Option<Report> {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::statistics::{median, thousandths};
+use crate::units::thousandths;
 use crate::{Measured, is_of_host};
+use vmbell_statistics::median;
 
 /// The events that count exits, and exits that go on to the VMM. An exit's reason follows the first name and a colon.
 pub(super) const EXITS: &str = "kvm:kvm_exit";

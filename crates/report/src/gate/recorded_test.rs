@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::gate::figures::{EXITS, TO_VMM};
-use crate::{Counts, Random, Timing};
+use crate::{Counts, Timing};
+use vmbell_statistics::Random;
 
 const RECORDED: &str = include_str!("recorded.txt");
 /// Boots of each side.

@@ -9,8 +9,8 @@ use super::chart::legend;
 use super::column::{PageColumn, PageLine};
 use super::draw::{drawing, markup as drawn, text, upright};
 use super::section::PageSection;
-use crate::statistics::percentile;
 use crate::{Row, units};
+use vmbell_statistics::percentile;
 
 /// The height of a strip, in pixels.
 const HEIGHT: u32 = 14;

@@ -5,9 +5,9 @@ use super::Look;
 use super::excuses::excuses;
 use super::header::ended_early;
 use super::numbers::{Number, Numbers};
-use crate::statistics::{Summary, error_of_mean};
 use crate::table::{Block, Cell, Column, Overflow, Table};
 use crate::{Counted, Counts, EventUnit, Ratio, Report, Row, Scope, Work, units};
+use vmbell_statistics::{Summary, error_of_mean};
 
 /// The parameter that holds all switches of a row's variant.
 const SWITCHES: &str = "switches";

@@ -1,9 +1,9 @@
 //! What rows of VMMs count in addition to exits: for each name a table of counts per operation, after the exits.
 
 use super::vmms::{measured, names, row, table};
-use crate::statistics::median;
 use crate::table::{Block, Cell};
 use crate::{Counts, Report, Row, Vmm, units};
+use vmbell_statistics::median;
 
 pub(super) fn blocks(report: &Report) -> Vec<Block> {
     let table = |count| {

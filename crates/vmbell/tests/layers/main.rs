@@ -172,6 +172,7 @@ const CRATES: &[&str] = &[
     "loader",
     "lab",
     "probe-image",
+    "statistics",
     "report",
     "top",
     "bench",
@@ -190,7 +191,8 @@ const ALONE: &[(&str, &[&str])] = &[
     ("loader", &[]),
     ("lab", &["loader"]),
     ("probe-image", &[]),
-    ("report", &[]),
+    ("statistics", &[]),
+    ("report", &["statistics"]),
     ("top", &[]),
 ];
 

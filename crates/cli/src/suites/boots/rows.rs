@@ -1,10 +1,10 @@
 //! Makes a report's rows of what the boots gave.
 
 use super::column::{BootColumn, BootRow, BootWay, CountedBatch};
-use vmbell_report::bootstrap::ratio_of_boots;
 use vmbell_report::{
     Counts, ExitReasons, Exits, Group, Measured, Outcome, Ratio, Row, Setting, Times, Timing,
 };
+use vmbell_statistics::bootstrap::ratio_of_boots;
 
 /// The seed of the intervals of ratios: the same samples have the same interval.
 const SEED: u64 = 1;

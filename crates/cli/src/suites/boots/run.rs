@@ -20,7 +20,8 @@ use crate::output::deliver::{Delivery, deliver};
 use crate::output::progress::BenchProgress;
 use crate::suites::measured::{BegunBench, exit_of};
 use vmbell_bench::{BenchPhase, CommandLimit, EarlyStop, Observer};
-use vmbell_report::{Backend, Kind, Look, Planned, Random, Row, Status, Vmm};
+use vmbell_report::{Backend, Kind, Look, Planned, Row, Status, Vmm};
+use vmbell_statistics::Random;
 
 /// A measurement of columns.
 pub(crate) struct BootsRun<'a> {

@@ -21,7 +21,7 @@ use crate::suites::boots::{
 };
 use vmbell_lab::spin::Watch;
 use vmbell_report::Timing;
-use vmbell_report::statistics::thousandths;
+use vmbell_report::units::thousandths;
 
 /// The row of the time from the VMM's start to the guest's first program.
 const BOOT: &str = "boot";

@@ -21,7 +21,7 @@ use crate::suites::boots::{
     last_words,
 };
 use vmbell_report::Timing;
-use vmbell_report::statistics::thousandths;
+use vmbell_report::units::thousandths;
 
 /// The most operations of a batch whose exits are counted: each is as good as the next, and all are recorded.
 const COUNTED_OPS: u32 = 20;

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
-use vmbell_report::Random;
+use vmbell_statistics::Random;
 
 use super::mirror::Mirror;
 use super::support::{self, Sandbox};

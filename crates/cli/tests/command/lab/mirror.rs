@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use vmbell::sync::Mutex;
 use vmbell_lab::cache::hash_file;
-use vmbell_report::Random;
+use vmbell_statistics::Random;
 
 use super::support::Sandbox;
 

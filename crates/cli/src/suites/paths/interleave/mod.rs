@@ -26,7 +26,8 @@ use crate::output::progress::BenchProgress;
 use crate::suites::measured;
 use vmbell_bench::{BenchPhase, CommandLimit, Observer};
 use vmbell_report::compare::{CompareOptions, Pairing, RowKey};
-use vmbell_report::{EXPORTERS, Export, Random, Report, Timing};
+use vmbell_report::{EXPORTERS, Export, Report, Timing};
+use vmbell_statistics::Random;
 
 /// Runs of a turn.
 const RUNS: &str = "--runs=3";

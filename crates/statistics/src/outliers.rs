@@ -1,7 +1,7 @@
 //! Finds outliers among samples by their distance from the median in median absolute deviations, as the
 //! modified z-score of Iglewicz and Hoaglin does.
 
-use super::statistics::{MAD_TO_SIGMA, median};
+use crate::summary::{MAD_TO_SIGMA, median};
 
 /// The distance from the median beyond which a sample is an outlier, in units of the MAD: ten robust standard
 /// deviations.

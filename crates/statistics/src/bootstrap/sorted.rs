@@ -7,7 +7,7 @@ pub(super) const MANY: usize = 500;
 
 /// The samples of one report, sorted.
 #[derive(Clone, Debug)]
-pub(crate) struct Sorted {
+pub struct Sorted {
     samples: Vec<f64>,
     /// How often each sample is in the current resample.
     drawn: Vec<u32>,
@@ -15,7 +15,7 @@ pub(crate) struct Sorted {
 
 impl Sorted {
     /// Sorts the logarithms of `samples`; `None` if there are no samples, or if a sample has no logarithm.
-    pub(crate) fn logs(samples: &[f64]) -> Option<Self> {
+    pub fn logs(samples: &[f64]) -> Option<Self> {
         let log = |sample: &f64| Some(sample.ln()).filter(|log| log.is_finite());
         let logs: Option<Vec<f64>> = samples.iter().map(log).collect();
         logs.filter(|logs| !logs.is_empty()).map(Self::of)

@@ -13,11 +13,12 @@ const MOST: u64 = 1 << 14;
 /// With more values than this on each side, nothing is drawn: the sums of ranks are then normally distributed.
 const MANY: usize = 500;
 
-/// The p-value of the logarithms of the turns' ratios, whose signs would be random if nothing had changed.
+/// The p-value of the logarithms of the turns' ratios, whose signs would be random if nothing had changed. There is at
+/// least one ratio.
 ///
 /// The logarithms are summed after clipping at the median of their sizes, so that a turn in which something disturbed
 /// one side has no larger weight than others. The clipping is the same for all signs, so the test stays exact.
-pub(super) fn of_turns(ratios: &[f64], random: &mut Random) -> f64 {
+pub fn of_turns(ratios: &[f64], random: &mut Random) -> f64 {
     let mut sizes: Vec<f64> = ratios.iter().map(|ratio| ratio.abs()).collect();
     let most = match median_in_place(&mut sizes) {
         most if most > 0.0 => most,
@@ -63,7 +64,7 @@ pub(super) fn of_turns(ratios: &[f64], random: &mut Random) -> f64 {
 
 /// The p-value of two lists whose values would be interchangeable if nothing had changed: the Wilcoxon-Mann-Whitney
 /// test, which compares ranks.
-pub(super) fn of_sides(old: &[f64], new: &[f64], random: &mut Random) -> f64 {
+pub fn of_sides(old: &[f64], new: &[f64], random: &mut Random) -> f64 {
     let pooled: Vec<f64> = old.iter().chain(new).copied().collect();
     let mut scores = centred_ranks(&pooled);
     let sum: f64 = scores[old.len()..].iter().sum();
@@ -123,13 +124,13 @@ fn share_of_normal(least: f64, scores: &[f64], chosen: usize) -> f64 {
 }
 
 /// The least p-value that [`of_turns`] can give for this number of turns.
-pub(super) fn least_of_turns(turns: usize) -> f64 {
+pub fn least_of_turns(turns: usize) -> f64 {
     let signs = i32::try_from(turns).unwrap_or(i32::MAX).saturating_sub(1);
     0.5_f64.powi(signs).max(1.0 / MOST as f64)
 }
 
 /// The least p-value that [`of_sides`] can give for lists of this length.
-pub(super) fn least_of_sides(old: usize, new: usize) -> f64 {
+pub fn least_of_sides(old: usize, new: usize) -> f64 {
     // Two lists of equal length give the same size when they are swapped as a whole.
     let extremes = if old == new { 2.0 } else { 1.0 };
     let exact = choices(old + new, new).map_or(0.0, |choices| extremes / choices as f64);

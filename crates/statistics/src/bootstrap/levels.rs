@@ -10,7 +10,7 @@ use crate::Random;
 
 /// The interval of the ratio of two sides that were measured apart. Each side has the logarithms of its reports'
 /// samples. `None` if a side is a single report with too few rounds.
-pub(crate) fn of_sides(
+pub fn of_sides(
     old: Vec<Sorted>,
     new: Vec<Sorted>,
     resamples: usize,
@@ -21,7 +21,7 @@ pub(crate) fn of_sides(
 }
 
 /// The interval of the median of the turns' ratios; there are at least two turns.
-pub(crate) fn of_turns(
+pub fn of_turns(
     mut old: Vec<Sorted>,
     mut new: Vec<Sorted>,
     resamples: usize,

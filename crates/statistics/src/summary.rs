@@ -4,12 +4,7 @@
 //! moves a mean and a standard deviation by any amount. Both pairs are computed.
 
 /// The ratio of a normal distribution's standard deviation to its median absolute deviation.
-pub const MAD_TO_SIGMA: f64 = 1.4826;
-
-/// Rounds to a thousandth of a nanosecond or instruction: further digits come from the division, not from the clock.
-pub fn thousandths(ns: f64) -> f64 {
-    (ns * 1000.0).round() / 1000.0
-}
+pub(crate) const MAD_TO_SIGMA: f64 = 1.4826;
 
 /// The statistics of one list of samples, all in the samples' unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -108,5 +103,5 @@ fn stddev(samples: &[f64], mean: f64) -> Option<f64> {
 }
 
 #[cfg(test)]
-#[path = "statistics_test.rs"]
+#[path = "summary_test.rs"]
 mod tests;

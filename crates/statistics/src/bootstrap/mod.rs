@@ -10,10 +10,10 @@
 mod levels;
 mod sorted;
 
-pub(crate) use self::levels::{of_sides, of_turns};
-pub(crate) use self::sorted::{Sorted, median_in_place};
-use super::random::Random;
-use super::statistics::{median, percentile};
+pub use self::levels::{of_sides, of_turns};
+pub use self::sorted::Sorted;
+pub(crate) use self::sorted::median_in_place;
+use crate::{Random, median, percentile};
 
 /// How many times rounds and boots are resampled; the ends of the interval settle well before this number.
 const RESAMPLES: usize = 1000;

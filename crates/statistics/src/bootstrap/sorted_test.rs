@@ -1,7 +1,7 @@
 //! Tests of resampling.
 
 use super::*;
-use crate::statistics::median;
+use crate::median;
 
 #[test]
 fn the_median_in_place_is_that_of_a_sorted_list() {
