@@ -23,7 +23,7 @@ use super::launch::{BootFiles, fd_limit, launch};
 use super::mapping::{Mapping, memory_file, seal};
 use super::process::Process;
 use super::progress::{POLL_INTERVAL, ProgressBound};
-use super::thread::{KickResult, VcpuThread};
+use super::thread::{KickResult, VcpuThread, nanoseconds};
 use super::wait::{futex_wait, futex_wake, spin_ticks};
 use super::{filter, hypercall_page};
 use vmbell_hypervisor::{Containment, Error, Irqchip, PatchMode, SpinPolicy, VmConfig};
@@ -119,8 +119,14 @@ impl Sandbox {
 
     /// Makes a vCPU leave the guest, and kills the sandbox if it has left kicks unanswered for too long.
     pub fn kick(&self, vcpu: usize) {
+        self.kick_at(vcpu, nanoseconds());
+    }
+
+    /// Like [`kick`](Self::kick), at this time.
+    pub(super) fn kick_at(&self, vcpu: usize, now: u64) {
         let vcpus = self.control.vcpus.load(Relaxed);
-        let kicked = self.thread(vcpu).kick(vcpus, || self.process.cpu_time());
+        let cpu_time = || self.process.cpu_time();
+        let kicked = self.thread(vcpu).kick(now, vcpus, cpu_time);
         if kicked == KickResult::Unanswered {
             self.process.kill_with_reason("it answered no kick");
         }

@@ -71,21 +71,12 @@ impl VcpuThread {
         self.id
     }
 
-    /// Makes the vCPU leave the guest. `vcpus` is the number of vCPUs of its sandbox, and `cpu_time` returns the CPU
-    /// time that the sandbox has used. The process must not have been reaped.
-    pub fn kick(&self, vcpus: u32, cpu_time: impl FnOnce() -> Duration) -> KickResult {
-        let now = nanoseconds();
-        if self.monitor_waits.load(SeqCst)
-            && let Err(since) = self
-                .unanswered_since
-                .compare_exchange(0, now, SeqCst, SeqCst)
-        {
-            let unanswered = Duration::from_nanos(now.saturating_sub(since));
-            if unanswered > IDLE_KICK_TIMEOUT
-                || (unanswered > KICK_TIMEOUT && self.has_used(KICK_BUDGET * vcpus, cpu_time()))
-            {
-                return KickResult::Unanswered;
-            }
+    /// Makes the vCPU leave the guest. `now` is the time as [`nanoseconds`] returns it, `vcpus` the number of vCPUs of
+    /// its sandbox, and `cpu_time` returns the CPU time that the sandbox has used. The process must not have been
+    /// reaped.
+    pub fn kick(&self, now: u64, vcpus: u32, cpu_time: impl FnOnce() -> Duration) -> KickResult {
+        if self.monitor_waits.load(SeqCst) && self.is_lost(now, vcpus, cpu_time) {
+            return KickResult::Unanswered;
         }
         // A read-modify-write, so that the vCPU's thread in the monitor, which clears the word, sees all that this
         // thread wrote before.
@@ -104,6 +95,18 @@ impl VcpuThread {
         }
         self.signal(libc::SIGUSR1);
         KickResult::Sent
+    }
+
+    /// Returns whether the vCPU has left its kicks unanswered for longer than an honest vCPU can.
+    fn is_lost(&self, now: u64, vcpus: u32, cpu_time: impl FnOnce() -> Duration) -> bool {
+        let before = self
+            .unanswered_since
+            .compare_exchange(0, now, SeqCst, SeqCst);
+        before.is_err_and(|since| {
+            let unanswered = Duration::from_nanos(now.saturating_sub(since));
+            unanswered > IDLE_KICK_TIMEOUT
+                || (unanswered > KICK_TIMEOUT && self.has_used(KICK_BUDGET * vcpus, cpu_time()))
+        })
     }
 
     /// Returns whether the sandbox has used `budget` since [`KICK_TIMEOUT`] ended; its CPU time is now `cpu_time`.
@@ -180,7 +183,7 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
 }
 
 /// Returns the nanoseconds since a moment at or before the first call; never 0.
-fn nanoseconds() -> u64 {
+pub fn nanoseconds() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     let elapsed = START.get_or_init(Instant::now).elapsed();
     u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX).max(1)
@@ -189,3 +192,7 @@ fn nanoseconds() -> u64 {
 fn as_nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+#[path = "thread_test.rs"]
+mod tests;

@@ -104,7 +104,6 @@ attacks! {
     scatter::removal_ends_though_the_counters_are_nonsense;
     scatter::a_forged_exit_is_an_exit_or_an_error;
     scatter::every_reason_can_be_forged;
-    scatter::a_guest_that_writes_over_its_stub_is_ended;
     scatter::what_the_guest_cannot_write_it_cannot_write;
     starved::a_removed_doorbell_waits_for_a_vcpu_that_gets_no_cpu;
     starved::a_removed_irqfd_waits_for_a_vcpu_that_gets_no_cpu;

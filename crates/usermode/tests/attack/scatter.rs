@@ -7,9 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use stub::layout::{
-    Counters, MAX_VCPUS, RunPage, SHARED_BASE, SLOT_BASE, SLOT_SIZE, SharedState, VcpuInterrupts,
-};
+use stub::layout::{Counters, MAX_VCPUS, RunPage, SHARED_BASE, SharedState, VcpuInterrupts};
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell_guest::{DONE_PORT, Parameters};
@@ -300,32 +298,6 @@ pub fn every_reason_can_be_forged<H: Hypervisor>(h: &H) {
             let _ = thread.join().unwrap();
         }
     }
-}
-
-/// A guest whose vCPU answers no kick is ended.
-pub fn a_guest_that_writes_over_its_stub_is_ended<H: Hypervisor + Sync>(h: &H) {
-    let ruin = |value| {
-        let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
-        let parameters = scribble(SLOT_BASE, SLOT_SIZE, value, 0x66);
-        let mut vcpu = start(&vm, programs::scribble(), parameters, 0);
-        let begin = Instant::now();
-        let end = loop {
-            match enter_for(&mut vcpu, Duration::from_millis(100)) {
-                Ok(_) if begin.elapsed() > HANG => break "none".to_owned(),
-                Ok(_) => {}
-                Err(end) => break end,
-            }
-        };
-        assert!(end.contains("the sandbox ended"), "{value:#x}: {end}");
-        drop(vcpu);
-        drop(vm);
-        await_gone(sandbox);
-    };
-    std::thread::scope(|scope| {
-        for value in [u64::MAX, 0x4141_4141_4141_4141, 0] {
-            scope.spawn(move || ruin(value));
-        }
-    });
 }
 
 pub fn what_the_guest_cannot_write_it_cannot_write<H: Hypervisor>(h: &H) {
