@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::env;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -62,12 +63,7 @@ impl Attack {
             return self.make(seed, next()..next());
         }
         let seed = number("VMBELL_ATTACK_SEED").unwrap_or_else(some_seed);
-        let count = match env::var("VMBELL_ATTACK_ROUNDS").as_deref() {
-            _ if self.full == 1 => 1,
-            Ok("full") => self.full,
-            Ok(_) => number("VMBELL_ATTACK_ROUNDS").unwrap_or_default(),
-            Err(_) => self.rounds,
-        };
+        let count = self.count(env::var("VMBELL_ATTACK_ROUNDS").ok().as_deref());
         let mut rounds = match number("VMBELL_ATTACK_ROUND") {
             Some(round) => round..round + 1,
             None => 0..count,
@@ -96,6 +92,19 @@ impl Attack {
             failures.is_empty(),
             "rounds {failures:?} failed, VMBELL_ATTACK_SEED={seed}"
         );
+    }
+
+    /// The number of rounds that the value of VMBELL_ATTACK_ROUNDS asks for.
+    fn count(&self, wanted: Option<&str>) -> u64 {
+        match wanted {
+            _ if self.full == 1 => 1,
+            Some("full") => self.full,
+            Some(text) => text.parse().map_or_else(
+                |_| panic!("VMBELL_ATTACK_ROUNDS is not 'full' or a number above 0: {text}"),
+                NonZeroU64::get,
+            ),
+            None => self.rounds,
+        }
     }
 
     /// Starts a process for these rounds. Returns its summary, or the round that failed and how.
@@ -187,4 +196,23 @@ pub fn end_with_parent() {
         std::process::abort();
     };
     std::thread::spawn(wait);
+}
+
+const RANDOM: Attack = Attack {
+    name: "attack::random",
+    rounds: 3,
+    full: 300,
+    round: |_, _| {},
+};
+
+#[test]
+fn an_attack_makes_as_many_rounds_as_it_is_asked_for() {
+    let counts = [None, Some("7"), Some("full")].map(|wanted| RANDOM.count(wanted));
+    assert_eq!(counts, [3, 7, 300]);
+}
+
+#[test]
+#[should_panic(expected = "a number above 0: 0")]
+fn an_attack_without_rounds_is_refused() {
+    RANDOM.count(Some("0"));
 }
