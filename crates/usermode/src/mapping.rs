@@ -18,8 +18,7 @@ use vmbell_hypervisor::Error;
 /// Makes an executable memory file of `size` bytes, which can be sealed later.
 pub fn memory_file(name: &CStr, size: u64) -> Result<File, Error> {
     const FLAGS: MemfdFlags = MemfdFlags::CLOEXEC.union(MemfdFlags::ALLOW_SEALING);
-    // MFD_EXEC (Linux 6.3) requests this explicitly, because `vm.memfd_noexec` may make files non-executable by
-    // default.
+    // Without MFD_EXEC, `vm.memfd_noexec` may make the file non-executable. Linux before 6.3 refuses the flag.
     let fd = match memfd_create(name, FLAGS | MemfdFlags::EXEC) {
         Err(Errno::INVAL) => memfd_create(name, FLAGS),
         created => created,

@@ -159,7 +159,7 @@ impl Process {
         let _ = kill_process(self.pid, signal);
     }
 
-    /// Kills the process. [`ending`](Self::ending) then returns `reason`.
+    /// Kills the process. Once it has ended, [`ending`](Self::ending) gives `reason`, or that of an earlier call.
     pub fn kill_with_reason(&self, reason: &'static str) {
         let _ = self.kill_reason.set(reason);
         self.send(Signal::KILL);
@@ -167,7 +167,7 @@ impl Process {
 
     fn reap(&self) {
         let all = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
-        // The status is in `ended`, and the only possible error is an interruption by a signal.
+        // The status is in `ended`. Waiting for an own child fails only if a signal interrupts it.
         let _ = retry_on_intr(|| waitpid(Some(self.pid), all));
     }
 }
