@@ -39,13 +39,20 @@ pub(super) fn read(plan: &GatePlan, path: &Path, kernel: &str) -> Result<Report>
         ("architecture", report.host.arch.as_str(), arch),
     ] {
         if is != must {
-            bail!(
-                "cannot hold VMMs to {baseline}: {what}: {} before, {must} now; `vmbell gate --accept` takes new figures",
-                visible(is)
-            );
+            let why = format!("{what}: {} before, {must} now", visible(is));
+            bail!(refusal(path, &why, false));
         }
     }
     Ok(report)
+}
+
+/// Why VMMs cannot be held to a baseline. Without `--accept`, the advice is to use it.
+pub(super) fn refusal(baseline: &Path, why: &str, is_accepted: bool) -> String {
+    let advice = match is_accepted {
+        true => "",
+        false => "; `vmbell gate --accept` takes new figures",
+    };
+    format!("cannot hold VMMs to {}: {why}{advice}", baseline.display())
 }
 
 /// A kernel as part of a file's name, which no other kernel has: `:` is `_`, and other bytes that a name cannot have are written as

@@ -161,13 +161,8 @@ fn held(
     let is_replaced = |vmm: &str| args.vmm.iter().any(|(name, _)| name == vmm);
     let held = verdict.hold(kernel, baselines.get(kernel), now, is_replaced);
     held.map_err(|error| {
-        let baseline = baseline::path(&args.file, kernel);
-        let message = format!("cannot hold VMMs to {}: {error}", baseline.display());
-        let advice = match args.accept {
-            true => "",
-            false => "; `vmbell gate --accept` takes new figures",
-        };
-        Usage::new(format!("{message}{advice}")).into()
+        let file = baseline::path(&args.file, kernel);
+        Usage::new(baseline::refusal(&file, &error.to_string(), args.accept)).into()
     })
 }
 
