@@ -70,6 +70,18 @@ fn an_unknown_test_is_told_with_the_nearest_name_before_a_boot() {
     );
 }
 
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn json_is_printed_although_an_export_fails() {
+    let mut lab = selftests(&["--kernel", "debian:6.12", OWN[1]]);
+    let output = output(lab.args(["--json", "--export-markdown", "/dev/full"]));
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert!(said.contains("/dev/full"), "{said}");
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["kernels"][0]["counts"]["pass"], 1, "{value}");
+}
+
 /// `vmbell lab kernel selftests` with limits that only a hang reaches.
 fn selftests(arguments: &[&str]) -> Command {
     let mut command = Command::new(host_vmbell());

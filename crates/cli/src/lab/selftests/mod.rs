@@ -131,10 +131,11 @@ pub(super) fn run(arch: Option<&str>, arguments: &SelftestsArguments) -> anyhow:
     if kernels.len() > 1 {
         add(vec![output::counts(&kernels)])?;
     }
-    exports.finish("KVM's selftests", &all)?;
+    let exported = exports.finish("KVM's selftests", &all);
     if arguments.json {
         print(&json(&kernels)?)?;
     }
+    exported?;
     let is_known = kernels.iter().all(KernelResults::is_known);
     let exit = if is_known { Exit::Good } else { Exit::Failed };
     Ok(exit.into())
