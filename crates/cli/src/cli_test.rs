@@ -124,3 +124,12 @@ fn manual_pages_have_all_that_follows_the_options() {
         }
     }
 }
+
+#[test]
+fn both_commands_that_run_a_program_in_the_lab_have_its_exit_statuses() {
+    for name in ["vmbell lab", "vmbell lab kernel"] {
+        let after = command(name).get_after_help().unwrap().to_string();
+        assert!(after.contains("Exit status:\n  N "), "{name}: {after}");
+        assert!(after.contains("VMBELL_STATE_LIMIT"), "{name}: {after}");
+    }
+}

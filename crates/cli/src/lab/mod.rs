@@ -71,13 +71,17 @@ Examples:
       download what is missing
   vmbell lab status --verify
       check what has been downloaded
+";
 
+const EXIT_STATUS: &str = "\
 Exit status:
   N        PROGRAM exited with N
   124      a time limit expired
   125      the lab itself failed
   128 + N  signal N killed PROGRAM
+";
 
+const ENVIRONMENT: &str = "\
 Environment variables:
   VMBELL_STATE_LIMIT
       keep at most this much of saved machines, those last used [default: 4G]
@@ -140,7 +144,7 @@ Examples:
 /// CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="vmbell lab --" cargo test
 #[derive(Debug, Args)]
 #[command(
-    after_help = EXAMPLES,
+    after_help = format!("{EXAMPLES}\n{EXIT_STATUS}\n{ENVIRONMENT}"),
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
 )]
@@ -157,10 +161,10 @@ pub(super) struct LabArguments {
 /// Run a program on a KVM or a kernel that you change, with all options of the lab
 ///
 /// It has the options of `vmbell lab`, and those to build KVM with a patch, to find the kernel that changed a row, to load modules, to
-/// give QEMU arguments, to start again after a crash, and more. Its exit status is that of `vmbell lab`.
+/// give QEMU arguments, to start again after a crash, and more.
 #[derive(Debug, Args)]
 #[command(
-    after_help = KERNEL_EXAMPLES,
+    after_help = format!("{KERNEL_EXAMPLES}\n{EXIT_STATUS}\n{ENVIRONMENT}"),
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
 )]
