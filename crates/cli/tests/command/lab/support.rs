@@ -69,9 +69,11 @@ impl Sandbox {
     /// the stderr of the last row.
     #[track_caller]
     pub fn refuses(&self, status: i32, line: &str, rows: &str) -> String {
+        assert!(!rows.trim().is_empty(), "no rows of {line}");
         let mut said = String::new();
         for row in rows.trim().lines() {
             let (arguments, message) = row.split_once("=>").unwrap();
+            assert!(!message.trim().is_empty(), "no message in {row:?}");
             let line = line.replace("{}", arguments);
             let mut command = self.vmbell();
             command.current_dir(self.folder.path());
