@@ -71,11 +71,10 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
 pub(crate) fn percent(text: &str) -> Result<f64, String> {
     let wanted = || "expected a percentage, such as 5% or 0.5%".to_owned();
     let number = text.trim().strip_suffix('%').ok_or_else(wanted)?;
-    let percent: f64 = number.trim_end().parse().map_err(|_| wanted())?;
-    if percent.is_finite() && percent >= 0.0 {
-        Ok(percent / 100.0)
-    } else {
-        Err(format!("{text} is below 0%"))
+    match number.trim_end().parse::<f64>() {
+        Ok(percent) if percent < 0.0 => Err(format!("{text} is below 0%")),
+        Ok(percent) if percent.is_finite() => Ok(percent / 100.0),
+        _ => Err(wanted()),
     }
 }
 
