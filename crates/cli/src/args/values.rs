@@ -40,8 +40,11 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let has_unit = !text.ends_with(|last: char| last.is_ascii_digit());
     let unit = if has_unit { "" } else { "s" };
-    humantime::parse_duration(&format!("{text}{unit}"))
-        .map_err(|error| format!("{error}; write a number with a unit, such as 500ms or 1.5s"))
+    humantime::parse_duration(&format!("{text}{unit}")).map_err(|error| {
+        // The locale may lack the other sign.
+        let error = error.to_string().replace("us/µs", "us");
+        format!("{error}; write a number with a unit, such as 500ms or 1.5s")
+    })
 }
 
 /// Parses a size: a number and `K`, `M`, `G` or `T`, each 1024 times the one before; without a unit,
