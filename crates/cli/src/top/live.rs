@@ -1,4 +1,4 @@
-//! The live screen: reads keys and draws, and counts anew when an interval ends.
+//! The live screen: reads keys and draws, and counts again when an interval ends.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,16 +17,17 @@ use crate::output::print_shown;
 /// How often a signal and the terminal's size are looked at.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Shows tables on the terminal until a key or a signal ends it, or until `left` of them were shown; the last one then stays.
+/// Shows tables on the terminal until a key or a signal ends it, or until `left` of them were shown; the last one then stays, and
+/// is left in `interval`.
 pub(super) fn run(
     mut next: impl FnMut() -> Result<TopInterval>,
+    interval: &mut Option<TopInterval>,
     delay: Duration,
     mut left: Option<u64>,
     interrupted: &AtomicBool,
 ) -> Result<Exit> {
     let mut tty = Tty::enter()?;
     let mut screen = TopScreen::new(delay);
-    let mut interval: Option<TopInterval> = None;
     let mut counted = Instant::now();
     let mut is_old = true;
     loop {
@@ -45,7 +46,7 @@ pub(super) fn run(
         let rest = (counted + screen.delay).saturating_duration_since(Instant::now());
         if rest.is_zero() {
             counted = Instant::now();
-            interval = Some(next()?);
+            *interval = Some(next()?);
             left = left.map(|left| left - 1);
             is_old = true;
             continue;
@@ -65,17 +66,14 @@ pub(super) fn run(
         }
     }
     drop(tty);
-    interval.map_or(Ok(()), |interval| {
-        print_shown(&text::text(&interval, terminal::width()))
-    })?;
+    if let Some(interval) = interval {
+        print_shown(&text::text(interval, terminal::width()))?;
+    }
     Ok(Exit::Good)
 }
 
 fn draw(tty: &mut Tty, screen: &mut TopScreen, interval: Option<&TopInterval>) -> Result<()> {
     let result = tty.screen.draw(|frame| {
-        if let Some(interval) = interval {
-            view::fit(screen, frame.area(), interval);
-        }
         view::draw(frame, screen, interval);
         for cell in &mut frame.buffer_mut().content {
             if let Cow::Owned(symbol) = locale::shown(cell.symbol()) {

@@ -39,8 +39,15 @@ fn child() {
         })
     };
     let left = role.parse().ok();
-    match run(next, Duration::from_millis(50), left, interrupted) {
-        Ok(exit) => println!("end: {exit:?}"),
+    let mut last = None;
+    match run(
+        next,
+        &mut last,
+        Duration::from_millis(50),
+        left,
+        interrupted,
+    ) {
+        Ok(exit) => println!("end: {exit:?}, {:?}", last.map(|last| last.lost)),
         Err(error) => println!("end: {error:#}"),
     }
 }
@@ -190,7 +197,8 @@ fn a_panic_and_an_error_are_shown_on_the_restored_terminal() {
 fn the_last_of_a_number_of_tables_stays_on_the_terminal() {
     let (said, status) = Shown::start("3").end();
     assert!(said.contains("vmbell top: 1 VM"), "{said}");
-    assert!(said.contains("4711 qemu:…er-1") && said.contains("end: Good"));
+    assert!(said.contains("4711 qemu:…er-1"), "{said}");
+    assert!(said.contains("end: Good, Some(Some(3))"), "{said}");
     assert!(status.success());
 }
 

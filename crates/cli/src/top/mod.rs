@@ -196,14 +196,17 @@ pub(super) fn run(args: &TopArgs) -> Result<Exit> {
         metrics,
         costs,
         recorder,
-        last: None,
     };
     counts.record()?;
+    let mut last = None;
     let exit = match args.is_live() {
-        true => live::run(|| counts.next(), args.delay, args.number, interrupted),
-        false => batch(args, &mut counts, interrupted),
+        true => {
+            let next = || counts.next();
+            live::run(next, &mut last, args.delay, args.number, interrupted)
+        }
+        false => batch(args, &mut counts, &mut last, interrupted),
     }?;
-    if let Some(interval) = &counts.last {
+    if let Some(interval) = &last {
         exports.finish("vmbell top", &text::blocks(interval))?;
     }
     Ok(exit)
@@ -240,8 +243,6 @@ struct TopCounts {
     /// What operations cost on this host, if it is known.
     costs: Option<Costs>,
     recorder: Option<Recorder>,
-    /// The interval before.
-    last: Option<TopInterval>,
 }
 
 impl TopCounts {
@@ -264,7 +265,6 @@ impl TopCounts {
             metrics.write(&self.sources.vms(&now), &command)?;
         }
         self.before = now;
-        self.last = Some(interval.clone());
         self.record()?;
         Ok(interval)
     }
@@ -278,8 +278,13 @@ impl TopCounts {
     }
 }
 
-/// Prints tables, or lines of JSON, as long as somebody reads them.
-fn batch(args: &TopArgs, counts: &mut TopCounts, interrupted: &AtomicBool) -> Result<Exit> {
+/// Prints tables, or lines of JSON, until the reader of stdout has gone. Leaves the last interval in `last`.
+fn batch(
+    args: &TopArgs,
+    counts: &mut TopCounts,
+    last: &mut Option<TopInterval>,
+    interrupted: &AtomicBool,
+) -> Result<Exit> {
     let mut left = if args.once { Some(1) } else { args.number };
     while left != Some(0) {
         // Without drift: each table begins where the one before ended.
@@ -295,11 +300,11 @@ fn batch(args: &TopArgs, counts: &mut TopCounts, interrupted: &AtomicBool) -> Re
             }
             thread::sleep(rest.min(SLICE));
         }
-        let interval = counts.next()?;
+        let interval = last.insert(counts.next()?);
         let shown = match args.json {
             true => json::line(&counts.sources, &counts.before, &counts.first)?,
             false if !args.prints_tables() => String::new(),
-            false => locale::shown(&text::text(&interval, terminal::width())).into_owned(),
+            false => locale::shown(&text::text(interval, terminal::width())).into_owned(),
         };
         if !print_to_reader(shown.as_bytes())? {
             break;

@@ -38,8 +38,8 @@ RINGS/s: signals of ioeventfds. IRQFD/s, IOCTL/s: interrupts raised by irqfds,
 and otherwise. EOI/s: ends of interrupts; PV: their share without an exit
 -: cannot be counted, for the reasons below the table";
 
-/// Draws the screen; without a interval, the first interval has not ended.
-pub(super) fn draw(frame: &mut Frame<'_>, screen: &TopScreen, interval: Option<&TopInterval>) {
+/// Draws the screen, and scrolls it to the cursor; without an interval, the first one has not ended.
+pub(super) fn draw(frame: &mut Frame<'_>, screen: &mut TopScreen, interval: Option<&TopInterval>) {
     let area = frame.area();
     let mut lines = DrawnLines { frame, area, y: 0 };
     lines.add(title(screen, interval));
@@ -49,8 +49,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &TopScreen, interval: Option<&
         lines.add_last(footer(screen));
         return;
     };
+    let table = table(screen, interval, area);
+    let notes = notes(interval, &table);
+    // Between the titles and the notes.
+    let height = usize::from(area.height).saturating_sub(3 + notes.len());
+    let pages = help(area, interval);
+    screen.fit(interval, height, pages.len());
     if let Mode::Help { page } = screen.mode {
-        let pages = help(area, interval);
         let page = page.min(pages.len() - 1);
         for line in &pages[page] {
             lines.add(Line::raw(line.as_str()));
@@ -65,27 +70,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &TopScreen, interval: Option<&
         }));
         return;
     }
-    let table = table(screen, interval, area);
-    body(&mut lines, screen, interval, &table);
-    let notes = notes(interval, &table);
+    body(&mut lines, screen, interval, &table, height);
     lines.leave(notes.len());
     for note in notes {
         lines.add(Line::raw(shortened(&note, area.width.into())).style(bold()));
     }
     lines.add_last(footer(screen));
-}
-
-/// Scrolls to the cursor on a screen of this size.
-pub(super) fn fit(screen: &mut TopScreen, area: Rect, interval: &TopInterval) {
-    let table = table(screen, interval, area);
-    let pages = help(area, interval).len();
-    screen.fit(interval, height(area, interval, &table), pages);
-}
-
-/// How many lines are left for VMs.
-fn height(area: Rect, interval: &TopInterval, table: &TableLines) -> usize {
-    let others = 3 + notes(interval, table).len();
-    usize::from(area.height).saturating_sub(others)
 }
 
 /// The lines of all VMs that pass the filter, in their order.
@@ -159,6 +149,7 @@ fn body(
     screen: &TopScreen,
     interval: &TopInterval,
     table: &TableLines,
+    height: usize,
 ) {
     let titles = table.titles.iter().map(|(place, title)| {
         let is_sorted = VmColumn::ALL[*place] == screen.sort;
@@ -188,7 +179,7 @@ fn body(
         })
         .collect();
     let shown = texts.into_iter().enumerate().skip(screen.top());
-    for (index, (text, style)) in shown.take(height(lines.area, interval, table)) {
+    for (index, (text, style)) in shown.take(height) {
         let style = match index == at {
             true => Style::new().reversed(),
             false => style,

@@ -14,12 +14,7 @@ fn shown(size: (u16, u16), table: Option<&TopInterval>, keys: &[Key]) -> Vec<Str
     let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).unwrap();
     let mut screen = TopScreen::new(Duration::from_secs(1));
     let mut draw = |screen: &mut TopScreen| {
-        let frame = terminal.draw(|frame| {
-            if let Some(table) = table {
-                fit(screen, frame.area(), table);
-            }
-            super::draw(frame, screen, table);
-        });
+        let frame = terminal.draw(|frame| super::draw(frame, screen, table));
         let buffer = frame.unwrap().buffer;
         let lines = buffer.content().chunks(usize::from(size.0));
         let text = lines.map(|cells| cells.iter().map(|cell| cell.symbol()).collect::<String>());
