@@ -134,7 +134,7 @@ impl Lab {
             Ok(None) => {}
             Err(error) if error.kind() == LabFailure::Damaged => {
                 self.progress
-                    .say(format_args!("{error}; saving the machine anew"));
+                    .say(format_args!("{error}; saving the machine again"));
             }
             Err(error) => return Err(error),
         }

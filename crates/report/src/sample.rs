@@ -493,6 +493,6 @@ pub(crate) fn assert_recorded(path: &str, made: &str) {
     let path = path.display();
     assert!(
         kept == made,
-        "run this test with UPDATE_FILES=1, which writes {path} anew:\n{made}"
+        "run this test with UPDATE_FILES=1, which rewrites {path}:\n{made}"
     );
 }

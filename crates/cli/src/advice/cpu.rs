@@ -54,7 +54,7 @@ fn governors(tree: &HostFiles) -> Vec<Finding> {
         found.push(Finding::new(
             Severity::Distorts,
             (fact, format!("{CPUS}/cpu*/cpufreq/scaling_governor")),
-            "the clock follows the load: a row that sleeps much is measured on a slower CPU than one that does not",
+            "the clock follows the load: a row that often sleeps is measured on a slower CPU than one that does not",
             "cpupower frequency-set --governor performance",
         ));
     }
@@ -72,7 +72,7 @@ fn boost(tree: &HostFiles) -> Option<Finding> {
             Ok(value) if value.as_deref() == Some(on) => Finding::new(
                 Severity::Distorts,
                 ("the CPU's boost is on", file.clone()),
-                "how far the clock goes up depends on heat and on what the other cores do, so that two runs differ",
+                "the boost depends on temperature and on the load of other cores, so two runs differ",
                 &format!("echo {off} > {file}"),
             ),
             Ok(_) => return None,
@@ -87,7 +87,7 @@ fn clock(tree: &HostFiles) -> Option<Finding> {
         Ok(Some(clock)) if !CHEAP_CLOCKS.contains(&clock.as_str()) => Some(Finding::new(
             Severity::Distorts,
             (format!("the kernel's clock is {clock}"), CLOCK),
-            "every time stamp of the kernel or a program is a read of a slow device; the kernel did not trust the TSC",
+            "each time stamp of the kernel or a program reads a slow device, because the kernel does not trust the TSC",
             "dmesg | grep -i -e tsc -e clocksource says why; clocksource=tsc on the kernel's command line overrides it",
         )),
         Ok(_) => None,
@@ -129,17 +129,17 @@ const ACTS: [(&str, &str, &str); 8] = [
     (
         "retbleed",
         "untrained return thunk",
-        "returns in the kernel take a longer way at each exit and system call",
+        "returns in the kernel are slower at each exit and system call",
     ),
     (
         "spec_rstack_overflow",
         "Safe RET",
-        "returns in the kernel take a longer way at each exit and system call",
+        "returns in the kernel are slower at each exit and system call",
     ),
     (
         "spec_rstack_overflow",
         "IBPB on VMEXIT",
-        "the branch predictor is emptied at each exit of a guest",
+        "the branch predictor is flushed at each exit of a guest",
     ),
 ];
 

@@ -76,8 +76,8 @@ impl Finding {
         Self::new(
             Severity::Unknown,
             (format!("cannot tell whether {whether}: {why}"), source),
-            "it may act on the numbers",
-            "run it where the file can be read, as root or outside of the container",
+            "it may change the numbers",
+            "run this where the file can be read: as root, or outside the container",
         )
     }
 }

@@ -12,7 +12,7 @@ pub(super) fn find(tree: &HostFiles, hypervisor: Option<&str>) -> Vec<Finding> {
         found.push(Finding::new(
             Severity::Distorts,
             ("KVM is kvm_pvm", format!("{MODULES}/kvm_pvm")),
-            "the guest's kernel mode runs in an emulator and not on the CPU: exits cost something else than on hardware",
+            "the guest's kernel mode runs in an emulator, not on the CPU: exits cost a different time than on hardware",
             "measure with --backend usermode or `vmbell lab -- vmbell bench`, or load kvm_intel or kvm_amd where the CPU shows VMX or SVM",
         ));
     }
@@ -20,7 +20,7 @@ pub(super) fn find(tree: &HostFiles, hypervisor: Option<&str>) -> Vec<Finding> {
         found.push(Finding::new(
             Severity::Slows,
             (format!("this host is itself a guest, under {hypervisor}"), "CPUID 1, ECX bit 31"),
-            "each exit of a guest here is an exit of this host too, which takes several times as long, and other guests take its time",
+            "each exit of a guest is also an exit of this host, which takes several times as long, and other guests use its CPU time",
             "measure on the bare machine; compare with hosts under the same hypervisor only",
         ));
     }
@@ -38,7 +38,7 @@ fn interrupts(tree: &HostFiles) -> Option<Finding> {
             Ok(Some(value)) if value == off || value == "0" => Finding::new(
                 Severity::Slows,
                 (format!("{module}.{name} is off"), file.clone()),
-                "each interrupt of a running guest and each end of one (eoi-*) is an exit; PV EOI (eoi-pv) saves the latter",
+                "each interrupt of a running guest, and each EOI (eoi-*), is an exit; PV EOI (eoi-pv) saves the second",
                 &format!("modprobe -r {module} && modprobe {module} {name}=1, where the CPU has it and no guest runs"),
             ),
             Ok(_) => return None,
@@ -69,7 +69,7 @@ fn halt_polling(tree: &HostFiles) -> Option<Finding> {
                 format!("KVM polls for up to {value} ns before a halted vCPU sleeps"),
                 file.clone(),
             ),
-            "wake-ups within this time are fast, and the core is burnt meanwhile: rows with short pauses look better than \
+            "wake-ups within this time are fast, but keep the core busy: rows with short pauses look better than \
              guests with long ones",
             &format!("echo 0 > {file} shows what a real wake-up costs"),
         )),

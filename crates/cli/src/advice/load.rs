@@ -118,8 +118,8 @@ fn watched(
             Finding::new(
                 severity,
                 ("the hypervisor gives this host's CPU time to others (steal)", STAT),
-                "a run that loses the CPU is longer by that; outliers and wide spreads come from it",
-                "measure at another hour, on CPUs of your own, or with more runs; in turns (--interleave) for a comparison",
+                "a run that loses the CPU takes longer, which causes outliers and wide spreads",
+                "measure at another time, on dedicated CPUs, or with more runs; to compare, measure in turns (--interleave)",
             )
             .costing(format!(
                 "{} of the time within {WATCHED:?}, {} since this host was started",
@@ -148,7 +148,7 @@ fn watched(
                     format!("CPU {} shares a core with another one and is busy", cpu_list::Display(&busy)),
                     format!("{STAT}, {CPUS}/cpu*/topology/thread_siblings_list"),
                 ),
-                "two threads of a core share its units and caches: what is measured on one depends on the other",
+                "two threads of a core share its units and caches, so the load of one changes what is measured on the other",
                 &format!("keep other work off them, or switch them off: echo off > {CPUS}/smt/control"),
             )
             .costing(format!("up to {} busy within {WATCHED:?}", units::percent(most))),

@@ -52,7 +52,7 @@ fn facts(known: &KnownHost<'_>) -> Vec<Finding> {
         found.push(Finding::new(
             Severity::Distorts,
             (Warning::Loaded { load, cpus }.to_string(), "/proc/loadavg"),
-            "others take the CPUs from what is measured",
+            "other programs use the CPUs that are measured on",
             "wait, or end the other programs",
         ));
     }

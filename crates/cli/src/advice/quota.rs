@@ -126,8 +126,8 @@ fn finding(tree: &HostFiles, folder: &str, quota: Quota) -> Finding {
             format!("the control group may use {limit} us of CPU time (quota and period)"),
             file,
         ),
-        "what is measured is stopped for the rest of a period when the quota is used up, which looks like a slow operation",
-        &format!("measure outside of it, or write {unlimited} to that file"),
+        "once the quota is used up, the process is stopped for the rest of the period, which looks like a slow operation",
+        &format!("measure outside the group, or write {unlimited} to that file"),
     );
     let stat = tree.text(&format!("{folder}/cpu.stat")).ok().flatten();
     let stat = stat.unwrap_or_default();

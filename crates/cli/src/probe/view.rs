@@ -99,7 +99,7 @@ fn host(offer: &Offer, is_verbose: bool) -> Vec<(String, String)> {
     };
     let counter = match &offer.clock {
         Ok((hz, true)) => format!("{:.3} MHz, invariant", hz / 1e6),
-        Ok((hz, false)) => format!("{:.3} MHz, NOT promised to be invariant", hz / 1e6),
+        Ok((hz, false)) => format!("{:.3} MHz, not guaranteed to be invariant", hz / 1e6),
         Err(error) => format!("unusable: {error}"),
     };
     let cpus = format!(
@@ -107,7 +107,10 @@ fn host(offer: &Offer, is_verbose: bool) -> Vec<(String, String)> {
         host.cpus,
         cpu_list::Display(&host.allowed_cpus)
     );
-    let governor = or(&host.governor, "none: frequency is not up to this kernel");
+    let governor = or(
+        &host.governor,
+        "none: this kernel does not control the frequency",
+    );
     // The report's JSON calls it `tsc` on each architecture.
     let counter_name = match cfg!(target_arch = "x86_64") {
         true => "TSC",
@@ -119,7 +122,7 @@ fn host(offer: &Offer, is_verbose: bool) -> Vec<(String, String)> {
         ("CPUs", cpus),
         ("SMT", smt.to_owned()),
         ("governor", governor),
-        ("hypervisor", or(&host.hypervisor, "none that shows itself")),
+        ("hypervisor", or(&host.hypervisor, "none detected")),
         (counter_name, counter),
     ];
     if is_verbose {

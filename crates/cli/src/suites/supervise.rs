@@ -24,7 +24,7 @@ use vmbell_report::Status;
 const GRACE: Duration = Duration::from_millis(1500);
 
 /// The reason of a row whose subject took longer than that.
-const STUCK: &str = "did not stop when it was told to";
+const STUCK: &str = "did not stop on request";
 
 /// How often the limit is checked: rarely enough not to disturb what is measured.
 const LOOK: Duration = Duration::from_millis(100);

@@ -99,7 +99,7 @@ fn a_damaged_state_is_made_anew_and_never_used() {
                 panic!("{notes:?}");
             };
             assert!(note.contains(how), "{file}: {note}");
-            assert!(note.ends_with("; saving the machine anew"), "{note}");
+            assert!(note.ends_with("; saving the machine again"), "{note}");
             assert_eq!((beginning(&output).as_str(), states.only()), (SAVED, state));
             let verified = states.manage(&["status", "--verify"]);
             assert!(verified.status.success(), "{verified:?}");

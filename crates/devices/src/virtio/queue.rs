@@ -27,7 +27,7 @@ const TURNS: u32 = 8;
 
 /// The result of a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[must_use = "more is not notified: whoever served comes again"]
+#[must_use = "if `more` is set, the driver does not notify: serve again"]
 pub struct Served {
     /// How many chains were given back, by any thread.
     pub chains: u64,

@@ -114,7 +114,7 @@ impl<'a> Provision<'a> {
     fn existing(&self, recipe: &Recipe) -> Result<Option<CacheEntry>, LabError> {
         match CacheEntry::open(self.cache.folder(&recipe.entry())) {
             Err(error) if error.kind() == LabFailure::Damaged => {
-                self.progress.say(format_args!("{error}; making it anew"));
+                self.progress.say(format_args!("{error}; making it again"));
                 Ok(None)
             }
             result => Ok(result?),

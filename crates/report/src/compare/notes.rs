@@ -78,11 +78,12 @@ fn sequence(old: &[Report], new: &[Report], pairing: Pairing) -> Option<String> 
         return None;
     }
     Some(match pairing {
-        Pairing::Apart => "One side was measured as a whole before the other: whatever else changed on the host in \
-                           between looks like a change. Measure in turns."
+        Pairing::Apart => "One side was measured as a whole before the other: anything else that changed on the host \
+                           meanwhile looks like a change. Measure in turns."
             .to_owned(),
-        Pairing::Turns => "These are no turns: one side was measured as a whole before the other, so the reports of a \
-                           turn have no more in common than any others, and whatever else changed on the host in between looks like a change."
+        Pairing::Turns => "These reports were not measured in turns: one side was measured as a whole before the other, so \
+                           the reports of a turn have no more in common than any others, and anything else that changed \
+                           on the host meanwhile looks like a change."
             .to_owned(),
     })
 }

@@ -117,7 +117,9 @@ fn sides_that_were_measured_one_after_the_other_are_named() {
         compare(&at(9, 1), new, &options).unwrap().notes
     };
     let (later, between) = (at(10, 2), at(9, 2));
-    assert!(notes(&later, Pairing::Turns)[0].starts_with("These are no turns: "));
+    assert!(
+        notes(&later, Pairing::Turns)[0].starts_with("These reports were not measured in turns: ")
+    );
     assert!(notes(&later, Pairing::Apart)[0].ends_with("Measure in turns."));
     assert_eq!(notes(&between, Pairing::Turns), [""; 0]);
 }
