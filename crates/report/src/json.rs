@@ -136,6 +136,8 @@ pub fn parse(text: &str) -> Result<Report, ReadError> {
     if text.trim().is_empty() {
         return Err(ReadError::Empty);
     }
+    // The text is read twice: as a value, whose format is checked before its fields, and as a report, because only errors in a
+    // text have a line.
     let value = serde_json::from_str::<Value>(text);
     value.as_ref().map_or(Ok(()), check_format)?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
