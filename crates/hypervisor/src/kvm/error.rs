@@ -4,7 +4,6 @@ use std::io;
 
 use super::super::Error;
 use super::arch::host::MISSING;
-use super::forward::ForwardError;
 use vmbell::doorbell::{IoEventAddress, Pattern};
 use vmbell::irq::Gsi;
 
@@ -100,5 +99,95 @@ pub enum KvmError {
 impl From<KvmError> for Error {
     fn from(error: KvmError) -> Self {
         Self::Backend(Box::new(error))
+    }
+}
+
+/// Why the module does not forward an interrupt.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForwardError {
+    /// The module is not loaded on this host.
+    #[error(
+        "the module vfio_forward is not loaded (kernel/vfio-forward); without it, a resample eventfd unmasks the line"
+    )]
+    NoModule {
+        /// The error of `open`.
+        source: io::Error,
+    },
+    /// The module has a different version of the interface.
+    #[error("the module vfio_forward has version {found} of its interface, and only 1 is known")]
+    Version {
+        /// The module's version.
+        found: i32,
+    },
+    /// The file is not a device of vfio-platform or vfio-amba.
+    #[error("only a device of vfio-platform or vfio-amba has interrupts that can be forwarded")]
+    Device,
+    /// The device has no such interrupt.
+    #[error("the device has no such interrupt")]
+    Index,
+    /// The interrupt is edge-triggered.
+    #[error(
+        "it is triggered by edges, which have no state that the guest's end of interrupt could complete"
+    )]
+    Edge,
+    /// The VM belongs to another process.
+    #[error("the vm is of another process")]
+    OtherProcess,
+    /// The guest has no initialised GIC.
+    #[error("the guest's gic is not initialised: make its vcpus first")]
+    Gic,
+    /// The guest's GIC has no such line.
+    #[error("the guest's gic has no such line")]
+    Range,
+    /// The line belongs to another interrupt or device.
+    #[error("the line belongs to another interrupt or device")]
+    Taken,
+    /// The guest has not ended an interrupt of the line.
+    #[error("the guest has an interrupt of that line which it has not ended")]
+    InProgress,
+    /// The host's interrupt controller does priority drop and deactivation in one step.
+    #[error("the host's interrupt controller does not separate priority drop and deactivation")]
+    HostController,
+    /// The interrupt is forwarded already.
+    #[error("it is forwarded already, or another handler shares it")]
+    Busy,
+    /// Another failure.
+    #[error("the module vfio_forward refused it")]
+    Other {
+        /// The error of the ioctl.
+        source: io::Error,
+    },
+}
+
+impl From<io::Error> for ForwardError {
+    fn from(source: io::Error) -> Self {
+        match source.raw_os_error() {
+            Some(libc::ENODEV) => Self::Device,
+            Some(libc::ENXIO) => Self::Index,
+            Some(libc::EOPNOTSUPP) => Self::Edge,
+            Some(libc::EPERM) => Self::OtherProcess,
+            Some(libc::EAGAIN) => Self::Gic,
+            Some(libc::ERANGE) => Self::Range,
+            Some(libc::EADDRINUSE) => Self::Taken,
+            Some(libc::EINPROGRESS) => Self::InProgress,
+            Some(libc::EPROTONOSUPPORT) => Self::HostController,
+            Some(libc::EBUSY) => Self::Busy,
+            _ => Self::Other { source },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_says_what_is_wrong() {
+        let text = |errno| ForwardError::from(io::Error::from_raw_os_error(errno)).to_string();
+        assert!(text(libc::EOPNOTSUPP).contains("edges"));
+        assert!(text(libc::EPERM).contains("another process"));
+        assert!(text(libc::EAGAIN).contains("not initialised"));
+        assert!(text(libc::ENOMEM).contains("refused"));
     }
 }

@@ -1,40 +1,20 @@
 //! Interrupts to the guest: irqfds, routes, lines and messages, all handled by the kernel on the caller's thread. The
 //! errno of a refusal is translated into an error of [`irq`](vmbell::irq).
 
-use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use kvm_bindings::{
-    KVM_IRQ_ROUTING_IRQCHIP, KVM_IRQ_ROUTING_MSI, KVM_MSI_VALID_DEVID, KvmIrqRouting,
-    kvm_irq_routing_entry, kvm_irq_routing_entry__bindgen_ty_1, kvm_irq_routing_irqchip,
-    kvm_irq_routing_msi, kvm_irq_routing_msi__bindgen_ty_1, kvm_msi,
-};
-use kvm_ioctls::VmFd;
+use kvm_bindings::{KVM_MSI_VALID_DEVID, kvm_msi};
 use vmbell::eventfd::EventFdError;
-use vmbell::irq::{ForwardedLine, Gic, Gsi, IrqError, Irqchip, Msi, Route, Routing, Target};
+use vmbell::irq::{ForwardedLine, Gic, Gsi, IrqError, Irqchip, Msi, Route, Target};
 use vmm_sys_util::eventfd::EventFd;
 
 use super::super::{Capability, Error, IRQ_ARCH, Irqfd, Irqs};
-use super::arch::vm;
+use super::routes::{self, halves, require};
 use super::vm::KvmVm;
 
 /// Why KVM has no [`Capability::ForwardedLines`].
 pub const NO_FORWARDED_LINES: &str = "kvm reports the end of a level interrupt by a resamplefd, and in no other way to a device of a vmm";
-
-/// What a GSI drives when its level is set.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    target_arch = "x86_64",
-    allow(dead_code, reason = "the kernel follows the routes there")
-)]
-pub enum Drive {
-    /// The line with this number in `KVM_IRQ_LINE`.
-    Line(u32),
-    /// This message, when the level is high.
-    Message(Msi),
-    Nothing,
-}
 
 impl Irqs for KvmVm {
     fn register_irqfd(
@@ -56,7 +36,7 @@ impl Irqs for KvmVm {
             let Some(guest) = guest.upgrade() else {
                 return Ok(());
             };
-            let result = guest.slots.vm().unregister_irqfd(event, gsi.number());
+            let result = guest.vm().unregister_irqfd(event, gsi.number());
             result.map_err(|error| refusal(error, irqchip, event, false))
         }))
     }
@@ -69,21 +49,20 @@ impl Irqs for KvmVm {
         if self.guest.parts.gic() == Some(Gic::V2) && routes.iter().any(is_message) {
             return Err(IrqError::NoIts.into());
         }
-        let routing = route(self.descriptor(), self.guest.irqchip, routes, pic)?;
+        let routing = routes::set(self.descriptor(), self.guest.irqchip, routes, pic)?;
         self.guest.lines.follow(routing);
         Ok(())
     }
 
     fn set_line(&self, gsi: Gsi, level: bool) -> Result<(), Error> {
         require(self.guest.irqchip)?;
-        match self.guest.lines.drive(gsi) {
-            Drive::Line(number) => self
-                .descriptor()
-                .set_irq_line(number, level)
-                .map_err(Error::system("drive a line (KVM_IRQ_LINE)")),
-            Drive::Message(msi) if level => self.signal_msi(msi).map(drop),
-            Drive::Message(_) | Drive::Nothing => Ok(()),
+        let message = self.guest.lines.drive(self.descriptor(), gsi, level)?;
+        if let Some(msi) = message
+            && level
+        {
+            self.signal_msi(msi)?;
         }
+        Ok(())
     }
 
     fn forward_line(&self, _gsi: Gsi) -> Result<Box<dyn ForwardedLine>, Error> {
@@ -118,13 +97,6 @@ impl Irqs for KvmVm {
     }
 }
 
-fn require(irqchip: Irqchip) -> Result<(), IrqError> {
-    match irqchip {
-        Irqchip::None => Err(IrqError::NoIrqchip),
-        Irqchip::Split | Irqchip::Full => Ok(()),
-    }
-}
-
 /// Returns the rule that the kernel's errno reports (Linux `virt/kvm/eventfd.c`), or any other error unchanged.
 fn refusal(error: kvm_ioctls::Error, irqchip: Irqchip, event: &EventFd, resample: bool) -> Error {
     let fd = event.as_raw_fd();
@@ -137,65 +109,4 @@ fn refusal(error: kvm_ioctls::Error, irqchip: Irqchip, event: &EventFd, resample
         _ => return Error::system("register or remove an irqfd")(error),
     };
     rule.into()
-}
-
-/// Replaces the kernel's table of routes and returns the new table. Refuses an invalid table, and routes to pins with a
-/// split irqchip. With `pic`, the routes to the first pins also lead to the PIC, as in the kernel's initial table.
-pub fn route(vm: &VmFd, irqchip: Irqchip, table: &[Route], pic: bool) -> Result<Routing, Error> {
-    let routing = Routing::new(table, IRQ_ARCH)?;
-    require(irqchip)?;
-    if irqchip == Irqchip::Split {
-        routing.check_without_pins()?;
-    }
-    let mut entries: Vec<_> = routing.routes().map(entry).collect();
-    if pic {
-        let inputs = routing.routes().filter_map(|route| match route.target {
-            Target::Pin(pin) => Some(pin_entry(route.gsi, vm::pic_pin(pin)?)),
-            Target::Msi(_) => None,
-        });
-        entries.extend(inputs);
-    }
-    let table = KvmIrqRouting::from_entries(&entries).map_err(|error| Error::System {
-        operation: "make a table of routes",
-        source: io::Error::other(format!("{error:?}")),
-    })?;
-    vm.set_gsi_routing(&table)
-        .map_err(Error::system("set the routes (KVM_SET_GSI_ROUTING)"))?;
-    Ok(routing)
-}
-
-fn entry(route: Route) -> kvm_irq_routing_entry {
-    let msi = match route.target {
-        Target::Pin(pin) => return pin_entry(route.gsi, vm::pin(pin)),
-        Target::Msi(msi) => msi,
-    };
-    let (low, high) = halves(msi.address);
-    let target = kvm_irq_routing_msi {
-        address_lo: low,
-        address_hi: high,
-        data: msi.data,
-        __bindgen_anon_1: kvm_irq_routing_msi__bindgen_ty_1 {
-            devid: msi.device.unwrap_or_default(),
-        },
-    };
-    kvm_irq_routing_entry {
-        gsi: route.gsi.number(),
-        type_: KVM_IRQ_ROUTING_MSI,
-        flags: msi.device.map_or(0, |_| KVM_MSI_VALID_DEVID),
-        u: kvm_irq_routing_entry__bindgen_ty_1 { msi: target },
-        ..kvm_irq_routing_entry::default()
-    }
-}
-
-fn pin_entry(gsi: Gsi, irqchip: kvm_irq_routing_irqchip) -> kvm_irq_routing_entry {
-    kvm_irq_routing_entry {
-        gsi: gsi.number(),
-        type_: KVM_IRQ_ROUTING_IRQCHIP,
-        u: kvm_irq_routing_entry__bindgen_ty_1 { irqchip },
-        ..kvm_irq_routing_entry::default()
-    }
-}
-
-fn halves(address: u64) -> (u32, u32) {
-    ((address & 0xffff_ffff) as u32, (address >> 32) as u32)
 }

@@ -2,16 +2,19 @@
 //!
 //! `KVM_RUN`: `run` of kvm-ioctls returns the data of string port accesses without their width.
 //! `KVM_IOEVENTFD`: its `register_ioevent` cannot express "any value of this width". `KVM_GET_STATS_FD`: missing.
+//! `KVM_ENABLE_CAP`: its `enable_cap` takes the whole structure.
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 
-use kvm_bindings::{KVMIO, kvm_ioeventfd};
+use kvm_bindings::{KVMIO, kvm_enable_cap, kvm_ioeventfd};
 use kvm_ioctls::{VcpuFd, VmFd};
 use vmm_sys_util::ioctl::{ioctl, ioctl_with_ref};
 use vmm_sys_util::{ioctl_io_nr, ioctl_iow_nr};
+
+use crate::Error;
 
 ioctl_io_nr!(KVM_RUN, KVMIO, 0x80);
 ioctl_iow_nr!(KVM_IOEVENTFD, KVMIO, 0x79, kvm_ioeventfd);
@@ -55,4 +58,15 @@ pub fn statistics(vcpu: &VcpuFd) -> io::Result<File> {
 pub fn descriptor(vcpu: &VcpuFd) -> BorrowedFd<'_> {
     // SAFETY: `vcpu` is open for as long as it is borrowed.
     unsafe { BorrowedFd::borrow_raw(vcpu.as_raw_fd()) }
+}
+
+/// Enables a capability of the VM (`KVM_ENABLE_CAP`).
+pub fn enable(vm: &VmFd, cap: u32, argument: u64) -> Result<(), Error> {
+    let mut request = kvm_enable_cap {
+        cap,
+        ..kvm_enable_cap::default()
+    };
+    request.args[0] = argument;
+    vm.enable_cap(&request)
+        .map_err(Error::system("enable a capability of the vm"))
 }

@@ -35,11 +35,14 @@ mod doorbells;
 mod error;
 mod forward;
 mod groups;
+mod guest;
 mod interrupts;
 mod ioctl;
 mod kick;
+mod measure;
 mod memory;
 mod relay;
+mod routes;
 mod run_page;
 mod statistics;
 mod system;
@@ -49,12 +52,14 @@ mod vm;
 
 use std::sync::Arc;
 
+use arch::support;
+use doorbells::NO_HYPERCALL_DOORBELLS;
+use interrupts::NO_FORWARDED_LINES;
 use system::System;
 
 use super::{Capability, Error, Hypervisor, Support, Vm, VmConfig};
 
-pub use error::KvmError;
-pub use forward::ForwardError;
+pub use error::{ForwardError, KvmError};
 pub use vcpu::KvmVcpu;
 pub use vm::KvmVm;
 
@@ -97,7 +102,37 @@ impl Hypervisor for Kvm {
     }
 
     fn support(&self, capability: Capability) -> Support {
-        system::support(&self.system, capability)
+        let no = |reason: &str| Support::No(reason.to_owned());
+        match capability {
+            Capability::Run
+            | Capability::MmioDoorbell
+            | Capability::DoorbellGroups
+            | Capability::SilentSaturation
+            | Capability::CoalescedMmio
+            | Capability::BareLoop
+            | Capability::MovableDeviceMemory => Support::Yes,
+            Capability::PioDoorbell
+            | Capability::KernelPort
+            | Capability::Kernels
+            | Capability::Virtualization
+            | Capability::Interrupts
+            | Capability::Messages
+            | Capability::CountsLightExits
+            | Capability::NativeKernelMode
+            | Capability::EndOfInterrupt
+            | Capability::HypercallInstruction
+            | Capability::HypercallExit => support::support(&self.system, capability),
+            Capability::ForwardedInterrupts => forward::support(),
+            Capability::ForwardedLines => no(NO_FORWARDED_LINES),
+            Capability::HypercallDoorbell => no(NO_HYPERCALL_DOORBELLS),
+            Capability::MixedGroups => doorbells::mixed_groups(&self.system),
+            Capability::PayloadDoorbell => doorbells::payloads(&self.system),
+            Capability::Int3Patching | Capability::JmpPatching => {
+                no("guest code runs as it is and traps in the cpu")
+            }
+            Capability::RegisterExits => no("kvm answers for the registers that it knows"),
+            Capability::SpinPolicy => no("a vcpu runs on the thread that answers its exits"),
+        }
     }
 
     fn create_vm(&self, config: &VmConfig) -> Result<Arc<dyn Vm>, Error> {

@@ -1,9 +1,11 @@
-//! The statistics of a vCPU, counted by the kernel (Linux `Documentation/virt/kvm/api.rst`, 4.134). Any thread reads
-//! them.
+//! The statistics of a vCPU, counted by the kernel (Linux `Documentation/virt/kvm/api.rst`, 4.134), and its exits to the
+//! VMM. Any thread reads them; the guest keeps them after the vCPU is dropped.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use kvm_ioctls::VcpuFd;
 
@@ -20,12 +22,13 @@ const KIND: u32 = 0xff;
 /// format.
 const SANE: u32 = 4096;
 
-/// The statistics file of a vCPU, with the offsets of the counters that are read often.
+/// The statistics file of a vCPU, with the offsets of the counters that are read often, and the count of heavy exits.
 #[derive(Debug)]
 pub struct Statistics {
     file: File,
     exits: u64,
     host_interrupts: Option<u64>,
+    heavy: AtomicU64,
 }
 
 impl Statistics {
@@ -40,7 +43,20 @@ impl Statistics {
             file,
             exits,
             host_interrupts,
+            heavy: AtomicU64::new(0),
         })
+    }
+
+    /// Counts an exit to the VMM. Only the vCPU's thread calls this.
+    #[inline]
+    pub fn count_heavy(&self) {
+        self.heavy.store(self.heavy() + 1, Relaxed);
+    }
+
+    /// Returns the number of exits to the VMM.
+    #[inline]
+    pub fn heavy(&self) -> u64 {
+        self.heavy.load(Relaxed)
     }
 
     /// Returns how often the vCPU has left guest code because of the guest: exits for host interrupts are subtracted if

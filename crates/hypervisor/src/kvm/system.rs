@@ -1,8 +1,6 @@
-//! `/dev/kvm`: opens it, queries its features once, and derives from them which [`Capability`] this host has. The
-//! thread that opens it does this; all guests share the answers.
+//! `/dev/kvm`: opens it and queries its features once, on the thread that opens it; all guests share the answers.
 
 use std::io;
-use std::sync::Arc;
 
 use kvm_bindings::{
     KVM_CAP_BINARY_STATS_FD, KVM_CAP_IMMEDIATE_EXIT, KVM_CAP_IOEVENTFD,
@@ -11,13 +9,8 @@ use kvm_bindings::{
 use kvm_ioctls::Kvm;
 
 use super::super::Error;
-use super::arch;
 use super::arch::host::{self, Host};
-use super::doorbells::{self, NO_HYPERCALL_DOORBELLS};
 use super::error::KvmError;
-use super::forward;
-use super::interrupts::NO_FORWARDED_LINES;
-use crate::{Capability, Support};
 
 /// The extensions that the backend needs on every architecture, and the first Linux version that has each.
 const NEEDED: [(u32, &str, &str); 4] = [
@@ -73,40 +66,5 @@ fn why(source: io::Error) -> KvmError {
         Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => KvmError::Missing { source },
         Some(libc::EACCES | libc::EPERM) => KvmError::Permission { source },
         _ => KvmError::Open { source },
-    }
-}
-
-/// Returns whether the backend has `capability` here, and if not, why.
-pub fn support(system: &Arc<System>, capability: Capability) -> Support {
-    let no = |reason: &str| Support::No(reason.to_owned());
-    match capability {
-        Capability::Run
-        | Capability::MmioDoorbell
-        | Capability::DoorbellGroups
-        | Capability::SilentSaturation
-        | Capability::CoalescedMmio
-        | Capability::BareLoop
-        | Capability::MovableDeviceMemory => Support::Yes,
-        Capability::PioDoorbell
-        | Capability::KernelPort
-        | Capability::Kernels
-        | Capability::Virtualization
-        | Capability::Interrupts
-        | Capability::Messages
-        | Capability::CountsLightExits
-        | Capability::NativeKernelMode
-        | Capability::EndOfInterrupt
-        | Capability::HypercallInstruction
-        | Capability::HypercallExit => arch::host::support(system, capability),
-        Capability::ForwardedInterrupts => forward::support(),
-        Capability::ForwardedLines => no(NO_FORWARDED_LINES),
-        Capability::HypercallDoorbell => no(NO_HYPERCALL_DOORBELLS),
-        Capability::MixedGroups => doorbells::mixed_groups(system),
-        Capability::PayloadDoorbell => doorbells::payloads(system),
-        Capability::Int3Patching | Capability::JmpPatching => {
-            no("guest code runs as it is and traps in the cpu")
-        }
-        Capability::RegisterExits => no("kvm answers for the registers that it knows"),
-        Capability::SpinPolicy => no("a vcpu runs on the thread that answers its exits"),
     }
 }

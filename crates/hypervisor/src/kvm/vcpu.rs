@@ -4,21 +4,19 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 
 use kvm_ioctls::VcpuFd;
 use vmbell::doorbell::IoEventAddress;
 
 use super::super::stage::Stage;
 use super::super::{EntryPoint, Error, Kick, Vcpu, VmEntry, VmExit};
-use super::arch::{self, boot, entry, exits, last_words};
+use super::arch::{boot, entry, exits, last_words};
 use super::error::KvmError;
+use super::guest::KvmGuest;
 use super::ioctl;
 use super::kick::Kicks;
 use super::run_page::{Call, Exit, Io, RunPage};
 use super::statistics::Statistics;
-use super::vm::{Counts, KvmGuest};
 
 /// A virtual CPU of a [`super::KvmVm`].
 #[derive(Debug)]
@@ -26,7 +24,7 @@ pub struct KvmVcpu {
     fd: VcpuFd,
     page: RunPage,
     kicks: Arc<Kicks>,
-    counts: Arc<Counts>,
+    statistics: Arc<Statistics>,
     guest: Arc<KvmGuest>,
     index: u32,
     stage: Stage,
@@ -50,17 +48,14 @@ enum Pending {
 }
 
 impl KvmVcpu {
-    pub(super) fn new(guest: Arc<KvmGuest>, index: u32) -> Result<(Self, Arc<Counts>), Error> {
+    pub(super) fn new(guest: Arc<KvmGuest>, index: u32) -> Result<(Self, Arc<Statistics>), Error> {
         let system = &guest.system;
-        let fd = arch::vm::vcpu(&guest, index)?;
+        let fd = entry::vcpu(&guest, index)?;
         let page = RunPage::new(&fd, system.run_size)?;
-        let counts = Arc::new(Counts {
-            statistics: Statistics::open(&fd)?,
-            heavy: AtomicU64::new(0),
-        });
+        let statistics = Arc::new(Statistics::open(&fd)?);
         let vcpu = Self {
             kicks: Arc::new(Kicks::new(Arc::clone(page.mapping()), system.kick_signal)?),
-            counts: Arc::clone(&counts),
+            statistics: Arc::clone(&statistics),
             fd,
             page,
             guest,
@@ -70,7 +65,7 @@ impl KvmVcpu {
             initial: None,
             held: None,
         };
-        Ok((vcpu, counts))
+        Ok((vcpu, statistics))
     }
 
     /// Enters the guest until there is an exit that the VMM has to answer.
@@ -91,8 +86,7 @@ impl KvmVcpu {
                     _ => return Err(failed(error)),
                 }
             }
-            let heavy = &self.counts.heavy;
-            heavy.store(heavy.load(Relaxed) + 1, Relaxed);
+            self.statistics.count_heavy();
             if (self.guest.groups.has_moved(moves) || self.guest.coalesced.is_used())
                 && self.is_put_off(moves)
             {

@@ -8,7 +8,7 @@ use kvm_bindings::{KVM_MP_STATE_STOPPED, kvm_mp_state};
 use kvm_ioctls::{Kvm, VcpuFd};
 use vmbell::irq::Irqchip;
 
-use super::super::vm::KvmGuest;
+use super::super::guest::KvmGuest;
 use super::{boot, ioctl, register};
 use crate::{EntryPoint, Error};
 
@@ -23,6 +23,12 @@ const TCR: u64 = 32 | 1 << 8 | 1 << 10 | 3 << 12 | 1 << 23 | 1 << 32;
 const SCTLR: u64 = 0x30d0_0800 | 1 | 1 << 2 | 1 << 12;
 /// Neither EL1 nor EL0 traps on floating point and SIMD.
 const CPACR: u64 = 3 << 20;
+
+/// Hands out a vCPU that was created with the guest, once.
+pub fn vcpu(guest: &KvmGuest, index: u32) -> Result<VcpuFd, Error> {
+    let vcpus = guest.vcpus;
+    guest.parts.take(index).ok_or(Error::Vcpu { index, vcpus })
+}
 
 /// Sets the registers of a vCPU for its entry point.
 pub fn set(vcpu: &VcpuFd, guest: &KvmGuest, index: u32, entry: EntryPoint) -> Result<(), Error> {

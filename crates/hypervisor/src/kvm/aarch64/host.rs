@@ -1,6 +1,4 @@
-//! What `/dev/kvm` offers on arm64, queried once by the thread that opens it, and the capabilities that follow from it.
-
-use std::sync::Arc;
+//! What `/dev/kvm` offers on arm64, queried once by the thread that opens it.
 
 use kvm_bindings::{
     KVM_ARM_VM_SMCCC_CTRL, KVM_ARM_VM_SMCCC_FILTER, KVM_CAP_ARM_NISV_TO_USER, KVM_CAP_ARM_PSCI_0_2,
@@ -9,9 +7,8 @@ use kvm_bindings::{
 use kvm_ioctls::{Kvm, VmFd};
 use vmbell::irq::Gic;
 
-use super::super::system::System;
 use super::gic;
-use crate::{Capability, Error, Support};
+use crate::Error;
 
 /// What `/dev/kvm` requires in addition to support in the kernel.
 pub const MISSING: &str = "boot a kernel with KVM in EL2";
@@ -63,28 +60,4 @@ fn has_filter(vm: &VmFd) -> bool {
         ..kvm_device_attr::default()
     };
     vm.has_device_attr(&filter).is_ok()
-}
-
-/// Returns whether the backend has `capability`, for capabilities that depend on the architecture.
-pub fn support(system: &Arc<System>, capability: Capability) -> Support {
-    let no = |reason: &str| Support::No(reason.to_owned());
-    match capability {
-        Capability::PioDoorbell | Capability::KernelPort => no(NO_PORTS.unwrap_or_default()),
-        Capability::HypercallExit if !system.host.hypercall_exits => {
-            no("this kernel sends no hypercall on to the VMM (Linux 6.4)")
-        }
-        Capability::Virtualization if !system.host.el2 => no(
-            "kvm gives its guests no EL2, which needs a CPU with FEAT_NV2, Linux 6.16 and its parameter kvm-arm.mode=nested",
-        ),
-        Capability::Interrupts | Capability::Messages | Capability::EndOfInterrupt
-            if system.host.gic.is_none() =>
-        {
-            no("this host has neither a GICv3 nor a GICv2 for its guests")
-        }
-        Capability::Messages if system.host.gic == Some(Gic::V2) => {
-            no("a GICv2 has no ITS, which turns messages into interrupts")
-        }
-        // Guest code in EL1 runs on the CPU, as shown by exits, hypercalls and interrupts.
-        _ => Support::Yes,
-    }
 }

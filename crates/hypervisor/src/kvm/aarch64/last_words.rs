@@ -9,8 +9,8 @@ use kvm_bindings::{KVM_SYSTEM_EVENT_RESET, KVM_SYSTEM_EVENT_SHUTDOWN};
 use kvm_ioctls::VcpuFd;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
+use super::super::guest::KvmGuest;
 use super::super::run_page::Exit;
-use super::super::vm::KvmGuest;
 use super::{boot, register};
 use crate::aarch64::{SERROR, exception, has_address};
 use crate::{Error, Fault, VmExit};

@@ -9,4 +9,5 @@ pub mod host;
 mod ioctl;
 pub mod last_words;
 mod register;
+pub mod support;
 pub mod vm;

@@ -11,13 +11,12 @@ use kvm_bindings::{
     KVM_CAP_ARM_NISV_TO_USER, kvm_irq_routing_irqchip, kvm_vcpu_init,
 };
 use kvm_ioctls::{DeviceFd, VcpuFd, VmFd};
-use vmbell::irq::{Gic, Gsi, Irqchip, Routing, Target};
+use vmbell::irq::{Gic, Gsi, Irqchip, Msi, Routing, Target};
 use vmbell::sync::Mutex;
 use vmbell_core::addresses::RAM_BASE;
 
-use super::super::interrupts::Drive;
+use super::super::ioctl::enable;
 use super::super::system::System;
-use super::super::vm::{KvmGuest, enable};
 use super::{exits, gic, ioctl};
 use crate::aarch64::{FIRST_SPI, IMAGE_RAM};
 use crate::{Capability, Error, VmConfig};
@@ -62,6 +61,12 @@ impl Parts {
         })
     }
 
+    /// Hands out a vCPU that was created with the guest, once.
+    pub fn take(&self, index: u32) -> Option<VcpuFd> {
+        let mut vcpus = self.vcpus.lock();
+        vcpus.get_mut(usize::try_from(index).ok()?)?.take()
+    }
+
     /// The version of the interrupt controllers.
     pub const fn gic(&self) -> Option<Gic> {
         self.gic
@@ -101,18 +106,6 @@ fn make(vm: &VmFd, index: u32, has_el2: bool) -> Result<Option<VcpuFd>, Error> {
     Ok(Some(vcpu))
 }
 
-/// Hands out a vCPU that was created with the guest, once.
-pub fn vcpu(guest: &KvmGuest, index: u32) -> Result<VcpuFd, Error> {
-    let mut vcpus = guest.parts.vcpus.lock();
-    let place = usize::try_from(index)
-        .ok()
-        .and_then(|index| vcpus.get_mut(index));
-    let vcpus = guest.vcpus;
-    place
-        .and_then(Option::take)
-        .ok_or(Error::Vcpu { index, vcpus })
-}
-
 /// The lines of a guest.
 #[derive(Debug, Default)]
 pub struct RoutedLines(Mutex<Routing>);
@@ -123,17 +116,19 @@ impl RoutedLines {
         *self.0.lock() = routing;
     }
 
-    /// Returns what a GSI drives.
-    pub fn drive(&self, gsi: Gsi) -> Drive {
-        let routing = self.0.lock();
-        match routing.target(gsi) {
-            Some(Target::Pin(pin)) => {
-                let intid = FIRST_SPI + u32::from(pin);
-                Drive::Line(KVM_ARM_IRQ_TYPE_SPI << KVM_ARM_IRQ_TYPE_SHIFT | intid)
-            }
-            Some(Target::Msi(msi)) => Drive::Message(msi),
-            None => Drive::Nothing,
-        }
+    /// Sets the level of a GSI. Returns the message of a GSI that has no line.
+    pub fn drive(&self, vm: &VmFd, gsi: Gsi, level: bool) -> Result<Option<Msi>, Error> {
+        let target = self.0.lock().target(gsi);
+        let pin = match target {
+            Some(Target::Pin(pin)) => pin,
+            Some(Target::Msi(msi)) => return Ok(Some(msi)),
+            None => return Ok(None),
+        };
+        let intid = FIRST_SPI + u32::from(pin);
+        let line = KVM_ARM_IRQ_TYPE_SPI << KVM_ARM_IRQ_TYPE_SHIFT | intid;
+        vm.set_irq_line(line, level)
+            .map_err(Error::system("drive a line (KVM_IRQ_LINE)"))?;
+        Ok(None)
     }
 }
 

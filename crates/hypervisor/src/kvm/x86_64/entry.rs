@@ -1,4 +1,4 @@
-//! The registers of a vCPU: the initial registers, set by the thread that owns the vCPU before its first run, and the
+//! A vCPU's creation, and its registers: the initial registers, set by the thread that owns the vCPU before its first run, and the
 //! reset, which restores the state in which KVM created the vCPU.
 //!
 //! KVM has no ioctl for a reset. It runs on the thread that owns the vCPU, while the vCPU is outside the guest. The
@@ -14,7 +14,8 @@ use kvm_bindings::{
 use kvm_ioctls::{Kvm, VcpuFd};
 use vmbell::irq::Irqchip;
 
-use super::super::vm::KvmGuest;
+use super::super::guest::KvmGuest;
+use super::topology::Topology;
 use super::{boot, cpuid, ioctl};
 use crate::{EntryPoint, Error};
 
@@ -34,6 +35,34 @@ const EFER_LMA: u64 = 1 << 10;
 /// `IA32_APIC_BASE`: x2APIC mode, next to the bit that enables the APIC.
 const APIC_BASE_X2APIC: u64 = 1 << 10;
 const RFLAGS_RESERVED: u64 = 2;
+/// The fewest banks that KVM accepts. Linux writes several registers of each bank at boot, and the banks never report
+/// an error.
+const MCE_BANKS: u8 = 1;
+
+/// Creates a vCPU, and sets its CPUID.
+pub fn vcpu(guest: &KvmGuest, index: u32) -> Result<VcpuFd, Error> {
+    let fd = guest
+        .vm()
+        .create_vcpu(index.into())
+        .map_err(Error::system("create a vcpu"))?;
+    let offer = cpuid::Offer {
+        topology: Topology {
+            index,
+            vcpus: guest.vcpus,
+        },
+        irqchip: guest.irqchip,
+        pv_eoi: guest.parts.pv_eoi,
+        hidden: guest.parts.hidden,
+    };
+    cpuid::set(&fd, &guest.system.host.cpuid, offer)?;
+    ioctl::set_mce_banks(&fd, MCE_BANKS).map_err(Error::system(
+        "set the vcpu's banks for machine checks (KVM_X86_SETUP_MCE)",
+    ))?;
+    if guest.parts.x2apic {
+        enter_x2apic_mode(&fd)?;
+    }
+    Ok(fd)
+}
 
 /// Sets the registers of a vCPU for its entry point. Refuses a SIPI for the first vCPU and in a guest without
 /// interrupt controllers.
@@ -113,7 +142,7 @@ fn set_system(vcpu: &VcpuFd, change: impl FnOnce(&mut kvm_sregs)) -> Result<(), 
 }
 
 /// Switches the local APIC of a new vCPU to x2APIC mode, which a SIPI keeps (Intel SDM 3A, 11.12.5.1).
-pub fn enter_x2apic_mode(vcpu: &VcpuFd) -> Result<(), Error> {
+fn enter_x2apic_mode(vcpu: &VcpuFd) -> Result<(), Error> {
     set_system(vcpu, |sregs| sregs.apic_base |= APIC_BASE_X2APIC)
 }
 

@@ -8,8 +8,8 @@ use kvm_bindings::{KVM_INTERNAL_ERROR_EMULATION, kvm_regs};
 use kvm_ioctls::VcpuFd;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
+use super::super::guest::KvmGuest;
 use super::super::run_page::Exit;
-use super::super::vm::KvmGuest;
 use super::boot;
 use crate::x86_64::{PAGE_FAULT, exception};
 use crate::{Error, Fault, VmExit};

@@ -9,6 +9,6 @@ pub mod exits;
 pub mod host;
 mod ioctl;
 pub mod last_words;
+pub mod support;
 mod topology;
-mod trial;
 pub mod vm;

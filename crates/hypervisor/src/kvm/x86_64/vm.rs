@@ -1,5 +1,5 @@
 //! The parts of an x86-64 guest other than memory: the pages that VMX needs, the interrupt controllers and timer of a
-//! PC, its vCPUs, and its routes and lines. Set up by the thread that creates the guest.
+//! PC, and its routes and lines. Set up by the thread that creates the guest.
 //!
 //! Routes lead to pins of the I/O APIC and of the PIC. The kernel keeps the table of routes and uses it when a line
 //! changes, on the thread that changes the line.
@@ -10,16 +10,14 @@ use kvm_bindings::{
     KVM_CAP_EXIT_HYPERCALL, KVM_CAP_SPLIT_IRQCHIP, KVM_IRQCHIP_IOAPIC, KVM_IRQCHIP_PIC_MASTER,
     KVM_IRQCHIP_PIC_SLAVE, KVM_PIT_SPEAKER_DUMMY, kvm_irq_routing_irqchip, kvm_pit_config,
 };
-use kvm_ioctls::{VcpuFd, VmFd};
-use vmbell::irq::{Gic, Gsi, Irqchip, Routing};
+use kvm_ioctls::VmFd;
+use vmbell::irq::{Gic, Gsi, Irqchip, Msi, Routing};
 use vmbell_core::addresses::RAM_BASE;
 
-use super::super::interrupts::Drive;
+use super::super::ioctl::enable;
 use super::super::system::System;
-use super::super::vm::{KvmGuest, enable};
+use super::cpuid;
 use super::host::HC_MAP_GPA_RANGE;
-use super::topology::Topology;
-use super::{cpuid, entry, ioctl};
 use crate::{CpuFeatures, Error, VmConfig};
 
 /// The possible places of RAM: for an image, and for a guest program. Devices and interrupt controllers are above.
@@ -29,18 +27,15 @@ const RAM_END: u64 = 0xc000_0000;
 /// Guest-physical address of the three pages that Intel's VMX needs (KVM_SET_TSS_ADDR), below the usual place of
 /// firmware.
 const TSS_PAGES: usize = 0xfffb_d000;
-/// The fewest banks that KVM accepts. Linux writes several registers of each bank at boot, and the banks never report
-/// an error.
-const MCE_BANKS: u8 = 1;
 /// Input pins of an I/O APIC.
 const IOAPIC_PINS: u64 = 24;
 
 /// The parts that the guest keeps: what its vCPUs' CPUID will show, and the mode of their local APICs.
 #[derive(Debug)]
 pub struct Parts {
-    x2apic: bool,
-    pv_eoi: bool,
-    hidden: CpuFeatures,
+    pub x2apic: bool,
+    pub pv_eoi: bool,
+    pub hidden: CpuFeatures,
 }
 
 impl Parts {
@@ -78,32 +73,6 @@ impl Parts {
     }
 }
 
-/// Creates a vCPU, and sets its CPUID.
-pub fn vcpu(guest: &KvmGuest, index: u32) -> Result<VcpuFd, Error> {
-    let fd = guest
-        .slots
-        .vm()
-        .create_vcpu(index.into())
-        .map_err(Error::system("create a vcpu"))?;
-    let offer = cpuid::Offer {
-        topology: Topology {
-            index,
-            vcpus: guest.vcpus,
-        },
-        irqchip: guest.irqchip,
-        pv_eoi: guest.parts.pv_eoi,
-        hidden: guest.parts.hidden,
-    };
-    cpuid::set(&fd, &guest.system.host.cpuid, offer)?;
-    ioctl::set_mce_banks(&fd, MCE_BANKS).map_err(Error::system(
-        "set the vcpu's banks for machine checks (KVM_X86_SETUP_MCE)",
-    ))?;
-    if guest.parts.x2apic {
-        entry::enter_x2apic_mode(&fd)?;
-    }
-    Ok(fd)
-}
-
 /// The lines of a guest.
 #[derive(Debug, Default)]
 pub struct RoutedLines(());
@@ -112,9 +81,11 @@ impl RoutedLines {
     /// Records the routes that the kernel now has.
     pub fn follow(&self, _: Routing) {}
 
-    /// Returns what a GSI drives.
-    pub const fn drive(&self, gsi: Gsi) -> Drive {
-        Drive::Line(gsi.number())
+    /// Sets the level of a GSI; the kernel follows the routes.
+    pub fn drive(&self, vm: &VmFd, gsi: Gsi, level: bool) -> Result<Option<Msi>, Error> {
+        vm.set_irq_line(gsi.number(), level)
+            .map_err(Error::system("drive a line (KVM_IRQ_LINE)"))?;
+        Ok(None)
     }
 }
 

@@ -4,7 +4,6 @@
 
 use super::super::super::code::guest_code;
 use super::super::host::HC_MAP_GPA_RANGE;
-use super::HANDLERS;
 
 /// Vectors below this number are exceptions.
 pub const EXCEPTIONS: usize = 32;
@@ -57,9 +56,9 @@ pub fn with_hypercall(code: &[u8], vmmcall: bool) -> Vec<u8> {
     code
 }
 
-/// Returns the address of the handler of an exception.
+/// Returns the offset of the handler of an exception.
 pub const fn handler(vector: u64) -> u64 {
-    HANDLERS + vector * STRIDE as u64
+    vector * STRIDE as u64
 }
 
 guest_code! {

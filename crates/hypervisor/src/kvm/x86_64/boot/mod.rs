@@ -145,7 +145,7 @@ pub fn segments() -> Vec<u8> {
 /// Returns an interrupt gate for each exception, which switches to the exception handlers' stack.
 pub fn exception_gates() -> Vec<u8> {
     const STACK: u64 = 1;
-    let gate = |vector| gate(code::handler(vector), STACK);
+    let gate = |vector| gate(HANDLERS + code::handler(vector), STACK);
     (0..code::EXCEPTIONS as u64).flat_map(gate).collect()
 }
 

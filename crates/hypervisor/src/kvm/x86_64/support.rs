@@ -1,11 +1,14 @@
-//! Trials of capabilities that only a guest can show: the guest, its code, and the run. A trial runs on the calling
-//! thread; a second thread ends it after a time limit. All trial guests report to the same port.
+//! The capabilities that depend on the architecture.
+//!
+//! One that only a guest can show is found by a trial: a guest runs once, on the calling thread, and a second thread
+//! ends it after a time limit. All trial guests report to the same port.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use kvm_bindings::CpuId;
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::irq::Irqchip;
@@ -16,10 +19,41 @@ use super::super::system::System;
 use super::super::vm::KvmVm;
 use super::boot::with_hypercall;
 use super::cpuid;
-use crate::{EntryPoint, Error, IoEvents, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit};
+use crate::{
+    Capability, EntryPoint, Error, IoEvents, Support, Vcpu, Vm, VmConfig, VmEntry, VmExit,
+};
+
+/// Returns whether the backend has `capability`, for capabilities that depend on the architecture.
+pub fn support(system: &Arc<System>, capability: Capability) -> Support {
+    match capability {
+        Capability::CountsLightExits => light_exits(system),
+        Capability::NativeKernelMode => native_kernel_mode(system),
+        Capability::EndOfInterrupt => ends_of_interrupts(system),
+        Capability::Virtualization if !has_virtualization(&system.host.cpuid) => Support::No(
+            "kvm gives its guests neither SVM nor VMX: load kvm_amd or kvm_intel with nested=1"
+                .to_owned(),
+        ),
+        Capability::HypercallExit if !system.host.hypercall_exits => {
+            Support::No("this kernel sends no hypercall on to the VMM (Linux 5.14)".to_owned())
+        }
+        Capability::HypercallInstruction | Capability::HypercallExit => hypercalls(system),
+        // Ports, kernels, virtualization and interrupts.
+        _ => Support::Yes,
+    }
+}
+
+/// Returns whether a CPUID shows VMX (Intel SDM 2A, CPUID.1) or SVM (AMD APM 3, CPUID 8000_0001h).
+fn has_virtualization(cpuid: &CpuId) -> bool {
+    let mut leaves = cpuid.as_slice().iter();
+    leaves.any(|leaf| match leaf.function {
+        1 => leaf.ecx & 1 << 5 != 0,
+        0x8000_0001 => leaf.ecx & 1 << 2 != 0,
+        _ => false,
+    })
+}
 
 /// Returns whether a guest that executes the hypercall instruction continues after it; tried once.
-pub fn hypercalls(system: &Arc<System>) -> Support {
+fn hypercalls(system: &Arc<System>) -> Support {
     // The emulator patches the instruction and has the CPU execute it again, and emulates it again, forever.
     if !native_kernel_mode(system).is_yes() {
         return no(
@@ -38,7 +72,7 @@ pub fn hypercalls(system: &Arc<System>) -> Support {
 }
 
 /// Returns whether an interrupt stays in service until the guest's EOI; tried once.
-pub fn ends_of_interrupts(system: &Arc<System>) -> Support {
+fn ends_of_interrupts(system: &Arc<System>) -> Support {
     let one = || Trial::new(system, Irqchip::Full, handler(), interrupt())?.run();
     let answer = system.host.ends_of_interrupts.get_or_init(|| match one() {
         Ok(VmExit::PioOut { data, .. }) if data & IN_SERVICE != 0 => Support::Yes,
@@ -53,7 +87,7 @@ pub fn ends_of_interrupts(system: &Arc<System>) -> Support {
 }
 
 /// Returns whether the kernel's statistics count the exits of a guest that rings an ioeventfd; tried once.
-pub fn light_exits(system: &Arc<System>) -> Support {
+fn light_exits(system: &Arc<System>) -> Support {
     let answer = system.host.light_exits.get_or_init(|| match rings(system) {
         Ok((VmExit::PioOut { .. }, counted)) if counted >= RINGS.into() => Support::Yes,
         Ok((VmExit::PioOut { .. }, counted)) => Support::No(format!(
@@ -67,7 +101,7 @@ pub fn light_exits(system: &Arc<System>) -> Support {
 }
 
 /// Returns whether guest code in ring 0 runs on the CPU; tried once.
-pub fn native_kernel_mode(system: &Arc<System>) -> Support {
+fn native_kernel_mode(system: &Arc<System>) -> Support {
     let one = || Trial::new(system, Irqchip::None, &[], unknown_to_emulators())?.run();
     let answer = system.host.native_kernel_mode.get_or_init(|| match one() {
         Ok(VmExit::PioOut { .. }) => Support::Yes,
