@@ -6,7 +6,9 @@ use vm_memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 use vmbell::irq::Irqchip;
 use vmbell_core::addresses::PAGE;
 
-use super::{CpuFeatures, DeviceMemory, Error};
+use super::cpu_features::CpuFeatures;
+use super::device_memory::DeviceMemory;
+use super::error::Error;
 
 /// The settings of a new guest.
 #[derive(Clone, Debug)]

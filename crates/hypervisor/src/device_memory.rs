@@ -11,7 +11,8 @@ use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, MmapRegion};
 use vmbell::irq::Gsi;
 use vmbell_core::addresses::PAGE;
 
-use super::{DeviceMemoryRule, Error, ForwardedInterrupt};
+use super::error::{DeviceMemoryRule, Error};
+use super::irqs::ForwardedInterrupt;
 
 /// A part of a file that is mapped into the guest as memory, such as the registers of a device (a VFIO region) or a
 /// memory file that a device model reads.

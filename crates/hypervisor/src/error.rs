@@ -3,7 +3,7 @@
 
 use std::{fmt, io};
 
-use super::Capability;
+use super::capability::Capability;
 use vmbell::doorbell::DoorbellError;
 use vmbell::irq::IrqError;
 use vmbell_core::addresses::PAGE;

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use vmbell::irq::{ForwardedLine, Gsi, Msi, Route};
 use vmm_sys_util::eventfd::EventFd;
 
-use super::{Error, Irqfd};
+use super::error::Error;
+use super::registration::Irqfd;
 
 /// Registers irqfds, sets routes, drives lines and sends messages, from any thread. Every [`Vm`](super::Vm)
 /// implements it.

@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::Error;
+use super::error::Error;
 
 /// Measures a guest and its backend; see [`Vm::measure`](super::Vm::measure).
 pub trait Measure {

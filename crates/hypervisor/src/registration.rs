@@ -12,7 +12,7 @@ use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::irq::Gsi;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::Error;
+use super::error::Error;
 
 /// A registered doorbell: matching guest writes signal its eventfd until it is removed or dropped.
 ///

@@ -2,7 +2,7 @@
 //! thread. A [`Stage`] tells whether a vCPU's entry point can still be set and whether the vCPU can be entered; it
 //! belongs to the vCPU's thread.
 
-use super::Error;
+use super::error::Error;
 
 use vmbell::sync::Mutex;
 

@@ -4,7 +4,8 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use super::{Buses, Error, VmEntry, VmExit};
+use super::error::Error;
+use super::exit::{Buses, VmEntry, VmExit};
 
 /// A virtual CPU, owned by the one thread that runs it.
 pub trait Vcpu: fmt::Debug + Send {

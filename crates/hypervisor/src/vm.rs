@@ -6,8 +6,14 @@ use std::sync::Arc;
 use vm_memory::GuestMemoryMmap;
 use vmbell::irq::{Gic, IrqArch};
 
+use super::capability::{Capability, Support};
+use super::config::VmConfig;
+use super::device_memory::AssignedDevices;
+use super::error::Error;
+use super::irqs::Irqs;
 use super::measure::Measure;
-use super::{AssignedDevices, Capability, Error, IoEvents, Irqs, Support, Vcpu, VmConfig};
+use super::registration::IoEvents;
+use super::vcpu::Vcpu;
 
 /// The architecture of the guests that this host can run.
 pub const IRQ_ARCH: IrqArch = if cfg!(target_arch = "aarch64") {
