@@ -1,6 +1,6 @@
 //! Base address registers: the bits that a guest can write, and the addresses that they select (PCI 3.0, 6.2.5.1).
 
-use super::PciError;
+use super::error::PciError;
 use vmbell::bus::BusRange;
 
 /// The number of BAR registers in a header of type 0.

@@ -1,13 +1,11 @@
 //! A board's choices for its PCI bus: how guests reach configuration space, which addresses BARs are assigned from, at
 //! which addresses no BAR answers, and which GSIs the INTx pins raise.
 
-use std::fmt;
-
 use vmbell::bus::BusRange;
 use vmbell::irq::Gsi;
 
-use super::Pin;
 use super::bar::{Bar, BarSpace};
+use super::registers::Pin;
 
 /// A board's choices for its PCI bus.
 #[derive(Clone, Debug)]
@@ -78,12 +76,6 @@ impl Window {
     }
 }
 
-impl fmt::Display for Window {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.range.fmt(f)
-    }
-}
-
 /// One window for each kind of BAR.
 #[derive(Clone, Copy, Debug)]
 pub struct Windows {
@@ -97,12 +89,12 @@ pub struct Windows {
 
 impl Windows {
     /// Takes an address for a BAR. Fails with the window that has no room.
-    pub(super) fn take(&mut self, bar: Bar) -> Result<u64, Window> {
+    pub(super) fn take(&mut self, bar: Bar) -> Result<u64, BusRange> {
         let window = match bar.space {
             BarSpace::Io => &mut self.io,
             BarSpace::Memory32 => &mut self.memory32,
             BarSpace::Memory64 => &mut self.memory64,
         };
-        window.take(bar.size).ok_or(*window)
+        window.take(bar.size).ok_or(window.range)
     }
 }

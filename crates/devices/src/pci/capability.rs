@@ -2,7 +2,13 @@
 //! broken or hostile, and describes the capabilities that a function shows to the guest. No state; runs on the caller's
 //! thread.
 
-use super::config::{CAPABILITY_POINTER, CONFIG_SIZE, STATUS, STATUS_CAPABILITIES};
+/// Bytes of configuration space.
+pub const CONFIG_SIZE: usize = 256;
+/// Offset of the status register, and its bit for a list of capabilities.
+pub(super) const STATUS: usize = 0x06;
+pub(super) const STATUS_CAPABILITIES: u8 = 1 << 4;
+/// Offset of the pointer to the first capability.
+pub(super) const CAPABILITY_POINTER: u8 = 0x34;
 
 /// The ID of the MSI capability.
 pub const CAPABILITY_MSI: u8 = 0x05;

@@ -2,21 +2,16 @@
 //! emulate some of them itself.
 
 use super::bar::{BARS, Bar, BarSpace};
-use super::capability::{Capability, HEADER};
+use super::capability::{
+    CAPABILITY_POINTER, CONFIG_SIZE, Capability, HEADER, STATUS, STATUS_CAPABILITIES,
+};
 use super::registers::Registers;
 use vmbell::bus::BusRange;
 
-/// Bytes of configuration space.
-pub const CONFIG_SIZE: usize = 256;
 /// Offset of the command register.
 pub const COMMAND: usize = 0x04;
 /// Offset of the interrupt line register.
 pub const INTERRUPT_LINE: usize = 0x3c;
-/// Offset of the status register, and its bit for a list of capabilities.
-pub(super) const STATUS: usize = 0x06;
-pub(super) const STATUS_CAPABILITIES: u8 = 1 << 4;
-/// Offset of the pointer to the first capability.
-pub(super) const CAPABILITY_POINTER: u8 = 0x34;
 const HEADER_TYPE: usize = 0x0e;
 const FIRST_BAR: usize = 0x10;
 const CARDBUS: usize = 0x28;

@@ -10,11 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
-use vmbell::bus::BusDevice;
 use vmbell_hypervisor::{DeviceMemory, shared_memory};
 
-use super::CONFIG_SIZE;
-use super::root::{ConfigPlace, PciRoot};
+use super::capability::CONFIG_SIZE;
 
 /// Bytes of one bus.
 pub const CONFIG_MEMORY_LEN: u64 = 1 << 20;
@@ -24,38 +22,22 @@ const SLOT_BITS: u32 = 15;
 const FUNCTIONS: u64 = 7;
 const REGISTERS: u64 = (1 << FUNCTION_BITS) - 1;
 
-/// The configuration memory of a root's only bus.
-#[derive(Debug)]
-pub(super) struct ConfigMemory(Arc<PciRoot>);
-
-impl ConfigMemory {
-    pub(super) fn new(root: &Arc<PciRoot>) -> Self {
-        Self(Arc::clone(root))
-    }
+/// The registers that an access selects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ConfigPlace {
+    pub(super) slot: usize,
+    pub(super) register: usize,
 }
 
-/// Returns the registers at an offset; `None` for a function number that no slot has.
-fn place(offset: u64) -> Option<ConfigPlace> {
-    if offset >> FUNCTION_BITS & FUNCTIONS != 0 {
-        return None;
-    }
-    let slot = usize::try_from(offset >> SLOT_BITS).ok()?;
-    let register = usize::try_from(offset & REGISTERS).ok()?;
-    Some(ConfigPlace { slot, register })
-}
-
-impl BusDevice for ConfigMemory {
-    fn read(&self, offset: u64, data: &mut [u8]) {
-        match place(offset) {
-            Some(place) => self.0.read_config(place, data),
-            None => data.fill(0xff),
+impl ConfigPlace {
+    /// Returns the registers at an offset of the memory; `None` for a function number that no slot has.
+    pub(super) fn of_offset(offset: u64) -> Option<Self> {
+        if offset >> FUNCTION_BITS & FUNCTIONS != 0 {
+            return None;
         }
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) {
-        if let Some(place) = place(offset) {
-            self.0.write_config(place, data);
-        }
+        let slot = usize::try_from(offset >> SLOT_BITS).ok()?;
+        let register = usize::try_from(offset & REGISTERS).ok()?;
+        Some(Self { slot, register })
     }
 }
 

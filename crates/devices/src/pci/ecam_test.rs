@@ -9,7 +9,7 @@ use vmbell::sync::Mutex;
 use super::*;
 use crate::pci::{
     BARS, Board, COMMAND, CONFIG_PORTS, ConfigAccess, ConfigSpace, FunctionInfo, Identity,
-    OwnRegisters, PciFunction, Registers, Window, Windows,
+    OwnRegisters, PciFunction, PciRoot, Registers, Window, Windows,
 };
 
 const BASE: u64 = 0xfe00_0000;

@@ -2,9 +2,10 @@
 //! through them. Runs on the thread of the vCPU that makes the access.
 
 use super::capability::{
-    CAPABILITY_MSI, Capability, Found, HEADER, MSI_MASKABLE as MASKABLE, MSI_WIDE as WIDE,
+    CAPABILITY_MSI, CONFIG_SIZE, Capability, Found, HEADER, MSI_MASKABLE as MASKABLE,
+    MSI_WIDE as WIDE,
 };
-use super::config::{CONFIG_SIZE, ConfigSpace};
+use super::config::ConfigSpace;
 use vmbell::irq::Msi;
 use vmbell_hypervisor::IRQ_ARCH;
 

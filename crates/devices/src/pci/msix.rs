@@ -1,10 +1,10 @@
 //! The MSI-X capability (PCI 3.0, 6.8.2): the registers in configuration space, and where in the BARs the table of
 //! messages and the pending bits are. Runs on the thread of the vCPU that makes the access.
 
-use super::CapabilityList;
 use super::bar::{BARS, Bar, BarSpace};
-use super::capability::{CAPABILITY_MSIX, Capability, CapabilityError, Found};
-use super::config::{CONFIG_SIZE, ConfigSpace};
+use super::capability::{CAPABILITY_MSIX, CONFIG_SIZE, Capability, CapabilityError, Found};
+use super::config::ConfigSpace;
+use super::registers::CapabilityList;
 
 /// Bits of the message control register, and its field with the number of vectors minus one.
 const ENABLE: u16 = 1 << 15;

@@ -5,8 +5,7 @@
 //! host's device keep their offsets, because the registers that are not emulated are there. The list is built on the
 //! thread that creates the function.
 
-use super::capability::{Capability, CapabilityError, FIRST, Found, check_beside};
-use super::config::CONFIG_SIZE;
+use super::capability::{CONFIG_SIZE, Capability, CapabilityError, FIRST, Found, check_beside};
 
 /// An interrupt pin (PCI 3.0, 2.2.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,9 +10,12 @@ use vmbell::bus::{Bus, BusDevice, BusRange};
 use vmbell::sync::Mutex;
 use vmbell_hypervisor::DeviceMemory;
 
-use super::ecam::{CONFIG_MEMORY_LEN, ConfigMemory, ConfigPages};
+use super::board::{Board, ConfigAccess};
+use super::capability::CONFIG_SIZE;
+use super::ecam::{CONFIG_MEMORY_LEN, ConfigPages, ConfigPlace};
+use super::error::PciError;
+use super::function::{HostBridge, PciFunction};
 use super::slot::{Buses, Slot};
-use super::{Board, CONFIG_SIZE, ConfigAccess, HostBridge, PciError, PciFunction};
 
 /// The first of the root's eight configuration ports.
 pub const CONFIG_PORTS: u64 = 0xcf8;
@@ -87,7 +90,7 @@ impl PciRoot {
             }
             ConfigAccess::Memory(address) => {
                 let range = BusRange::new(address, CONFIG_MEMORY_LEN)?;
-                mmio.insert(range, Arc::new(ConfigMemory::new(&root)))?;
+                mmio.insert(range, Arc::new(ConfigMemory(Arc::clone(&root))))?;
             }
         }
         Ok(root)
@@ -199,16 +202,7 @@ impl PciRoot {
         state.copy_all();
     }
 
-    /// Reads registers of the function in a slot. An empty slot reads as ones.
-    pub(super) fn read_config(&self, place: ConfigPlace, data: &mut [u8]) {
-        self.state.lock().read(place, data);
-    }
-
     /// Writes registers of the function in a slot, if there is one, and moves its BARs.
-    pub(super) fn write_config(&self, place: ConfigPlace, data: &[u8]) {
-        self.write_to(&mut self.state.lock(), place, data);
-    }
-
     fn write_to(&self, state: &mut PciRootState, place: ConfigPlace, data: &[u8]) {
         let Some(slot) = state.slots.get_mut(place.slot).and_then(Option::as_mut) else {
             return;
@@ -263,13 +257,6 @@ impl PciRoot {
     }
 }
 
-/// The registers that an access selects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ConfigPlace {
-    pub(super) slot: usize,
-    pub(super) register: usize,
-}
-
 impl PciRootState {
     /// Returns the registers that an access to the data port at `offset` selects.
     ///
@@ -315,6 +302,7 @@ impl PciRootState {
         }
     }
 
+    /// Reads registers of the function in a slot. An empty slot reads as ones.
     fn read(&self, place: ConfigPlace, data: &mut [u8]) {
         match self.slots.get(place.slot).and_then(Option::as_ref) {
             Some(slot) => slot.read(place.register, data),
@@ -358,6 +346,25 @@ impl BusDevice for PciRoot {
         } else if let (0, Ok(data)) = (offset, <[u8; 4]>::try_from(data)) {
             // Narrower accesses do not reach the address register (PCI 3.0, 3.2.2.3.2).
             state.address = u32::from_le_bytes(data);
+        }
+    }
+}
+
+/// The configuration memory of a root's only bus.
+#[derive(Debug)]
+struct ConfigMemory(Arc<PciRoot>);
+
+impl BusDevice for ConfigMemory {
+    fn read(&self, offset: u64, data: &mut [u8]) {
+        match ConfigPlace::of_offset(offset) {
+            Some(place) => self.0.state.lock().read(place, data),
+            None => data.fill(0xff),
+        }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) {
+        if let Some(place) = ConfigPlace::of_offset(offset) {
+            self.0.write_to(&mut self.0.state.lock(), place, data);
         }
     }
 }

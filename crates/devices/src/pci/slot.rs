@@ -5,8 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::bar::{BARS, Bar, BarSpace};
+use super::board::Board;
 use super::config::ConfigSpace;
-use super::{Board, FunctionInfo, OwnRegisters, PciError, PciFunction};
+use super::error::PciError;
+use super::function::{FunctionInfo, OwnRegisters, PciFunction};
 use vmbell::bus::{Bus, BusDevice, BusRange};
 use vmbell::irq::Gsi;
 

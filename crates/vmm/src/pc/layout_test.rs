@@ -29,7 +29,8 @@ fn bars_are_assigned_where_they_can_be_mapped() {
         let board = board(model, MEMORY_MAX).unwrap();
         for reserved in board.reserved {
             for window in [board.windows.memory32, board.windows.memory64] {
-                assert!(!window.range().overlaps(reserved), "{window}");
+                let range = window.range();
+                assert!(!range.overlaps(reserved), "{range}");
             }
         }
     }
