@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use super::bells::Bells;
-use super::interrupts::PciInterrupts;
+use super::interrupts::{Messages, PciInterrupts};
 use super::layout::{self, Capabilities, Part, Space, Window};
-use super::messages::Messages;
 use super::{GuestParts, common};
 use crate::pci::{ConfigSpace, FunctionInfo, Identity, OwnRegisters, PciFunction, Registers};
 use crate::virtio::config::Notify;

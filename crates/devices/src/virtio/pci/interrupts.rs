@@ -1,12 +1,22 @@
 //! The device's interrupts (virtio 1.3, 4.1.4.5 and 4.1.5.1.2): each queue, and the configuration, has a vector of
 //! MSI-X. While MSI-X is off, the interrupt status shows the reason of an interrupt.
+//!
+//! The messages of unmasked vectors are sent, and those of masked vectors are remembered (PCI 3.0, 6.8.2.9 and
+//! 6.8.3.4). The threads that serve queues signal vectors, and vCPU threads write the table. A lock makes each of these
+//! one step, so that a vector that is unmasked while it is signalled sends its message exactly once.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 
-use super::messages::Messages;
+use super::OnError;
+use crate::pci::{MessageIrqfd, MsixControl, MsixTable, Routes, read_pending};
+use crate::virtio::config::Raise;
 use crate::virtio::driver::Interrupts;
-use vmbell::eventfd::EventFd;
+use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
+use vmbell::irq::Msi;
+use vmbell::sync::{Mutex, MutexGuard};
+use vmbell_hypervisor::{Error, IrqTrigger};
 
 /// There is no vector (`VIRTIO_MSI_NO_VECTOR`).
 pub(super) const NO_VECTOR: u16 = 0xffff;
@@ -102,5 +112,205 @@ impl Interrupts for PciInterrupts {
         }
         self.status.store(0, Ordering::Relaxed);
         self.messages.forget();
+    }
+}
+
+/// The messages of a device.
+pub(super) struct Messages {
+    routes: Arc<Routes>,
+    raise: Raise,
+    on_error: OnError,
+    state: Mutex<MessagesState>,
+}
+
+#[derive(Debug)]
+struct MessagesState {
+    table: MsixTable,
+    vectors: Vec<Vector>,
+}
+
+#[derive(Debug, Default)]
+struct Vector {
+    pending: bool,
+    /// Created for the vector's first message, or for a worker. Kept until the device is dropped, or until a worker
+    /// that shares it has to stop.
+    irqfd: Option<MessageIrqfd>,
+    /// Whether a worker also signals the eventfd. While the vector is masked, the eventfd's count is the pending state.
+    /// The worker can fill the eventfd and make it blocking, so this process does not write to it.
+    is_shared: bool,
+}
+
+impl Messages {
+    /// Creates the messages of this number of vectors; MSI-X is off.
+    pub(super) fn new(routes: Arc<Routes>, raise: Raise, vectors: u16, on_error: OnError) -> Self {
+        Self {
+            routes,
+            raise,
+            on_error,
+            state: Mutex::new(MessagesState {
+                table: MsixTable::new(vectors),
+                vectors: (0..vectors).map(|_| Vector::default()).collect(),
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, MessagesState> {
+        self.state.lock()
+    }
+
+    /// Sends the message of a vector, or remembers it while the vector is masked; a vector may not exist. Returns false
+    /// if MSI-X is off, so that the interrupt has to be raised in another way.
+    pub(super) fn signal(&self, vector: u16) -> bool {
+        let mut state = self.lock();
+        if !state.table.is_enabled() {
+            return false;
+        }
+        if let Some(found) = state.vectors.get_mut(usize::from(vector)) {
+            found.pending = true;
+            self.update_irqfd(&mut state, vector);
+        }
+        true
+    }
+
+    /// Shares the eventfd of a vector with a worker, which signals it for every interrupt and does not see the mask;
+    /// `None` if the vector has no irqfd.
+    pub(super) fn share_eventfd(&self, vector: u16) -> Option<Arc<EventFd>> {
+        let mut state = self.lock();
+        if self.raise != Raise::Irqfd || !state.table.is_enabled() {
+            return None;
+        }
+        let owner = state.vectors.get_mut(usize::from(vector))?;
+        let irqfd = made(&mut owner.irqfd, &self.routes).ok()?;
+        let event = Arc::clone(irqfd.event());
+        owner.is_shared = true;
+        self.update_irqfd(&mut state, vector);
+        Some(event)
+    }
+
+    /// Drops the interrupts that wait to be unmasked: the device is reset. Later signals of a worker, which may still
+    /// have the eventfd, have no effect.
+    pub(super) fn forget(&self) {
+        for vector in &mut self.lock().vectors {
+            let removed = vector.remove_shared_irqfd();
+            if std::mem::take(&mut vector.is_shared) {
+                vector.irqfd = None;
+            }
+            vector.pending = false;
+            if let Err(error) = removed {
+                (self.on_error)(error);
+            }
+        }
+    }
+
+    /// Reads the table.
+    pub(super) fn read(&self, offset: u64, data: &mut [u8]) {
+        self.lock().table.read(offset, data);
+    }
+
+    /// Writes the table.
+    pub(super) fn write(&self, offset: u64, data: &[u8]) {
+        let mut state = self.lock();
+        if let Some(vector) = state.table.write(offset, data) {
+            self.update_irqfd(&mut state, vector);
+        }
+    }
+
+    /// Reads the pending bits.
+    pub(super) fn read_pending(&self, offset: u64, data: &mut [u8]) {
+        let state = self.lock();
+        read_pending(offset, data, |vector| {
+            let vector = state.vectors.get(usize::from(vector));
+            vector.is_some_and(Vector::is_pending)
+        });
+    }
+
+    /// Turns MSI-X and the mask of all vectors on or off.
+    pub(super) fn set_control(&self, control: MsixControl) {
+        let mut state = self.lock();
+        if state.table.control() != control {
+            state.table.set_control(control);
+            for vector in (0..).take(state.vectors.len()) {
+                self.update_irqfd(&mut state, vector);
+            }
+        }
+    }
+
+    /// Masks all vectors and clears the table, because the PCI function is reset. The device was reset before.
+    pub(super) fn reset(&self) {
+        let mut state = self.lock();
+        let count = u16::try_from(state.vectors.len()).unwrap_or(u16::MAX);
+        state.table = MsixTable::new(count);
+    }
+
+    /// Prepares the message of an unmasked vector, and sends it if it is pending. For a masked vector, disconnects a
+    /// shared eventfd.
+    fn update_irqfd(&self, state: &mut MessagesState, vector: u16) {
+        let message = state.table.message(vector);
+        let Some(vector) = state.vectors.get_mut(usize::from(vector)) else {
+            return;
+        };
+        let result = match (message, self.raise) {
+            (Some(message), Raise::Irqfd) => vector.send(message, &self.routes),
+            (Some(message), Raise::Call) if std::mem::take(&mut vector.pending) => {
+                self.routes.irqs().signal_msi(message).map(drop)
+            }
+            (None, Raise::Irqfd) => vector.remove_shared_irqfd(),
+            (_, Raise::Call) => Ok(()),
+        };
+        if let Err(error) = result {
+            (self.on_error)(error);
+        }
+    }
+}
+
+impl Vector {
+    /// Whether a message waits to be unmasked.
+    fn is_pending(&self) -> bool {
+        let irqfd = self.irqfd.as_ref();
+        self.pending || irqfd.is_some_and(MessageIrqfd::is_pending)
+    }
+
+    /// Registers the irqfd, whose GSI is routed to `message`, and signals it if a message is pending.
+    fn send(&mut self, message: Msi, routes: &Arc<Routes>) -> Result<(), Error> {
+        let irqfd = made(&mut self.irqfd, routes)?.connect(message)?;
+        if std::mem::take(&mut self.pending) {
+            if self.is_shared {
+                routes.irqs().signal_msi(message)?;
+            } else {
+                irqfd.signal();
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the irqfd of a shared eventfd, so that its signals wait in the count.
+    fn remove_shared_irqfd(&mut self) -> Result<(), Error> {
+        match &mut self.irqfd {
+            Some(irqfd) if self.is_shared => irqfd.disconnect(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns the irqfd of a vector, with a new eventfd if there is none yet.
+fn made<'a>(
+    irqfd: &'a mut Option<MessageIrqfd>,
+    routes: &Arc<Routes>,
+) -> Result<&'a mut MessageIrqfd, Error> {
+    Ok(match irqfd {
+        Some(irqfd) => irqfd,
+        none => {
+            let event = EventFd::new(EFD_NONBLOCK).map_err(Error::system("make an eventfd"))?;
+            none.insert(MessageIrqfd::new(Arc::new(event), Arc::clone(routes)))
+        }
+    })
+}
+
+impl fmt::Debug for Messages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Messages")
+            .field("raise", &self.raise)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
     }
 }

@@ -26,7 +26,6 @@ mod common;
 mod function;
 mod interrupts;
 mod layout;
-mod messages;
 
 use std::sync::Arc;
 
