@@ -7,17 +7,16 @@
 mod flush;
 mod image;
 mod lock;
-mod serial;
 
 use std::fs::{File, OpenOptions, metadata};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use self::flush::Flusher;
 pub use self::image::DiskError;
-pub use self::serial::{DiskSerial, DiskSerialError};
 use super::driver::HandlerError;
 use super::host_io::{read_exact_at, write_all_at};
 use super::request::{Handled, Handler, Request};
@@ -63,6 +62,34 @@ enum Answer {
     Now(Status, usize),
     /// When all earlier writes are on the disk.
     Flushed,
+}
+
+/// Bytes of a serial number (virtio 1.3, 5.2.6).
+const SERIAL_LEN: usize = 20;
+
+/// The text that a driver gets when it asks for the disk's ID; Linux shows it in `/sys/block/vda/serial`. Defaults to
+/// an empty text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskSerial([u8; SERIAL_LEN]);
+
+/// The text is too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a serial number has at most {SERIAL_LEN} bytes, and this one has {len}")]
+pub struct DiskSerialError {
+    /// The text's length in bytes.
+    pub len: usize,
+}
+
+impl FromStr for DiskSerial {
+    type Err = DiskSerialError;
+
+    fn from_str(text: &str) -> Result<Self, DiskSerialError> {
+        let len = text.len();
+        let mut bytes = [0; SERIAL_LEN];
+        let used = bytes.get_mut(..len).ok_or(DiskSerialError { len })?;
+        used.copy_from_slice(text.as_bytes());
+        Ok(Self(bytes))
+    }
 }
 
 /// A disk. Its only queue takes requests.
@@ -215,7 +242,7 @@ impl Disk {
             },
             OUT => self.write(sector, from),
             SYNC => Answer::Flushed,
-            GET_ID if to.len() >= serial::LEN => {
+            GET_ID if to.len() >= SERIAL_LEN => {
                 let DiskSerial(serial) = &self.serial;
                 Answer::Now(Status::Ok, to.write(serial))
             }
@@ -280,5 +307,5 @@ fn put_status(to: Writable<'_>, status: Status, read: usize) -> usize {
 
 #[cfg(test)]
 #[cfg(not(any(loom, miri)))]
-#[path = "test.rs"]
+#[path = "blk_test.rs"]
 mod tests;
