@@ -5,13 +5,12 @@ use std::sync::Arc;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmbell_virtqueue::{Buffer, Features, SplitDriver, SplitLayout, brand};
 
-use super::driver::DriverSide;
+use super::driver::{DriverSide, HandlerError};
 use super::live_ring::LiveRing;
 use super::mmio::Interrupt;
-use super::request::{Outcome, Request};
+use super::request::{Handler, Outcome, Request};
 use super::ring::{QueueRegisters, Ring};
 use super::slices::SliceList;
-use super::{Handler, HandlerError};
 use kit::wait::await_that;
 
 /// Size of the memory in bytes, and an address in it that no ring has.

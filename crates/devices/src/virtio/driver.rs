@@ -2,7 +2,6 @@
 //! A [`Refusal`] may also be a failure of the device itself, or of the worker that serves its queues.
 
 use std::io;
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -147,19 +146,6 @@ impl Refusal {
                 | Self::Setup { .. }
         )
     }
-}
-
-/// Calls code of a device, and turns a panic into a refusal, so that the thread can serve the device after a reset.
-pub(super) fn catch<R>(code: impl FnOnce() -> R) -> Result<R, Refusal> {
-    // State that the code left half done is not used before a reset, because the queue stops.
-    let caught = panic::catch_unwind(AssertUnwindSafe(code));
-    caught.map_err(|payload| {
-        let text = payload.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-        Refusal::Panicked {
-            message: text.unwrap_or("without a text").to_owned(),
-        }
-    })
 }
 
 /// What a server knows about the driver.

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
 
 use vm_memory::GuestMemoryMmap;
 use vmbell::sync::atomic::{AtomicU64, Ordering};
 
 use super::coalescing::Coalescing;
 use super::combiner::Combiner;
-use super::driver::{DriverSide, Refusal, catch};
+use super::driver::{DriverSide, Refusal};
 use super::ring::Ring;
 use super::slices::{SliceList, Writable};
 use vmbell_virtqueue::{Buffer, Chain, DeviceQueue, Head, QueueError};
@@ -308,6 +309,19 @@ impl LiveRing {
         }
         wanted
     }
+}
+
+/// Calls code of a device, and turns a panic into a refusal, so that the thread can serve the device after a reset.
+pub(super) fn catch<R>(code: impl FnOnce() -> R) -> Result<R, Refusal> {
+    // State that the code left half done is not used before a reset, because the queue stops.
+    let caught = panic::catch_unwind(AssertUnwindSafe(code));
+    caught.map_err(|payload| {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        Refusal::Panicked {
+            message: text.unwrap_or("without a text").to_owned(),
+        }
+    })
 }
 
 impl fmt::Debug for LiveRing {

@@ -15,7 +15,8 @@ use vmbell::thread::{EventLoop, EventSet, ThreadKind};
 use vmbell_virtqueue::Features;
 
 use super::config::Notify;
-use super::driver::{DriverSide, Refusal, catch};
+use super::driver::{DriverSide, Refusal};
+use super::live_ring::catch;
 use super::queue::Queue;
 use super::request::AnyHandler;
 use super::ring::{LastNotification, QueueRegisters, Ring};

@@ -143,5 +143,5 @@ impl Handler for Net {
 }
 
 #[cfg(test)]
-#[path = "test.rs"]
+#[path = "net_test.rs"]
 mod tests;
