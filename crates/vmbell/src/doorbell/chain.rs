@@ -8,9 +8,8 @@
 //! bucket.
 
 use vmbell_core::sync::AtomicU32;
-use vmbell_core::table::{AddressBucket, Kind, MatchBucket, Table};
+use vmbell_core::table::{AddressBucket, Kind, MATCH, MatchBucket, Table};
 
-use super::entries::code_of;
 use super::storage::{Arena, Word, index_word};
 
 /// The position of a slot: the offset of its bucket's link in the table, and its index in the bucket.
@@ -246,7 +245,7 @@ impl<'t> AddressSlot<'t> {
     }
 
     pub(super) fn code(&self, cell: usize) -> u32 {
-        code_of(self.cell(cell))
+        self.cell(cell) & !MATCH
     }
 
     pub(super) fn cell_offset(&self, table: &Table, cell: usize) -> u32 {

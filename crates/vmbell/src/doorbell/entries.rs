@@ -270,11 +270,6 @@ impl Entries {
     }
 }
 
-/// The code of the wildcards' signals in a cell.
-pub(super) const fn code_of(cell: u32) -> u32 {
-    cell & !MATCH
-}
-
 fn room(wanted: usize, capacity: usize, what: &'static str) -> Result<(), DoorbellError> {
     if wanted > capacity {
         return Err(DoorbellError::Full { what, capacity });
