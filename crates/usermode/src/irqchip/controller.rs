@@ -18,8 +18,8 @@ use vmbell_core::ioapic::{EoiActions, Pin, PinLine, Source, eoi_pins};
 use vmbell_core::lapic::Message;
 
 use super::apics::Apics;
-use super::interrupts::Resampler;
 use super::ioapic::{Change, IoApic};
+use super::irqfd::{Irqfd, Resampler};
 use super::messages;
 
 /// Routes, irqfds and the I/O APIC.
@@ -31,16 +31,6 @@ pub struct ControllerState {
     forwarded: HashSet<Gsi>,
     /// The I/O APIC; `None` if the VMM emulates it (split irqchip).
     ioapic: Option<IoApic>,
-}
-
-/// An irqfd: its GSI and its resamplefd.
-#[derive(Debug)]
-pub struct Irqfd {
-    /// The GSI that a signal raises.
-    pub gsi: Gsi,
-    /// The resamplefd, if there is one. With a resamplefd a signal raises the line until the ack; without it a signal
-    /// is an edge.
-    pub resampler: Option<Arc<Resampler>>,
 }
 
 impl ControllerState {
@@ -203,7 +193,8 @@ impl<'s> Controller<'s> {
             let leads = |gsi: &Gsi| self.state.routing.target(*gsi) == Some(Target::Pin(number));
             pin.set_forwarded(self.state.forwarded.iter().any(leads));
         }
-        messages::scan_eoi_exit_bitmaps(&self.state.routing, &self.apics);
+        let Apics { lapics, pins, .. } = self.apics;
+        messages::scan_eoi_exit_bitmaps(lapics, pins, &self.state.routing);
     }
 
     /// Handles a load from the I/O APIC; returns `None` if there is no I/O APIC here.

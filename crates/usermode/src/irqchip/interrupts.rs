@@ -1,5 +1,5 @@
-//! The monitor's entry points to a guest's interrupt controllers, and the resamplefds, which the ack of a GSI signals
-//! (Linux `irqfd_resampler_ack`). The local APICs are in shared memory, the rest is in [`Controller`].
+//! The monitor's entry points to a guest's interrupt controllers. The local APICs are in shared memory, the rest is in
+//! [`Controller`].
 //!
 //! A thread that raises an interrupt does all the work itself: it changes the controllers, sets the request in the
 //! local APIC and notifies the vCPU unless the vCPU will check by itself ([`vmbell_core::vcpu_mode`]). EOIs end in the
@@ -20,8 +20,9 @@ use vmm_sys_util::eventfd::EventFd;
 use super::super::revocation::{Revocation, SectionBarrier};
 use super::super::sandbox::Sandbox;
 use super::apics::{Apics, NotifyVcpu};
-use super::controller::{Controller, ControllerState, Irqfd};
+use super::controller::{Controller, ControllerState};
 use super::ioapic;
+use super::irqfd::{Irqfd, Resampler};
 use crate::revocation::Unfinished;
 
 /// The interrupt controllers of one guest, on the monitor's side.
@@ -233,46 +234,6 @@ fn add_resampler(sandbox: &Sandbox, resample: &EventFd, gsi: Gsi) -> Result<Arc<
 fn offset(address: u64, len: u8) -> Option<u64> {
     let offset = address.checked_sub(ioapic::BASE)?;
     (offset < ioapic::SIZE && len == 4).then_some(offset)
-}
-
-/// The resamplefd of an irqfd.
-#[derive(Debug)]
-pub struct Resampler {
-    event: EventFd,
-    /// Its descriptor in the sandbox; never 0.
-    descriptor: u32,
-    /// Whether the irqfd was removed. Locked while the monitor signals the resamplefd, so that a removal waits for it.
-    is_removed: Mutex<bool>,
-}
-
-impl Resampler {
-    /// Makes a resamplefd whose number in the sandbox is `descriptor`.
-    pub fn new(event: EventFd, descriptor: u32) -> Self {
-        Self {
-            event,
-            descriptor,
-            is_removed: Mutex::new(false),
-        }
-    }
-
-    /// Returns its descriptor in the sandbox.
-    pub fn descriptor(&self) -> u32 {
-        self.descriptor
-    }
-
-    /// Acks for the monitor: signals the resamplefd, unless the irqfd was removed. It does not wait if the count is
-    /// full, because the guest may fill it.
-    pub fn ack(&self, signaller: &Signaller) {
-        let is_removed = self.is_removed.lock();
-        if !*is_removed {
-            signaller.signal(&self.event);
-        }
-    }
-
-    /// Marks the irqfd as removed. Once this returns, the monitor no longer signals the resamplefd.
-    pub fn retire(&self) {
-        *self.is_removed.lock() = true;
-    }
 }
 
 #[cfg(test)]

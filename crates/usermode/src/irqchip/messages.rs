@@ -8,9 +8,8 @@
 //! stub may read them at the same time.
 
 use vmbell::irq::{IrqArch, IrqError, Msi, Routing, Target};
+use vmbell_core::ioapic::Pins;
 use vmbell_core::lapic::{Destination, Lapic, Message, Mode};
-
-use super::apics::Apics;
 
 const LOGICAL: u64 = 1 << 2;
 /// The redirection hint: deliver to the vCPU with the lowest priority, with any delivery mode in the data.
@@ -41,16 +40,16 @@ const RTC_PIN: u8 = 8;
 
 /// Fills the bitmap of each local APIC from the redirection entries and the routes. The pins' resamplefds must have
 /// been stored already.
-pub fn scan_eoi_exit_bitmaps(routing: &Routing, apics: &Apics<'_>) {
-    let messages: Vec<_> = pin_messages(apics).chain(route_messages(routing)).collect();
-    for lapic in apics.lapics {
+pub fn scan_eoi_exit_bitmaps(lapics: &[Lapic], pins: &Pins, routing: &Routing) {
+    let messages: Vec<_> = pin_messages(pins).chain(route_messages(routing)).collect();
+    for lapic in lapics {
         load_bitmap(lapic, &messages);
     }
 }
 
 /// Returns the messages of pins that are level-triggered, resampled or the real-time clock's.
-fn pin_messages(apics: &Apics<'_>) -> impl Iterator<Item = Message> {
-    let pins = (0_u8..).zip(apics.pins);
+fn pin_messages(pins: &Pins) -> impl Iterator<Item = Message> {
+    let pins = (0_u8..).zip(pins);
     pins.filter_map(|(number, pin)| {
         let message = pin.entry().message()?;
         let needs_exit = message.level || number == RTC_PIN || pin.is_resampled();

@@ -14,6 +14,7 @@ mod apics;
 mod controller;
 mod interrupts;
 mod ioapic;
+mod irqfd;
 mod messages;
 
 #[cfg(test)]

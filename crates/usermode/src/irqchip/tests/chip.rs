@@ -15,8 +15,8 @@ use vmbell_core::vcpu_mode::Notification;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::super::apics::Apics;
-use super::super::controller::{Controller, ControllerState, Irqfd};
-use super::super::interrupts::Resampler;
+use super::super::controller::{Controller, ControllerState};
+use super::super::irqfd::{Irqfd, Resampler};
 use super::lapic;
 
 pub const IOREGSEL: u64 = 0;
