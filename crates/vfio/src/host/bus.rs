@@ -50,6 +50,11 @@ impl fmt::Display for Bus {
     }
 }
 
+/// Whether a driver hands its devices to user space: `vfio-pci`, or a variant such as `mlx5_vfio_pci`.
+pub(super) fn is_vfio(driver: &str) -> bool {
+    driver.contains("vfio")
+}
+
 /// The address of a PCI function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PciAddress {

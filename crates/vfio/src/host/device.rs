@@ -8,9 +8,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::bus::Bus;
+use super::bus::{Bus, is_vfio};
 use super::files::{self, Host};
-use super::iommu::is_vfio;
 
 /// A device of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,12 +4,12 @@
 //! because a root folder may be anything. Any thread may read.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::Access;
+
 use super::bus::Bus;
-use super::modules::Modules;
-use super::obstacle::{self, MayOpen};
 
 /// The host: the folder below which its `/sys`, `/dev`, `/proc` and `/lib/modules` are. Nothing is cached: each call
 /// reads the files again.
@@ -30,7 +30,7 @@ impl Host {
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
-            may_open: obstacle::may_open,
+            may_open,
             user: rustix::process::geteuid().as_raw(),
         }
     }
@@ -52,13 +52,20 @@ impl Host {
         self.sys("bus").join(bus.name())
     }
 
-    pub(super) fn modules(&self) -> Modules {
-        Modules {
-            folder: self.root.join("lib/modules"),
-            release: text(&self.proc("sys/kernel/osrelease"))
-                .unwrap_or_else(|| "of this host".to_owned()),
-        }
+    /// The folder of a release's modules.
+    pub(super) fn lib_modules(&self, release: &str) -> PathBuf {
+        self.root.join("lib/modules").join(release)
     }
+}
+
+/// Whether this process may open a file for reading and writing.
+pub(super) type MayOpen = fn(&Path) -> io::Result<()>;
+
+fn may_open(path: &Path) -> io::Result<()> {
+    Ok(rustix::fs::access(
+        path,
+        Access::READ_OK | Access::WRITE_OK,
+    )?)
 }
 
 /// The most bytes of a file in sysfs. A device-tree file may be longer than a page.

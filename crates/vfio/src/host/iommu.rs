@@ -5,7 +5,7 @@
 //! alongside a guest. What turns an IOMMU on is in Linux's `Documentation/admin-guide/kernel-parameters.txt` and in the
 //! firmware's tables DMAR (Intel) and IVRS (AMD). Any thread may read.
 
-use super::bus::Bus;
+use super::bus::{Bus, is_vfio};
 use super::device::Identity;
 use super::files::{self, Host};
 
@@ -42,11 +42,6 @@ pub struct Group {
     pub number: u32,
     /// The devices in it, sorted by name.
     pub members: Vec<Member>,
-}
-
-/// Whether a driver hands its devices to user space: `vfio-pci`, or a variant such as `mlx5_vfio_pci`.
-pub(super) fn is_vfio(driver: &str) -> bool {
-    driver.contains("vfio")
 }
 
 impl Host {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::files;
+use super::files::{self, Host};
 
 /// Whether a driver that the kernel does not have can be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,13 +22,24 @@ pub enum ModuleState {
 }
 
 pub(super) struct Modules {
-    pub(super) folder: PathBuf,
-    pub(super) release: String,
+    folder: PathBuf,
+    release: String,
+}
+
+impl Host {
+    pub(super) fn modules(&self) -> Modules {
+        let release = files::text(&self.proc("sys/kernel/osrelease"));
+        let release = release.unwrap_or_else(|| "of this host".to_owned());
+        Modules {
+            folder: self.lib_modules(&release),
+            release,
+        }
+    }
 }
 
 impl Modules {
     fn index(&self, name: &str) -> Option<String> {
-        files::long_text(&self.folder.join(&self.release).join(name))
+        files::long_text(&self.folder.join(name))
     }
 
     /// Whether a module that is not loaded is installed.

@@ -4,9 +4,6 @@
 //! a group gets it, and all others get `EBUSY`. Any thread may check.
 
 use std::io;
-use std::path::Path;
-
-use rustix::fs::Access;
 
 use super::bus::Bus;
 use super::device::{HostDevice, LeftOut, Reset};
@@ -203,16 +200,6 @@ fn not_bound(device: &HostDevice) -> Option<Obstacle> {
         Some(driver) => Obstacle::BoundToDriver { bus, name, driver },
         None => Obstacle::NotBound { bus, name },
     })
-}
-
-/// Whether this process may open a file for reading and writing.
-pub(super) type MayOpen = fn(&Path) -> io::Result<()>;
-
-pub(super) fn may_open(path: &Path) -> io::Result<()> {
-    Ok(rustix::fs::access(
-        path,
-        Access::READ_OK | Access::WRITE_OK,
-    )?)
 }
 
 /// Returns what keeps this process from opening the device's files: the container and the group, or iommufd and the
