@@ -131,9 +131,8 @@ pub fn least_of_turns(turns: usize) -> f64 {
 
 /// The least p-value that [`of_sides`] can give for lists of this length.
 pub fn least_of_sides(old: usize, new: usize) -> f64 {
-    // Two lists of equal length give the same size when they are swapped as a whole.
-    let extremes = if old == new { 2.0 } else { 1.0 };
-    let exact = choices(old + new, new).map_or(0.0, |choices| extremes / choices as f64);
+    // The highest ranks and the lowest ones are equally far from the middle.
+    let exact = choices(old + new, new).map_or(0.0, |choices| 2.0 / choices as f64);
     exact.max(1.0 / MOST as f64)
 }
 

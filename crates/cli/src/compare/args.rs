@@ -27,14 +27,15 @@ Examples:
 Exit status:
   0  the reports were compared, and no row is slower by more than --fail-above
   1  with --fail-above, a row is significantly slower and its whole interval is
-     above the limit, or a row that was measured before failed or is missing
+     above the limit, a row that was measured before failed or is missing, or
+     there are too few reports to judge any row
   2  nothing was compared, or the result could not be written
 ";
 
 /// Compare reports from before and after a change: ratios, intervals and verdicts
 ///
-/// A single run on each side cannot tell a change from the difference between two runs of the same program. Measure several
-/// of each, in turns.
+/// Times need several reports on each side, measured in turns: with one report per side, run-to-run variation is unknown and no
+/// row has a verdict. Instruction counts need only one.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompareArgs {
@@ -63,7 +64,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = values::percent, help_heading = COMPARISON)]
     pub(crate) band: f64,
 
-    /// Compare reports of different CPUs, spin policies or units, or of an emulated and a real guest
+    /// Compare reports of different CPUs or spin policies, or of an emulated and a real guest
     #[arg(long, help_heading = COMPARISON)]
     pub(crate) allow_different: bool,
 
@@ -77,6 +78,10 @@ pub(crate) struct CompareArgs {
 
     #[command(flatten)]
     pub(crate) exports: BlockExportArgs,
+
+    /// Show all rows, not only those that changed. Exports always have all rows
+    #[arg(short, long, help_heading = OUTPUT)]
+    pub(crate) verbose: bool,
 
     /// Show the comparison in this style
     #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Auto, help_heading = OUTPUT)]

@@ -15,7 +15,7 @@ use crate::output::deliver::show;
 use crate::output::style::Style;
 use crate::output::text::made_visible;
 use vmbell_report::compare::{
-    CompareError, CompareOptions, ComparedRow, Comparison, Pairing, RowKey, Verdict, compare, json,
+    CompareError, CompareOptions, Comparison, Pairing, RowKey, compare, json,
 };
 use vmbell_report::{Export, Report, parse, units, visible};
 
@@ -47,11 +47,14 @@ fn compared(args: &CompareArgs) -> Result<Exit> {
     };
     let (old, new) = (read_all(old, "old")?, read_all(new, "new")?);
     let comparison = compare(&old, &new, &options).map_err(with_advice)?;
-    let blocks = comparison.blocks();
     let stdout_is_taken = is_json_stdout || exports.use_stdout();
     let written = json_export.map(|to| to.finish(&json(&comparison)));
-    let exported = exports.finish("Comparison", &blocks);
-    show(args.style, stdout_is_taken, &blocks)?;
+    let exported = exports.finish("Comparison", &comparison.blocks(true));
+    show(
+        args.style,
+        stdout_is_taken,
+        &comparison.blocks(args.verbose),
+    )?;
     written.transpose()?;
     exported?;
     let missing = match args.allow_missing {
@@ -131,24 +134,33 @@ pub(super) fn check(old: &[Report], new: &[Report], options: &CompareOptions) ->
     Ok(())
 }
 
-/// Compares reports that were just measured with those of before, and shows it on stderr if stdout is taken. A row of before that
-/// is missing now counts only if `is_wanted`.
-pub(super) fn measured(
-    old: &[Report],
-    new: &[Report],
-    options: &CompareOptions,
-    (style, fail_above): (Style, Option<f64>),
-    is_wanted: impl Fn(&RowKey) -> bool,
-    stdout_is_taken: bool,
-) -> Result<Exit> {
-    let comparison = compare(old, new, options).map_err(with_advice)?;
-    show(style, stdout_is_taken, &comparison.blocks())?;
-    let missing = comparison.only_old.iter().filter(|key| is_wanted(key));
-    Ok(verdict(
-        &comparison,
-        fail_above,
-        &missing.collect::<Vec<_>>(),
-    ))
+/// How a bench shows and judges a comparison with reports of before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BenchComparison {
+    pub(super) style: Style,
+    pub(super) verbose: bool,
+    pub(super) fail_above: Option<f64>,
+    /// Whether an export uses stdout, so that the comparison goes to stderr.
+    pub(super) stdout_is_taken: bool,
+}
+
+impl BenchComparison {
+    /// Compares reports that were just measured with those of before. A row of before that is missing now counts only if
+    /// `is_wanted`.
+    pub(super) fn run(
+        self,
+        old: &[Report],
+        new: &[Report],
+        options: &CompareOptions,
+        is_wanted: impl Fn(&RowKey) -> bool,
+    ) -> Result<Exit> {
+        let comparison = compare(old, new, options).map_err(with_advice)?;
+        let blocks = comparison.blocks(self.verbose);
+        show(self.style, self.stdout_is_taken, &blocks)?;
+        let missing = comparison.only_old.iter().filter(|key| is_wanted(key));
+        let missing: Vec<&RowKey> = missing.collect();
+        Ok(verdict(&comparison, self.fail_above, &missing))
+    }
 }
 
 /// The error with what to do about it.
@@ -161,13 +173,16 @@ fn with_advice(error: CompareError) -> anyhow::Error {
         CompareError::NothingInCommon { .. } => {
             ": measure the same names on the same backend before and after"
         }
+        CompareError::Units => {
+            ": measure both sides in vmbell lab --deterministic, or both sides without it"
+        }
         CompareError::NoReport(_) | CompareError::Twice { .. } => "",
     };
     anyhow!("{error}{advice}")
 }
 
 /// The exit status; says which rows are slower by more than `fail_above`, which were measured before and failed now, which are
-/// `missing`, and if no row has a ratio.
+/// `missing`, whether there are too few data to judge any row, and which rows may be slower.
 fn verdict(comparison: &Comparison, fail_above: Option<f64>, missing: &[&RowKey]) -> Exit {
     let Some(threshold) = fail_above else {
         return Exit::Good;
@@ -175,25 +190,36 @@ fn verdict(comparison: &Comparison, fail_above: Option<f64>, missing: &[&RowKey]
     let worse = comparison.worse_than(threshold);
     let worse: Vec<&RowKey> = worse.map(|row| &row.key).collect();
     let failed: Vec<&RowKey> = comparison.failed_now.iter().map(|row| &row.key).collect();
-    let rows = &comparison.rows;
-    let is_without = |row: &ComparedRow| row.ratio.is_none() && row.verdict != Verdict::Same;
-    let without: Vec<&RowKey> = match rows.iter().all(is_without) {
-        true => rows.iter().map(|row| &row.key).collect(),
-        false => Vec::new(),
-    };
     let slower = format!("slower by more than {}", units::percent(threshold));
     let mut exit = Exit::Good;
     for (what, rows) in [
         (slower.as_str(), worse.as_slice()),
         ("failed now", &failed),
         ("not measured now (--allow-missing passes that)", missing),
-        ("nothing was compared, without a ratio are", &without),
     ] {
         if !rows.is_empty() {
-            let names: Vec<String> = rows.iter().map(ToString::to_string).collect();
-            eprintln!("{what}: {}", names.join(", "));
+            eprintln!("{what}: {}", names(rows));
             exit = Exit::Failed;
         }
     }
+    if !comparison.can_judge() {
+        eprintln!("not enough data for --fail-above: no row could have a verdict");
+        exit = Exit::Failed;
+    }
+    let unclear: Vec<&RowKey> = comparison
+        .unclear_at(threshold)
+        .map(|row| &row.key)
+        .collect();
+    if !unclear.is_empty() {
+        eprintln!(
+            "not enough data to tell whether they are {slower}: {}",
+            names(&unclear)
+        );
+    }
     exit
+}
+
+fn names(rows: &[&RowKey]) -> String {
+    let names: Vec<String> = rows.iter().map(ToString::to_string).collect();
+    names.join(", ")
 }

@@ -42,8 +42,10 @@ fn a_program_in_turns_with_itself_is_the_same() {
         .arg("--keep-turns")
         .arg(&kept),
     );
-    assert!(text.starts_with("2 reports a side, in turns"), "{text}");
-    assert!(text.contains("\n2 same\n"), "{text}");
+    assert!(
+        text.starts_with("2 same\n2 reports a side, in turns"),
+        "{text}"
+    );
     let kept_names = [
         "new-001.json",
         "new-002.json",
@@ -107,7 +109,7 @@ fn what_is_measured_is_compared_with_a_baseline() {
     export("debug-constant");
     let compared = || {
         let mut command = bench("debug-constant --runs 12 --fail-above 5%");
-        command.arg("--baseline").arg(&old);
+        command.args(baselines(&old, 39));
         command
     };
     let text = stdout(&mut compared());
@@ -127,6 +129,32 @@ fn what_is_measured_is_compared_with_a_baseline() {
         .stderr(contains("slower by more than 5.0 %: debug-constant"));
 }
 
+/// Names the report as often as a verdict on times needs.
+fn baselines(report: &Path, count: usize) -> Vec<String> {
+    let one = format!("--baseline={}", report.display());
+    vec![one; count]
+}
+
+#[test]
+fn a_threshold_that_no_verdict_could_reach_is_refused_before_anything_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = folder.path().join("old.json");
+    let mut export = bench("debug-constant --export-json");
+    export.arg(&old).assert().success();
+    let mut command = bench("debug-constant --fail-above 5%");
+    let told = "error: not enough data for --fail-above: times need --interleave, or at least 39 reports of --baseline";
+    command
+        .args(baselines(&old, 38))
+        .assert()
+        .code(2)
+        .stdout("")
+        .stderr(contains(told));
+    // Without the threshold the ratio is shown.
+    let text = stdout(bench("debug-constant").args(baselines(&old, 1)));
+    assert!(text.contains("\n1 inconclusive\n"), "{text}");
+    assert!(text.contains("with one report per side"), "{text}");
+}
+
 #[test]
 fn a_row_of_the_baseline_is_missing_only_if_it_was_asked_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -141,8 +169,8 @@ fn a_row_of_the_baseline_is_missing_only_if_it_was_asked_for() {
     let compared = |words: &str| {
         let mut command = bench(words);
         command
-            .args(["--fail-above", "50%", "--baseline"])
-            .arg(&old);
+            .args(["--fail-above", "50%"])
+            .args(baselines(&old, 39));
         command.assert()
     };
     compared("debug-constant").success();

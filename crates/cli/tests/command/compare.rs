@@ -100,7 +100,9 @@ fn two_benches_are_compared_and_named() {
             .success();
     }
     let text = stdout(&mut vmbell(&["compare", &old, &new]));
-    assert!(text.starts_with("1 report before, 1 report now;"), "{text}");
+    let told = text.starts_with("2 inconclusive\n1 report before, 1 report now;");
+    assert!(told && !text.contains("debug-double"), "{text}");
+    let text = stdout(&mut vmbell(&["compare", "-v", &old, &new]));
     assert!(text.contains("debug-double"), "{text}");
     assert!(!text.contains('\x1b'), "{text}");
 }
@@ -125,10 +127,12 @@ fn a_side_that_is_slower_fails_above_the_threshold_and_not_below_it() {
     let same = files.side("same", 1.0, 20);
     let among_same = compare("--fail-above 0%", &old, &same).assert().success();
     among_same.stdout(contains("same").and(not_slower()));
-    let itself = compare("--fail-above 0%", &old[..1], &old[..1])
+    let single = compare("--fail-above 0%", &old[..1], &old[..1])
         .assert()
-        .success();
-    itself.stdout(contains("have a report in common").and(not_slower()));
+        .code(1);
+    single
+        .stdout(contains("have a report in common").and(contains("No verdict on any row")))
+        .stderr(starts_with("not enough data for --fail-above: "));
 }
 
 #[test]
@@ -193,7 +197,7 @@ fn what_is_shown_is_ascii_if_the_locale_is_not_utf8() {
     report["host"]["cpu"] = json!("a CPU");
     let path = files.write("a.json", report);
     let shown = |locale: &str| {
-        let mut command = vmbell(&["compare", &path, &path]);
+        let mut command = vmbell(&["compare", "-v", &path, &path]);
         stdout(command.env("LC_ALL", locale))
     };
     let (plain, utf8) = (shown("C"), shown("C.UTF-8"));
@@ -312,7 +316,8 @@ fn a_row_that_is_not_measured_now_fails_a_comparison_with_a_threshold() {
     let rows = missing["results"].as_array_mut().unwrap();
     rows.retain(|row| !names.iter().any(|name| row["command"] == **name));
     for report in [skipped, missing] {
-        let new = [files.write("new.json", report)];
+        // Fewer could show no change, and then nothing would be judged.
+        let new = ["new1.json", "new2.json"].map(|name| files.write(name, &report));
         let told = starts_with("not measured now").and(contains(&names[0]));
         let assert = compare("--fail-above 50%", &old, &new).assert();
         assert.code(1).stderr(told);
@@ -326,7 +331,7 @@ fn a_row_that_is_not_measured_now_fails_a_comparison_with_a_threshold() {
 fn a_comparison_without_a_single_ratio_fails_if_it_has_a_threshold() {
     let files = Files::new();
     let (old, new) = (files.side("old", 0.0, 1), files.side("new", 1.0, 11));
-    let told = starts_with("nothing was compared, without a ratio are: ");
+    let told = starts_with("not enough data for --fail-above: no row could have a verdict");
     let assert = compare("--fail-above 50%", &old, &new).assert();
     assert.code(1).stderr(told);
     compare("", &old, &new).assert().success().stderr("");

@@ -135,18 +135,3 @@ fn the_interval_holds_the_truth_as_often_as_it_claims() {
         assert!(held >= 380, "{held} of 400 with {reports} {pairing:?}");
     }
 }
-
-#[test]
-fn one_report_against_one_is_fooled_by_what_differs_between_runs() {
-    let design = Design {
-        pairing: Pairing::Apart,
-        reports: 1,
-        rows: 20,
-        change: 1.0,
-        resamples: 100,
-    };
-    let is_warned = |comparison: &Comparison| {
-        any_alarm(comparison) && comparison.notes[0].starts_with("One report against one")
-    };
-    assert!(design.count(40, is_warned) > 10);
-}

@@ -62,10 +62,7 @@ fn a_row_that_only_one_turn_measured_is_inconclusive_and_says_so() {
             (row.verdict, row.p, row.interval),
             (Verdict::Inconclusive, None, None)
         );
-        assert!(
-            row.reason.as_ref().unwrap().starts_with("only one "),
-            "{row:?}"
-        );
+        assert_eq!(row.reason, Some(NoVerdict::OneReport));
         assert_eq!(comparison.worse_than(0.0).count(), 0);
     }
 }
@@ -86,7 +83,7 @@ fn a_row_that_was_measured_before_and_failed_now_is_named_with_its_reason() {
     assert_eq!(failed.key.command, "row-1");
     assert_eq!(failed.reason.as_deref(), Some("the guest faulted"));
     assert!(comparison.only_old.is_empty());
-    let text = crate::sample::plain(&comparison.blocks());
+    let text = crate::sample::plain(&comparison.blocks(false));
     assert!(
         text.contains("Failed now: row-1: the guest faulted."),
         "{text}"
@@ -136,23 +133,98 @@ fn reports_without_a_row_of_both_sides_have_nothing_in_common() {
 /// Thousands of resamples of all these runs would take too long.
 #[test]
 fn rows_of_many_runs_are_compared() {
+    let exact = Noise {
+        of_rows: 0.0,
+        ..QUIET
+    };
     let side = |factor: f64, seed| {
-        vec![report(
-            1,
-            200_000,
-            QUIET,
-            |_| factor,
-            &mut Random::new(seed),
-        )]
+        let mut random = Random::new(seed);
+        let one = |_| report(1, 50_000, exact, |_| factor, &mut random);
+        (0..4).map(one).collect::<Vec<_>>()
     };
-    let changed = |factor| {
-        let comparison = compare(&side(1.0, 1), &side(factor, 2), &CompareOptions::default());
-        comparison.unwrap().rows[0].clone()
-    };
-    let row = changed(1.1);
+    let comparison = compare(&side(1.0, 1), &side(1.1, 2), &CompareOptions::default());
+    let row = comparison.unwrap().rows[0].clone();
     assert_eq!(row.verdict, Verdict::Slower);
     let [low, high] = row.interval.unwrap();
     assert!(1.0 < low && low < high && high - low < 0.001, "{row:?}");
+}
+
+#[test]
+fn times_of_one_report_on_each_side_have_a_ratio_and_no_verdict() {
+    let (old, new) = (reports(1, 2, |_| 1.0, 1), reports(1, 2, |_| 3.0, 2));
+    for options in [turns(), CompareOptions::default()] {
+        let comparison = compare(&old, &new, &options).unwrap();
+        for row in &comparison.rows {
+            assert!(row.ratio.is_some_and(|ratio| (2.9..3.1).contains(&ratio)));
+            assert_eq!(
+                (row.verdict, row.reason, row.interval),
+                (Verdict::Inconclusive, Some(NoVerdict::OneReport), None)
+            );
+        }
+        assert!(!comparison.can_judge());
+        let text = crate::sample::plain(&comparison.blocks(false));
+        assert!(text.starts_with("2 inconclusive\n"), "{text}");
+        assert!(
+            text.contains("No verdict on any row: with one report per side"),
+            "{text}"
+        );
+    }
+}
+
+/// 38 reports against 1 give p-values of at least 2/39.
+#[test]
+fn too_few_reports_for_any_change_cannot_judge() {
+    let old = reports(39, 1, |_| 1.0, 1);
+    for (count, can_judge) in [(8, false), (38, false), (39, true)] {
+        let options = CompareOptions::default();
+        let comparison = compare(&old[..count], &reports(1, 1, |_| 1.2, 2), &options).unwrap();
+        let row = &comparison.rows[0];
+        let expected = match can_judge {
+            true => (Verdict::Slower, None),
+            false => (Verdict::Inconclusive, Some(NoVerdict::TooFew)),
+        };
+        assert_eq!((row.verdict, row.reason), expected, "{count}");
+        assert_eq!(comparison.can_judge(), can_judge);
+        assert_eq!(can_show_a_change(count, 1, Pairing::Apart), can_judge);
+    }
+}
+
+#[test]
+fn a_row_without_a_verdict_says_whether_its_interval_or_the_number_of_rows_is_the_reason() {
+    let noisy = Noise {
+        of_rows: 0.3,
+        ..QUIET
+    };
+    let side = |factor: f64, seed| {
+        let mut random = Random::new(seed);
+        let one = |_| report(1, 5, noisy, |_| factor, &mut random);
+        (0..6).map(one).collect::<Vec<_>>()
+    };
+    let wide = compare(&side(1.0, 1), &side(1.0, 2), &CompareOptions::default()).unwrap();
+    assert_eq!(wide.rows[0].reason, Some(NoVerdict::WideInterval));
+    assert_eq!(wide.unclear_at(0.05).count(), 1);
+    assert_eq!(wide.unclear_at(20.0).count(), 0);
+    assert!(wide.can_judge());
+    // One row of 100 changed, and six turns cannot show that.
+    let old = reports(6, 100, |_| 1.0, 1);
+    let new = reports(6, 100, |row| if row == 3 { 1.3 } else { 1.0 }, 2);
+    let comparison = compare(&old, &new, &turns()).unwrap();
+    assert_eq!(comparison.rows[3].reason, Some(NoVerdict::NotSignificant));
+    for row in &comparison.rows {
+        let is_inconclusive = row.verdict == Verdict::Inconclusive;
+        assert_eq!(row.reason.is_some(), is_inconclusive, "{row:?}");
+    }
+}
+
+#[test]
+fn instructions_and_times_are_never_compared() {
+    let (old, mut new) = (reports(2, 1, |_| 1.0, 1), reports(2, 1, |_| 1.0, 2));
+    new[1].timing = crate::Timing::Instructions;
+    let options = CompareOptions {
+        allow_different: true,
+        ..CompareOptions::default()
+    };
+    assert_eq!(compare(&old, &new, &options), Err(CompareError::Units));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Rows that count instructions: the same program executes the same number, so there is no noise to consider.
 
-use super::{ComparedRow, Verdict};
+use super::{ComparedRow, NoVerdict, Verdict};
 
 /// Decides a row by the ranges of its counts.
 pub(super) fn decide(row: &mut ComparedRow, old: &[f64], new: &[f64]) {
@@ -22,7 +22,7 @@ pub(super) fn decide(row: &mut ComparedRow, old: &[f64], new: &[f64]) {
     } else if new_low > old_high {
         Verdict::Slower
     } else {
-        row.reason = Some("the counts of the two sides overlap".to_owned());
+        row.reason = Some(NoVerdict::CountsOverlap);
         Verdict::Inconclusive
     };
 }

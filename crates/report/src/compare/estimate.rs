@@ -4,7 +4,7 @@ use vmbell_statistics::bootstrap::{self, Sorted};
 use vmbell_statistics::{Random, median, permutation};
 
 use super::matching::MatchedRow;
-use super::{ALPHA, CompareOptions, ComparedRow, Pairing, Side, Verdict, counted};
+use super::{ALPHA, CompareOptions, ComparedRow, NoVerdict, Pairing, Side, Verdict, counted};
 use crate::{Row, Times};
 
 /// The numbers of the row with this index. Its verdict follows once all p-values are known, unless it has no p-value.
@@ -26,21 +26,18 @@ pub(super) fn row(matched: &MatchedRow<'_>, index: usize, options: &CompareOptio
         counted::decide(&mut row, &old.all(), &new.all());
         return row;
     }
-    if matched.is_alone {
-        row.reason = Some(match options.pairing {
-            Pairing::Turns => "only one turn measured it".to_owned(),
-            Pairing::Apart => "only one report of each side measured it".to_owned(),
-        });
-        return row;
-    }
     let (Some(ratio), Some(old_logs), Some(new_logs)) = (row.ratio, old.logs(), new.logs()) else {
         row.ratio = None;
-        row.reason = Some("a time that is not above zero has no ratio".to_owned());
+        row.reason = Some(NoVerdict::NotPositive);
         return row;
     };
     if old.side.is_bound && new.side.is_bound {
         row.ratio = None;
-        row.reason = Some("both sides are below what the row can tell from none".to_owned());
+        row.reason = Some(NoVerdict::BelowResolution);
+        return row;
+    }
+    if (row.old.reports, row.new.reports) == (1, 1) {
+        row.reason = Some(NoVerdict::OneReport);
         return row;
     }
     // Each row has its own random draws, independent of the number of rows.
@@ -61,18 +58,9 @@ pub(super) fn row(matched: &MatchedRow<'_>, index: usize, options: &CompareOptio
         let ratios: Vec<f64> = turns.map(|(new, old)| (new / old).ln()).collect();
         permutation::of_turns(&ratios, &mut random)
     } else {
-        let (old, new) = exchanged(&old, &new);
-        permutation::of_sides(old, new, &mut random)
+        permutation::of_sides(&old.medians, &new.medians, &mut random)
     });
     row
-}
-
-/// What is exchanged between sides that were measured apart: reports, or runs if each side has only one report.
-fn exchanged<'s>(old: &'s SideSamples, new: &'s SideSamples) -> (&'s [f64], &'s [f64]) {
-    match (old.reports.as_slice(), new.reports.as_slice()) {
-        ([old], [new]) => (old, new),
-        _ => (&old.medians, &new.medians),
-    }
 }
 
 fn ratio(old: &SideSamples, new: &SideSamples, in_turns: bool) -> Option<f64> {
@@ -86,9 +74,21 @@ fn ratio(old: &SideSamples, new: &SideSamples, in_turns: bool) -> Option<f64> {
     (ratio.is_finite() && ratio > 0.0).then_some(ratio)
 }
 
+/// The least p-value that this many reports of each side can give.
+pub(super) fn least_p(old: usize, new: usize, pairing: Pairing) -> f64 {
+    match pairing {
+        Pairing::Turns => permutation::least_of_turns(old.min(new)),
+        Pairing::Apart => permutation::least_of_sides(old, new),
+    }
+}
+
 /// Sets the verdict of a row that has p-values.
 pub(super) fn decide(row: &mut ComparedRow, options: &CompareOptions) {
-    let (Some(adjusted_p), Some([low, high])) = (row.adjusted_p, row.interval) else {
+    let Some(adjusted_p) = row.adjusted_p else {
+        return;
+    };
+    let Some([low, high]) = row.interval else {
+        row.reason = Some(NoVerdict::TooFew);
         return;
     };
     let is_significant = adjusted_p <= ALPHA;
@@ -99,6 +99,14 @@ pub(super) fn decide(row: &mut ComparedRow, options: &CompareOptions) {
     } else if low >= 1.0 - options.band && high <= 1.0 + options.band {
         Verdict::Same
     } else {
+        let least = least_p(row.old.reports, row.new.reports, options.pairing);
+        row.reason = Some(if least > ALPHA {
+            NoVerdict::TooFew
+        } else if low <= 1.0 && high >= 1.0 {
+            NoVerdict::WideInterval
+        } else {
+            NoVerdict::NotSignificant
+        });
         Verdict::Inconclusive
     };
 }

@@ -48,9 +48,6 @@ pub(crate) struct MatchedRow<'r> {
     pub(crate) new: Vec<&'r Row>,
     /// Whether all these rows count instructions, which are exact.
     pub(crate) is_counted: bool,
-    /// Whether only one report of each side has the row although there are more reports, so that nothing shows how much
-    /// the row's measurements vary.
-    pub(crate) is_alone: bool,
 }
 
 /// The rows of both sides.
@@ -78,7 +75,6 @@ pub(crate) fn matched<'r>(
         failed_now: Vec::new(),
     };
     let failed = failed(now);
-    let are_several = old.reports.len().max(new.reports.len()) > 1;
     for key in &old.keys {
         let (olds, news) = (old.row(key).into_iter(), new.row(key).into_iter());
         let (olds, news): (Vec<&Row>, Vec<&Row>) = match pairing {
@@ -99,7 +95,6 @@ pub(crate) fn matched<'r>(
             matching.rows.push(MatchedRow {
                 key: key(),
                 is_counted: old.is_counted && new.is_counted,
-                is_alone: are_several && (olds.len(), news.len()) == (1, 1),
                 old: olds,
                 new: news,
             });

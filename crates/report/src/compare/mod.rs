@@ -21,8 +21,8 @@ pub use depths::at_depths;
 pub use json::json;
 pub use matching::RowKey;
 pub use model::{
-    CompareError, CompareOptions, ComparedRow, Comparison, FailedRow, Pairing, Side, SideOf,
-    Verdict,
+    CompareError, CompareOptions, ComparedRow, Comparison, FailedRow, NoVerdict, Pairing, Side,
+    SideOf, Verdict,
 };
 pub use side_by_side::side_by_side;
 
@@ -41,6 +41,11 @@ const fn quantity(timing: Timing) -> &'static str {
     }
 }
 
+/// Whether this many reports of times on each side can show that a row changed.
+pub fn can_show_a_change(old: usize, new: usize, pairing: Pairing) -> bool {
+    (old, new) != (1, 1) && estimate::least_p(old, new, pairing) <= ALPHA
+}
+
 /// Compares the reports of the new side with the reports of the old side.
 ///
 /// # Errors
@@ -55,6 +60,11 @@ pub fn compare(
     if options.pairing == Pairing::Turns && old.len() != new.len() {
         let (old, new) = (old.len(), new.len());
         return Err(CompareError::Turns { old, new });
+    }
+    let is_counted = |report: &Report| report.timing == Timing::Instructions;
+    let mut all = old.iter().chain(new);
+    if all.clone().any(is_counted) && !all.all(is_counted) {
+        return Err(CompareError::Units);
     }
     let matching = matched(old, new, options.pairing)?;
     let differences = differences(old, new, false);

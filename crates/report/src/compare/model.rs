@@ -1,6 +1,6 @@
 //! The options of a comparison, and its results.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::{Difference, RowKey};
 use crate::Timing;
@@ -83,6 +83,24 @@ impl Comparison {
         };
         self.rows.iter().filter(is_above)
     }
+
+    /// The rows that may or may not be slower by more than `threshold`: it is inside their interval.
+    pub fn unclear_at(&self, threshold: f64) -> impl Iterator<Item = &ComparedRow> {
+        let limit = 1.0 + threshold;
+        let is_unclear = move |row: &&ComparedRow| {
+            let contains = row
+                .interval
+                .is_some_and(|[low, high]| low <= limit && limit < high);
+            matches!(row.verdict, Verdict::Slower | Verdict::Inconclusive) && contains
+        };
+        self.rows.iter().filter(is_unclear)
+    }
+
+    /// Whether there are enough data for a verdict on any row.
+    pub fn can_judge(&self) -> bool {
+        let is_judged = |row: &ComparedRow| row.reason.is_none_or(NoVerdict::is_of_numbers);
+        self.rows.iter().any(is_judged)
+    }
 }
 
 /// A row that both sides measured.
@@ -108,8 +126,54 @@ pub struct ComparedRow {
     pub adjusted_p: Option<f64>,
     /// The verdict from all of these.
     pub verdict: Verdict,
-    /// Why there is no other verdict, if the numbers do not show it themselves.
-    pub reason: Option<String>,
+    /// Why the row has no verdict: set exactly if it is inconclusive.
+    pub reason: Option<NoVerdict>,
+}
+
+/// Why a row has no verdict, and what to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoVerdict {
+    /// A median is zero or below, so there is no ratio.
+    #[error("a time that is not above zero has no ratio; measure longer runs")]
+    NotPositive,
+    /// Both medians are below the row's resolution.
+    #[error("both sides are below what the row can tell from none")]
+    BelowResolution,
+    /// Only one report of each side measured the row, so nothing shows how much two measurements of the same differ.
+    #[error(
+        "with one report per side, run-to-run variation is unknown; measure both sides several times, in turns"
+    )]
+    OneReport,
+    /// No numbers of these reports could show a change of a single row.
+    #[error("there are too few reports to tell a change from noise; measure more, in turns")]
+    TooFew,
+    /// The interval does not contain 1, but among all rows the change is not significant.
+    #[error("not significant among all rows; measure more reports, or fewer rows")]
+    NotSignificant,
+    /// The interval contains 1, and also ratios outside the band.
+    #[error(
+        "the interval is too wide: it contains 1 and a change that counts; measure more reports, in turns"
+    )]
+    WideInterval,
+    /// The counts of instructions of the two sides overlap.
+    #[error("the counts of the two sides overlap")]
+    CountsOverlap,
+}
+
+impl NoVerdict {
+    /// Whether other numbers from as many reports could have shown that the row is slower.
+    const fn is_of_numbers(self) -> bool {
+        matches!(
+            self,
+            Self::NotSignificant | Self::WideInterval | Self::CountsOverlap
+        )
+    }
+}
+
+impl Serialize for NoVerdict {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// A row that failed on the new side and was measured on the old side.
@@ -145,7 +209,7 @@ pub enum Verdict {
     Slower,
     /// The whole interval is within the band around 1.
     Same,
-    /// None of these can be said.
+    /// There are not enough data for another verdict; [`ComparedRow::reason`] says why.
     Inconclusive,
 }
 
@@ -206,6 +270,9 @@ pub enum CompareError {
     /// The reports do not measure the same thing in the same way.
     #[error("the reports are not comparable: {}", list(.0))]
     Different(Vec<Difference>),
+    /// Some reports count instructions, and others measure time.
+    #[error("instructions and times have no ratio")]
+    Units,
     /// No row was measured on both sides.
     #[error("no row was measured on both sides{}", failures(.failed_now))]
     NothingInCommon {

@@ -1,8 +1,7 @@
 //! What readers must know to judge the verdicts, in sentences: what the comparison's design cannot show, and what is
 //! odd about its reports.
 
-use vmbell_statistics::permutation;
-
+use super::estimate::least_p;
 use super::matching::Matching;
 use super::{ALPHA, ComparedRow, Pairing, SideOf};
 use crate::{Report, Timing};
@@ -45,10 +44,8 @@ pub(super) fn notes(
 /// What cannot be known if a side is a single report.
 fn single(old: &[Report], new: &[Report]) -> Option<String> {
     let text = match (old.len(), new.len()) {
-        (1, 1) => {
-            "One report against one report knows nothing of how much two measurements of the same differ: a verdict \
-             tells these two apart, and not what was before from what is now. Take several reports of each side, in turns."
-        }
+        // No row has a verdict then, and the rows say why.
+        (1, 1) => return None,
         (1, _) => {
             "The old side is a single report, so its intervals leave out how much two measurements of the same differ."
         }
@@ -60,8 +57,8 @@ fn single(old: &[Report], new: &[Report]) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// The problem if one side was measured as a whole before the other. For two single reports this is always so, and they
-/// have their own note.
+/// The problem if one side was measured as a whole before the other. For two single reports this is always so, and their
+/// rows have no verdict.
 fn sequence(old: &[Report], new: &[Report], pairing: Pairing) -> Option<String> {
     // Times in RFC 3339 and UTC sort like text.
     let started = |reports: &[Report]| {
@@ -99,24 +96,14 @@ fn too_few(rows: &[ComparedRow], pairing: Pairing) -> Option<String> {
     let tested: Vec<&ComparedRow> = rows.iter().filter(|row| row.p.is_some()).collect();
     let least = tested
         .iter()
-        .map(|row| least(row, pairing))
+        .map(|row| least_p(row.old.reports, row.new.reports, pairing))
         .reduce(f64::min)?;
     let count = tested.len();
     let together = (least * count as f64 / ALPHA).ceil() as usize;
     if together <= 1 {
         return None;
     }
-    let (has, what) = size(tested.first()?, pairing);
-    let are_single = tested
-        .iter()
-        .all(|row| (row.old.reports, row.new.reports) == (1, 1));
-    let enough = |number: &usize| {
-        let least = match pairing {
-            Pairing::Turns if !are_single => permutation::least_of_turns(*number),
-            Pairing::Turns | Pairing::Apart => permutation::least_of_sides(*number, *number),
-        };
-        least * count as f64 <= ALPHA
-    };
+    let enough = |number: &usize| least_p(*number, *number, pairing) * count as f64 <= ALPHA;
     let shown = if together > count {
         "cannot show any change".to_owned()
     } else {
@@ -126,32 +113,13 @@ fn too_few(rows: &[ComparedRow], pairing: Pairing) -> Option<String> {
         Some(number) => format!("take at least {number} to find a single row among {count}"),
         None => "compare fewer rows".to_owned(),
     };
-    Some(format!("{has} {what} {shown}: {advice}."))
-}
-
-/// The least p-value that this row's design can give.
-fn least(row: &ComparedRow, pairing: Pairing) -> f64 {
-    match (pairing, row.old.reports, row.new.reports) {
-        (_, 1, 1) => permutation::least_of_sides(row.old.runs, row.new.runs),
-        (Pairing::Turns, turns, _) => permutation::least_of_turns(turns),
-        (Pairing::Apart, old, new) => permutation::least_of_sides(old, new),
-    }
-}
-
-/// How much was measured for this row, and the unit of that.
-fn size(row: &ComparedRow, pairing: Pairing) -> (String, &'static str) {
-    let both = |old: usize, new: usize| {
-        if old == new {
-            old.to_string()
-        } else {
-            format!("{old} and {new}")
-        }
+    let row = tested.first()?;
+    let has = match (pairing, row.old.reports, row.new.reports) {
+        (Pairing::Turns, turns, _) => format!("{turns} turns"),
+        (Pairing::Apart, old, new) if old == new => format!("{old} reports a side"),
+        (Pairing::Apart, old, new) => format!("{old} and {new} reports a side"),
     };
-    match (pairing, row.old.reports, row.new.reports) {
-        (_, 1, 1) => (both(row.old.runs, row.new.runs), "runs in a report"),
-        (Pairing::Turns, turns, _) => (turns.to_string(), "turns"),
-        (Pairing::Apart, old, new) => (both(old, new), "reports a side"),
-    }
+    Some(format!("{has} {shown}: {advice}."))
 }
 
 /// What is odd about the reports of one side.

@@ -3,14 +3,17 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 
-use super::{ComparedRow, Comparison, FailedRow, Pairing, RowKey, Side, Verdict};
+use super::{ComparedRow, Comparison, FailedRow, NoVerdict, Pairing, RowKey, Side, Verdict};
 use crate::table::{Block, Cell, Column, Paint, Table};
 use crate::{Group, Timing, units};
 
 impl Comparison {
-    /// Shows the comparison.
-    pub fn blocks(&self) -> Vec<Block> {
-        let mut blocks = vec![Block::text(self.headline())];
+    /// Shows the comparison: the rows that changed, or with `all_rows` every row.
+    pub fn blocks(&self, all_rows: bool) -> Vec<Block> {
+        let mut blocks = vec![
+            Block::Text(Cell::new(self.summary(), Paint::Bold)),
+            Block::text(self.headline()),
+        ];
         blocks.extend(self.differences.iter().map(|difference| {
             let paint = match difference.refused {
                 true => Paint::Yellow,
@@ -19,14 +22,20 @@ impl Comparison {
             Block::Text(Cell::new(difference.to_string(), paint))
         }));
         for group in [Group::Scenario, Group::Floor, Group::Debug] {
-            let rows = self.rows.iter().filter(|row| row.key.group == group);
-            let rows: Vec<&ComparedRow> = rows.collect();
+            let is_shown = |row: &&ComparedRow| {
+                row.key.group == group && (all_rows || row.verdict.is_a_change())
+            };
+            let rows: Vec<&ComparedRow> = self.rows.iter().filter(is_shown).collect();
             if !rows.is_empty() {
                 blocks.push(Block::Table(self.table(group, &rows)));
             }
         }
-        blocks.push(Block::Text(Cell::new(self.summary(), Paint::Bold)));
         blocks.extend(self.remarks().into_iter().map(Block::text));
+        if !all_rows && self.rows.iter().any(|row| !row.verdict.is_a_change()) {
+            blocks.push(Block::text(
+                "Only rows that changed are shown; -v shows all.",
+            ));
+        }
         blocks
     }
 
@@ -126,11 +135,23 @@ impl Comparison {
     /// What the table does not say: why rows are inconclusive, the rows that only one side has, and the notes.
     fn remarks(&self) -> Vec<String> {
         let names = RowNames::of(self);
-        let reason = |row: &ComparedRow| {
-            let reason = row.reason.as_ref()?;
-            Some(format!("{}: {reason}.", names.name(&row.key)))
+        let mut without: Vec<(NoVerdict, Vec<String>)> = Vec::new();
+        for row in &self.rows {
+            let Some(reason) = row.reason else { continue };
+            let name = names.name(&row.key);
+            match without.iter_mut().find(|(other, _)| *other == reason) {
+                Some((_, rows)) => rows.push(name),
+                None => without.push((reason, vec![name])),
+            }
+        }
+        let remark = |(reason, rows): &(NoVerdict, Vec<String>)| {
+            let rows = match rows.len() == self.rows.len() {
+                true => "any row".to_owned(),
+                false => rows.join(", "),
+            };
+            format!("No verdict on {rows}: {reason}.")
         };
-        let mut remarks: Vec<String> = self.rows.iter().filter_map(reason).collect();
+        let mut remarks: Vec<String> = without.iter().map(remark).collect();
         for (side, keys) in [("before", &self.only_old), ("now", &self.only_new)] {
             if !keys.is_empty() {
                 let names: Vec<String> = keys.iter().map(|key| names.name(key)).collect();
@@ -199,6 +220,10 @@ fn has_other<T: Eq + Hash>(set: Option<&HashSet<T>>, value: &T) -> bool {
 }
 
 impl Verdict {
+    const fn is_a_change(self) -> bool {
+        matches!(self, Self::Faster | Self::Slower)
+    }
+
     const fn paint(self) -> Paint {
         match self {
             Self::Faster => Paint::Green,

@@ -16,7 +16,7 @@ use super::supervise::supervise;
 use crate::args::exports::{Exports, replaced};
 use crate::args::values::value;
 use crate::backends::{BackendChoice, BackendName, all_scenarios};
-use crate::compare;
+use crate::compare::{self, BenchComparison};
 use crate::exit::{Exit, Usage};
 use crate::output::deliver::deliver;
 use crate::output::print;
@@ -28,7 +28,7 @@ use vmbell_bench::scenario::ScanValues;
 use vmbell_bench::{
     BenchEntry, BenchPlan, SubjectOptions, WantedEntries, catalogue, picks, select, set_reference,
 };
-use vmbell_report::compare::{CompareOptions, RowKey};
+use vmbell_report::compare::{CompareOptions, Pairing, RowKey, can_show_a_change};
 use vmbell_report::{Backend, Block, Cell, Column, Group, Look, Report, Table, Timing};
 
 /// How long the rows that answer the first questions are measured.
@@ -48,6 +48,7 @@ pub(crate) fn run(args: PathsArgs, program: &Command) -> Result<Exit> {
     let exports = Exports::open(&args.measure.exports)?;
     let begun = BegunBench::now()?;
     let timing = begun.timing;
+    check_fail_above(&args, timing)?;
     let plan = plan(&args, timing);
     let options = SubjectOptions {
         marks: Marks::open().context("cannot mark exits for the lab")?,
@@ -99,6 +100,23 @@ fn baseline(args: &PathsArgs) -> Result<Vec<Report>> {
     args.before.baseline.iter().map(read).collect()
 }
 
+/// Fails if one report of this timing and the baseline's reports could show no change.
+fn check_fail_above(args: &PathsArgs, timing: Timing) -> Result<()> {
+    let reports = args.before.baseline.len();
+    if args.before.fail_above.is_some()
+        && timing != Timing::Instructions
+        && !can_show_a_change(reports, 1, Pairing::Apart)
+    {
+        let enough = (reports..).find(|more| can_show_a_change(*more, 1, Pairing::Apart));
+        let text = format!(
+            "not enough data for --fail-above: times need --interleave, or at least {} reports of --baseline",
+            enough.unwrap_or(usize::MAX)
+        );
+        return Err(Usage::new(text).into());
+    }
+    Ok(())
+}
+
 /// Compares what was measured with the reports of before.
 fn compare_with(
     baseline: &[Report],
@@ -110,7 +128,6 @@ fn compare_with(
         seed: report.seed,
         ..CompareOptions::default()
     };
-    let how = (args.measure.style, args.before.fail_above);
     if args.measure.style != Style::None {
         let text = "\nbefore and now\n";
         if stdout_is_taken {
@@ -121,7 +138,13 @@ fn compare_with(
     }
     let is_wanted = |key: &RowKey| !args.before.allow_missing && is_wanted(args, key);
     let now = [report];
-    compare::measured(baseline, &now, &options, how, is_wanted, stdout_is_taken)
+    let comparison = BenchComparison {
+        style: args.measure.style,
+        verbose: args.measure.verbose,
+        fail_above: args.before.fail_above,
+        stdout_is_taken,
+    };
+    comparison.run(baseline, &now, &options, is_wanted)
 }
 
 /// Whether the arguments ask for this row of a baseline, which may have more rows and backends.

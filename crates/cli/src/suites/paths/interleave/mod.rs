@@ -19,7 +19,7 @@ use clap::Command;
 use self::side::{InterleavedSide, SideError};
 use super::args::PathsArgs;
 use crate::args::forward;
-use crate::compare;
+use crate::compare::{self, BenchComparison};
 use crate::exit::{Exit, Usage};
 use crate::interrupt;
 use crate::output::progress::BenchProgress;
@@ -81,16 +81,14 @@ pub(crate) fn run(args: &PathsArgs, other: &str, program: &Command) -> Result<Ex
     if taken.new.is_empty() {
         return Ok(Exit::Interrupted);
     }
-    let how = (args.measure.style, args.before.fail_above);
     let is_wanted = |_: &RowKey| !args.before.allow_missing;
-    let exit = compare::measured(
-        &taken.old,
-        &taken.new,
-        &options(seed),
-        how,
-        is_wanted,
-        false,
-    )?;
+    let comparison = BenchComparison {
+        style: args.measure.style,
+        verbose: args.measure.verbose,
+        fail_above: args.before.fail_above,
+        stdout_is_taken: false,
+    };
+    let exit = comparison.run(&taken.old, &taken.new, &options(seed), is_wanted)?;
     // As a bench that is not compared: rows that failed, none that was measured, a time limit.
     let mut own = taken.new.iter().map(measured::exit);
     let own = own.find(|exit| *exit != Exit::Good);
