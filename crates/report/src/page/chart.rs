@@ -1,4 +1,5 @@
-//! A chart of rows: a bar for each column's median, a whisker for its spread, and lines for the host's floors.
+//! A chart of rows: a bar for each column's median, or on a logarithmic axis a dot; a whisker for its spread, and lines for
+//! the host's floors.
 
 use maud::{Markup, html};
 
@@ -31,7 +32,11 @@ impl Floors {
             let mut rows = column.rows(PageSection::Floors);
             rows.find(|row| row.command == name)
         };
-        let rows = section.floors().iter().filter_map(|name| named(name));
+        // What KVM's own calls cost limits no path of another backend.
+        let has_kvm = columns.iter().any(|column| column.backend == "kvm");
+        let is_limit = |name: &&&str| has_kvm || !name.starts_with("floor-kvm-");
+        let floors = section.floors().iter().filter(is_limit);
+        let rows = floors.filter_map(|name| named(name));
         let of_row = |(letter, row): (char, &Row)| {
             Some(Floor {
                 letter: letter.to_string(),
@@ -147,7 +152,7 @@ fn bar(scale: ChartScale, column: &PageColumn<'_>, row: &Row, floors: &[f64]) ->
     };
     html! {
         div.line.(column.class()) {
-            (draw::bar(scale, mark, floors))
+            (draw::row(scale, mark, floors))
             span.number {
                 @if let Some(letter) = column.mark() { span.letter { (letter) " " } }
                 (median)

@@ -27,14 +27,14 @@ pub(super) struct PageColumn<'r> {
     is_alone: bool,
 }
 
-/// The columns of all reports, those of the first report first.
+/// The columns of all reports, those of the first report first. Backends whose costs say nothing about hardware come last.
 pub(super) fn columns(runs: &[Run]) -> Vec<PageColumn<'_>> {
     let mut columns: Vec<PageColumn<'_>> = Vec::new();
     for (of_run, run) in runs.iter().enumerate() {
         let backends = backends(&run.report);
         for backend in &backends {
             columns.push(PageColumn {
-                place: columns.len(),
+                place: 0,
                 report: &run.report,
                 run: &run.name,
                 of_run,
@@ -45,8 +45,10 @@ pub(super) fn columns(runs: &[Run]) -> Vec<PageColumn<'_>> {
             });
         }
     }
-    if let [only] = columns.as_mut_slice() {
-        only.is_alone = true;
+    columns.sort_by_key(PageColumn::emulates_kernel_mode);
+    let is_alone = columns.len() == 1;
+    for (place, column) in columns.iter_mut().enumerate() {
+        (column.place, column.is_alone) = (place, is_alone);
     }
     columns
 }

@@ -8,7 +8,7 @@ use svg::node::element::{Circle, Line, Rectangle, SVG, Text};
 
 use super::scale::ChartScale;
 
-/// The height of the drawing of one bar, in pixels.
+/// The height of the drawing of one row, in pixels.
 const HEIGHT: u32 = 18;
 
 /// An empty drawing of this height, as wide as its parent element.
@@ -71,20 +71,30 @@ pub(super) struct Mark {
     pub(super) is_bound: bool,
 }
 
-/// A bar with its whisker, in front of the floors' positions.
-pub(super) fn bar(scale: ChartScale, mark: Mark, floors: &[f64]) -> Markup {
+/// A dot at the median with its whisker, in front of the floors' positions. A bar leads to the dot, except on a logarithmic
+/// axis: it has no zero, so the length of a bar would mean nothing there.
+pub(super) fn row(scale: ChartScale, mark: Mark, floors: &[f64]) -> Markup {
     let middle = HEIGHT / 2;
     let mut drawing = drawing(HEIGHT);
     let length = scale.place(mark.median);
-    let class = if mark.is_bound { "bar bound" } else { "bar" };
-    drawing = drawing.add(
-        Rectangle::new()
-            .set("class", class)
-            .set("x", 0)
-            .set("y", 3)
-            .set("width", percent(length))
-            .set("height", HEIGHT - 6),
-    );
+    match scale {
+        ChartScale::Linear(_) => {
+            let class = if mark.is_bound { "bar bound" } else { "bar" };
+            drawing = drawing.add(
+                Rectangle::new()
+                    .set("class", class)
+                    .set("x", 0)
+                    .set("y", 3)
+                    .set("width", percent(length))
+                    .set("height", HEIGHT - 6),
+            );
+        }
+        // Anywhere to the left of the dot.
+        ChartScale::Logarithmic(..) if mark.is_bound => {
+            drawing = drawing.add(across("whisker", 0.0, length, middle));
+        }
+        ChartScale::Logarithmic(..) => {}
+    }
     for floor in floors {
         drawing = drawing.add(upright("floor", scale.place(*floor), 0, HEIGHT));
     }

@@ -7,17 +7,9 @@ use super::chart::{self, Floors};
 use super::column::{PageColumn, PageLine, lines};
 use super::facts;
 use super::section::PageSection;
-use crate::view::answer::answer;
+use crate::view::answer::{answer, doorbell};
 use crate::view::{header, numbers, vmms};
-use crate::{Report, Row, Timing, Vmm, units};
-
-/// The rows that the headline can be about, in order of preference, each with its name in a sentence.
-const DOORBELLS: [(&str, &str); 4] = [
-    ("portio-datamatch-eventfd", "datamatch doorbell"),
-    ("mmio-datamatch-eventfd", "datamatch doorbell"),
-    ("portio-wildcard-eventfd", "doorbell"),
-    ("mmio-wildcard-eventfd", "doorbell"),
-];
+use crate::{Report, Timing, Vmm, units};
 
 /// The most rows of the first chart.
 const SHOWN: usize = 10;
@@ -51,8 +43,12 @@ pub(super) fn headline(columns: &[PageColumn<'_>]) -> String {
     } else {
         " here".to_owned()
     };
-    if let Some((what, row)) = doorbell(first) {
-        return format!("A {what} {}{about}", share(first.report, row));
+    if let Some(sentence) = answer(first.report, first.backend).first() {
+        let sentence = sentence.trim_end_matches('.');
+        return match columns.iter().any(is_other) {
+            true => format!("{}: {sentence}", first.backend),
+            false => sentence.to_owned(),
+        };
     }
     match first
         .report
@@ -68,34 +64,6 @@ pub(super) fn headline(columns: &[PageColumn<'_>]) -> String {
             units::plural(measured(columns), "row")
         ),
     }
-}
-
-/// The row that says most about doorbells, with its name.
-fn doorbell<'r>(column: &PageColumn<'r>) -> Option<(&'static str, &'r Row)> {
-    DOORBELLS.into_iter().find_map(|(name, what)| {
-        let mut rows = column.rows(PageSection::GuestToHost);
-        let row = rows.find(|row| row.command == name)?;
-        let reference = &row.ratio()?.reference;
-        reference.ends_with("-no-eventfd").then_some((what, row))
-    })
-}
-
-/// `is 7.1x cheaper than an exit to the VMM`.
-fn share(report: &Report, row: &Row) -> String {
-    let Some(ratio) = row.ratio() else {
-        return String::new();
-    };
-    let change = units::change(ratio.value, report.timing);
-    let is = match change.as_str() {
-        "the same" => "costs as much as".to_owned(),
-        _ if ratio.is_bound => format!("is more than {change} than"),
-        change => format!("is {change} than"),
-    };
-    let unit = match report.timing {
-        Timing::Instructions => ", in instructions",
-        Timing::Native | Timing::Emulated => "",
-    };
-    format!("{is} an exit to the VMM{unit}")
 }
 
 const fn unit(report: &Report) -> &'static str {
@@ -149,10 +117,10 @@ pub(super) fn top(headline: &str, runs: &[Run], columns: &[PageColumn<'_>]) -> M
             @if runs.len() > 1 {
                 details {
                     summary { "What each run says" }
-                    @for run in runs { p { b { (run.name) } } (answers(run)) }
+                    @for run in runs { p { b { (run.name) } } (answers(run, None)) }
                 }
             } @else {
-                @for run in runs { (answers(run)) }
+                @for run in runs { (answers(run, Some(headline))) }
             }
             @for run in runs {
                 @if let Some(timing) = header::timing(&run.report) {
@@ -171,12 +139,20 @@ pub(super) fn top(headline: &str, runs: &[Run], columns: &[PageColumn<'_>]) -> M
     }
 }
 
-/// What the rows of each backend of a run mean, with the backend's name if there are several backends.
-fn answers(run: &Run) -> Markup {
+/// What the rows of each backend of a run mean, with the backend's name if there are several backends. What the headline has
+/// said is not repeated.
+fn answers(run: &Run, headline: Option<&str>) -> Markup {
     let report = &run.report;
+    let is_said = |sentence: &String| {
+        headline.is_some_and(|headline| headline.ends_with(sentence.trim_end_matches('.')))
+    };
+    let of_backend = |name: &str| -> Vec<String> {
+        let sentences = answer(report, name).into_iter();
+        sentences.filter(|sentence| !is_said(sentence)).collect()
+    };
     let backends = report.backends.iter();
     let all: Vec<(&str, Vec<String>)> = backends
-        .map(|backend| (backend.name.as_str(), answer(report, &backend.name)))
+        .map(|backend| (backend.name.as_str(), of_backend(&backend.name)))
         .filter(|(_, sentences)| !sentences.is_empty())
         .collect();
     html! {
@@ -208,7 +184,7 @@ fn each_run(columns: &[PageColumn<'_>]) -> Markup {
         .filter(|column| column.report.timing != Timing::Emulated)
         .filter(|column| !column.emulates_kernel_mode())
         .filter_map(|column| {
-            let (what, row) = doorbell(column)?;
+            let row = doorbell(column.report, column.backend)?;
             let ratio = row.ratio()?;
             let interval = numbers::interval(ratio).map_or_else(String::new, |interval| {
                 format!(" (ratio {}, 95 % CI {interval})", numbers::value(ratio))
@@ -218,7 +194,7 @@ fn each_run(columns: &[PageColumn<'_>]) -> Markup {
             let old = rows.find(|other| other.command == *reference);
             let (new, old) = (column.median(row)?, column.median(old?)?);
             let change = numbers::change(ratio, column.report.timing);
-            let text = format!("{what} {new}, exit to the VMM {old}: {change}{interval}");
+            let text = format!("doorbell {new}, exit to the VMM {old}: {change}{interval}");
             Some((column, text))
         })
         .collect();
@@ -278,7 +254,9 @@ pub(super) fn overview(columns: &[PageColumn<'_>]) -> Markup {
 /// The rows of the highlights, or the first rows if there are no highlights.
 fn first_lines<'r>(columns: &[PageColumn<'r>]) -> (PageSection, Vec<PageLine<'r>>) {
     let all = PageSection::ALL.map(|section| (section, lines(section, columns)));
-    let doorbell = columns.iter().find_map(|column| Some(doorbell(column)?.1));
+    let doorbell = columns
+        .iter()
+        .find_map(|column| doorbell(column.report, column.backend));
     let is_highlit = |name: &str| {
         if doorbell.is_some_and(|row| row.command == name) {
             return true;

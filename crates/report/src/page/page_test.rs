@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Outcome, Timing, sample};
+use crate::{Group, Outcome, Report, Timing, sample};
 
 /// The text of a page in source order: one line for each block element, without drawings.
 fn text(page: &str) -> String {
@@ -61,6 +61,75 @@ fn the_page_of_two_runs_of_two_backends() {
         Run::of("b.json", slower),
     ];
     insta::assert_snapshot!(text(&page(&runs)));
+}
+
+/// The words before `cheaper`, such as `3.5x`.
+fn cheaper(line: &str) -> &str {
+    let (before, _) = line.split_once(" cheaper").unwrap();
+    before.split(' ').next_back().unwrap()
+}
+
+/// The ratio of the samples' medians is 2.3, and that of the report another one, as with a bootstrap over rounds.
+#[test]
+fn the_headline_and_the_table_have_one_ratio() {
+    let mut report = sample::report();
+    let row = |row: &&mut crate::Row| row.command == "portio-wildcard-eventfd";
+    let row = report.results.iter_mut().find(row).unwrap();
+    sample::of(row).ratio.as_mut().unwrap().value = 1.0 / 3.5;
+    // It was the headline's once, with another ratio.
+    let mut datamatch = row.clone();
+    datamatch.command = "portio-datamatch-eventfd".to_owned();
+    sample::of(&mut datamatch).ratio.as_mut().unwrap().value = 0.25;
+    report.results.push(datamatch);
+    let text = text(&page(&[Run::of("a.json", report)]));
+    let headline = text.lines().next().unwrap();
+    let table = text.split_once("Guest to host: the numbers\n").unwrap().1;
+    let of_row = table
+        .lines()
+        .find(|line| line.starts_with("portio-wildcard-eventfd "))
+        .unwrap();
+    assert_eq!(cheaper(headline), "3.5x", "{headline}");
+    assert_eq!(cheaper(of_row), cheaper(headline), "{of_row}");
+    // The overview's sentences do not say it again.
+    assert_eq!(text.matches("3.5x cheaper than").count(), 2, "{text}");
+}
+
+#[test]
+fn a_logarithmic_axis_has_dots_and_whiskers_and_no_bars() {
+    let mut report = sample::report();
+    sample::of(&mut report.results[0]).times.median *= 1000.0;
+    report.results.retain(|row| row.group == Group::Scenario);
+    let page = page(&[Run::of("a.json", report)]);
+    let (charts, _) = page.split_once("id=\"exits\"").unwrap();
+    assert!(charts.contains("The scale is logarithmic"));
+    let bars = ["class=\"bar\"", "class=\"bar bound\""];
+    assert!(!bars.iter().any(|bar| charts.contains(bar)), "{charts}");
+    assert!(charts.contains("class=\"median\"") && charts.contains("class=\"whisker\""));
+}
+
+#[test]
+fn what_only_kvm_costs_comes_last_or_not_at_all() {
+    let mut report = sample::two_backends();
+    report.backends[0].emulates_kernel_mode = true;
+    let mut floor = report
+        .results
+        .iter()
+        .find(|row| row.group == Group::Floor)
+        .unwrap()
+        .clone();
+    floor.command = "floor-kvm-run-pio".to_owned();
+    report.results.push(floor);
+    let runs = [Run::of("a.json", report.clone())];
+    let columns = columns(&runs);
+    let backends: Vec<&str> = columns.iter().map(|column| column.backend).collect();
+    assert_eq!(backends, ["usermode", "kvm"]);
+    let limits = |report: &Report| {
+        let text = text(&page(&[Run::of("a.json", report.clone())]));
+        text.contains("floor-kvm-run-pio (")
+    };
+    assert!(limits(&report));
+    report.results.retain(|row| row.backend != "kvm");
+    assert!(!limits(&report));
 }
 
 #[test]
@@ -188,7 +257,7 @@ fn a_backend_that_emulates_kernel_mode_is_a_sentence_and_not_in_the_first_chart(
     report.backends[0].emulates_kernel_mode = true;
     let page = text(&page(&[Run::of("a.json", report)]));
     let (first, rest) = page.split_once("\nScatter").unwrap();
-    assert!(first.contains("than an exit to the VMM here\n"), "{first}");
+    assert!(first.starts_with("A doorbell (ioeventfd) costs"), "{first}");
     assert!(
         first.contains("kvm† emulates the guest's kernel mode"),
         "{first}"

@@ -29,7 +29,7 @@ impl ChartScale {
         if most <= WIDE * least {
             return Some(Self::Linear(most * 1.04));
         }
-        // The axis starts below the least value, so that a bar at a power of ten is visible.
+        // The axis starts below the least value, so that its dot is not at the edge.
         let (low, high) = ((least * 0.8).log10().floor(), most.log10().ceil());
         Some(Self::Logarithmic(low as i32, high as i32))
     }
@@ -77,8 +77,7 @@ impl ChartScale {
         match self {
             Self::Linear(_) => "The scale is linear and begins at zero.",
             Self::Logarithmic(..) => {
-                "The scale is logarithmic: each step to the right is ten times as much, so compare the ends of bars with \
-                 the axis and not their lengths with each other."
+                "The scale is logarithmic: each step to the right is ten times as much."
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::view::numbers::{Number, Numbers};
 use crate::write::html;
 
 /// The numbers that a column of the page can have.
-const NUMBERS: [Number; 10] = [
+const NUMBERS: [Number; 11] = [
     Number::Median,
     Number::Spread,
     Number::P99,
@@ -19,6 +19,7 @@ const NUMBERS: [Number; 10] = [
     Number::Heavy,
     Number::Memory,
     Number::KernelMemory,
+    Number::Change,
     Number::Ratio,
     Number::Interval,
 ];
