@@ -64,19 +64,20 @@ inputs() {
     miri-bus) closure vmbell ;;
     miri-rings) closure vmbell-virtqueue ;;
     subjects | subjects-c) echo check/subjects "$(closure vmbell-virtqueue vmbell-devices vmbell-check)" ;;
-    # Tests may read pages by any name.
     format | words | test) echo . ;;
-    # None of these steps reads the README.
-    *) echo . "$(prose)" ':!README.md' ;;
+    # The package contains these pages (crates/cli/Cargo.toml).
+    deb) code README.md CHANGELOG.md ;;
+    fleet) code docs/fleet.md ;;
+    crates) code docs/guide.md ;;
+    # Each crate's own README.md counts as code.
+    *) code ;;
     esac
 }
 
-# Prints exclusions of the pages that code does not name at the end of a string.
-prose() {
-    ! git grep -qE '"([.]{2}/)*docs/?"' -- '*.rs' '*.mjs' || return 0
-    comm -23 <(git ls-files 'docs/*.md' CHANGELOG.md CONTRIBUTING.md SECURITY.md | sort) \
-        <(git grep -hoE '([A-Za-z0-9_.-]+/)*[A-Za-z0-9_-]+\.md"' -- '*.rs' '*.mjs' '*.toml' '*.sh' '*.yml' |
-            sed -E 's,^([.]{2}/)*,,; s,"$,,' | sort -u) | sed 's/^/:!/'
+# Prints pathspecs of all files without the pages in the root and in docs/, except those given.
+code() {
+    echo .
+    git ls-files ':(glob)*.md' ':(glob)docs/*.md' | grep -vxF -e '' "${@/#/-e}" | sed 's/^/:!/'
 }
 
 # Prints the folders of these packages, of what they use or are tested with, and of those whose files they include.

@@ -204,6 +204,31 @@ fn retries_are_counted_and_named() {
     assert_eq!(said.matches(retry).count(), 2, "{said}");
 }
 
+/// Returns the pages in the root and in docs/ that are inputs of a step of this repository.
+fn pages(step: &str) -> Vec<String> {
+    const SCRIPT: &str = ". .ci/steps.sh; set -f; git ls-files -- $(inputs \"$0\")";
+    let output = Command::new("bash")
+        .args(["-c", SCRIPT, step])
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+        .output()
+        .unwrap();
+    let files = said(&output);
+    assert!(files.contains("crates/cli/src/"), "{output:?}");
+    let is_page = |file: &&str| {
+        let name = file.strip_prefix("docs/").unwrap_or(file);
+        name.ends_with(".md") && !name.contains('/')
+    };
+    files.lines().filter(is_page).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_step_is_repeated_for_the_pages_that_it_reads_and_for_no_other() {
+    assert_eq!(pages("lab"), [""; 0]);
+    assert_eq!(pages("deb"), ["CHANGELOG.md", "README.md"]);
+    assert_eq!(pages("fleet"), ["docs/fleet.md"]);
+    assert!(pages("words").len() > 20);
+}
+
 #[test]
 fn the_next_clone_gets_the_third_party_crates_and_no_other() {
     const UNITS: [&str; 3] = [
