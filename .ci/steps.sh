@@ -15,7 +15,7 @@ msrv        the libraries compile with the rust-version
 api         the public API of the libraries is that of docs/api
 fuzz        the targets of fuzz/ compile
 doc         rustdoc
-crates      each crate compiles as its package has it, and embed/ and docs/guide.md run on these packages, also in the lab
+crates      all crates can be published, and compile as their packages have them; embed/ and docs/guide.md run on these packages, also in the lab
 lab-arm64   the tests that need /dev/kvm on arm64
 subjects    the rings of vmbell and of other projects under vmbell-check
 subjects-c  the same for those in C, of Linux and QEMU; needs apt-get
@@ -169,18 +169,17 @@ step_doc() {
 }
 
 # Checks each crate as its package has it: unpacked next to the packages of the other crates, away from their sources.
-# Crates that only tests use are not packaged. `cargo package` itself would build all dependencies again, and takes an
-# old package for a new one with the same version.
+# cargo leaves out crates with `publish = false`. Its own check would build all dependencies again, and takes an old
+# package for a new one with the same version.
 step_crates() {
     local fresh=$target/crates package
     rm -rf "$fresh"
     mkdir -p "$fresh/unpacked"
-    cargo package --locked --workspace --exclude vmbell-fuzz --exclude vmbell-kit --exclude vmbell-testbed --quiet \
-        --no-verify --allow-dirty --target-dir "$fresh"
+    cargo publish --dry-run --locked --workspace --quiet --no-verify --allow-dirty --target-dir "$fresh"
     cp Cargo.lock rust-toolchain.toml "$fresh/unpacked"
     {
         printf '[workspace]\nresolver = "3"\nmembers = ["*-[0-9]*", "embed", "embed/guide"]\n[patch.crates-io]\n'
-        for package in "$fresh"/package/*.crate; do
+        for package in "$fresh"/package/tmp-crate/*.crate; do
             # All files in a package have the same time, so cargo would see no change.
             tar --extract --touch --file "$package" --directory "$fresh/unpacked"
             package=$(basename "$package" .crate)
