@@ -91,6 +91,25 @@ fn a_row_that_was_measured_before_and_failed_now_is_named_with_its_reason() {
 }
 
 #[test]
+fn a_row_is_worse_than_a_threshold_if_its_whole_interval_is_above_it() {
+    let mut comparison = super::samples::comparison();
+    comparison.rows.truncate(1);
+    for (verdict, interval, is_worse) in [
+        (Verdict::Slower, Some([1.26, 1.5]), true),
+        (Verdict::Slower, Some([1.25, 1.5]), false),
+        (Verdict::Slower, Some([1.1, 1.5]), false),
+        (Verdict::Slower, None, true),
+        (Verdict::Inconclusive, Some([1.26, 1.5]), false),
+        (Verdict::Faster, None, false),
+    ] {
+        let row = &mut comparison.rows[0];
+        (row.verdict, row.interval) = (verdict, interval);
+        let worse = comparison.worse_than(0.25).count();
+        assert_eq!(worse, usize::from(is_worse), "{verdict:?} {interval:?}");
+    }
+}
+
+#[test]
 fn a_count_that_was_zero_and_is_not_any_more_is_above_every_threshold() {
     let counted = |count: f64| {
         let mut reports = reports(2, 1, |_| 1.0, 1);
