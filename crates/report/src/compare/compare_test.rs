@@ -110,6 +110,53 @@ fn a_row_is_worse_than_a_threshold_if_its_whole_interval_is_above_it() {
 }
 
 #[test]
+fn an_error_names_the_side_the_numbers_and_all_that_differs() {
+    let one = reports(1, 1, |_| 1.0, 1);
+    let three = reports(3, 1, |_| 1.0, 1);
+    let mut other = one.clone();
+    other[0].host.cpu = "another CPU".to_owned();
+    other[0].host.arch = "aarch64".to_owned();
+    let mut failed = one.clone();
+    failed[0].results[0].outcome = crate::Outcome::Failed { reason: None };
+    for (old, new, options, told) in [
+        (
+            &[][..],
+            &one,
+            CompareOptions::default(),
+            "the old side has no report",
+        ),
+        (
+            &one,
+            &vec![],
+            CompareOptions::default(),
+            "the new side has no report",
+        ),
+        (
+            &one,
+            &three,
+            turns(),
+            "turns need as many old reports as new ones, and there are 1 and 3",
+        ),
+        (
+            &one,
+            &other,
+            CompareOptions::default(),
+            "the reports are not comparable: CPU: Example(R) CPU @ 2.50GHz before, another CPU now; \
+             architecture: x86_64 before, aarch64 now",
+        ),
+        (
+            &one,
+            &failed,
+            CompareOptions::default(),
+            "no row was measured on both sides; row-0 (usermode) failed now",
+        ),
+    ] {
+        let error = compare(old, new, &options).unwrap_err();
+        assert_eq!(error.to_string(), told);
+    }
+}
+
+#[test]
 fn a_count_that_was_zero_and_is_not_any_more_is_above_every_threshold() {
     let counted = |count: f64| {
         let mut reports = reports(2, 1, |_| 1.0, 1);
