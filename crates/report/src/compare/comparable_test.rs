@@ -53,6 +53,78 @@ fn another_kernel_microcode_or_version_is_shown() {
 }
 
 #[test]
+fn other_work_is_refused_and_another_smt_is_shown() {
+    let mut others = [sample::rings(), sample::report()];
+    let crate::Kind::Rings { work } = &mut others[0].kind else {
+        panic!("{:?}", others[0].kind);
+    };
+    work.text = "900 buffers a run".to_owned();
+    others[1].host.smt = Some(true);
+    let expected = [
+        (
+            "work: 500 buffers a run (buffer) before, 900 buffers a run (buffer) now",
+            true,
+        ),
+        ("SMT: off before, on now", false),
+    ];
+    for ((old, new), expected) in [sample::rings(), sample::report()]
+        .into_iter()
+        .zip(others)
+        .zip(expected)
+    {
+        let found = differences(&[old], &[new], false);
+        let found: Vec<_> = found
+            .iter()
+            .map(|one| (one.to_string(), one.refused))
+            .collect();
+        assert_eq!(found, [(expected.0.to_owned(), expected.1)]);
+    }
+}
+
+#[test]
+fn a_version_that_is_not_known_is_shown_or_if_versions_count_left_out() {
+    let of = |version: Option<&str>| {
+        let mut vmm = sample::vmm("a", 1, false);
+        vmm.version = version.map(str::to_owned);
+        [sample::of_vmms(vec![vmm], vec![])]
+    };
+    for (old, new, is_exact, expected) in [
+        (
+            Some("1"),
+            Some("2"),
+            false,
+            Some(("version of a: 1 before, 2 now", false)),
+        ),
+        (
+            Some("1"),
+            Some("2"),
+            true,
+            Some(("version of a: 1 before, 2 now", true)),
+        ),
+        (
+            Some("1"),
+            None,
+            false,
+            Some(("version of a: 1 before, unknown now", false)),
+        ),
+        (Some("1"), None, true, None),
+        (None, Some("2"), true, None),
+        (None, None, true, None),
+    ] {
+        let found = differences(&of(old), &of(new), is_exact);
+        let found: Vec<_> = found
+            .iter()
+            .map(|one| (one.to_string(), one.refused))
+            .collect();
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|(text, refused)| ((*text).to_owned(), *refused))
+            .collect();
+        assert_eq!(found, expected, "{old:?} {new:?}");
+    }
+}
+
+#[test]
 fn a_row_that_always_spins_has_no_other_policy() {
     let mut report = sample::report();
     for row in &mut report.results {
