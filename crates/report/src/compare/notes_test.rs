@@ -3,6 +3,7 @@
 use crate::Report;
 use crate::compare::samples::{Noise, report};
 use crate::compare::{CompareOptions, Pairing, compare};
+use crate::{Report, Timing};
 use vmbell_statistics::Random;
 
 fn reports(count: usize, rows: usize, seed: u64) -> Vec<Report> {
@@ -102,4 +103,45 @@ fn sides_that_were_measured_one_after_the_other_are_named() {
     );
     assert!(notes(&later, Pairing::Apart)[0].ends_with("Measure in turns."));
     assert_eq!(notes(&between, Pairing::Turns), [""; 0]);
+}
+
+#[test]
+fn a_side_that_is_a_single_report_is_named() {
+    for (old, new, begins) in [
+        (1, 8, "The old side is a single report"),
+        (8, 1, "The new side is a single report"),
+    ] {
+        let notes = notes(old, new, 1, Pairing::Apart);
+        assert!(notes[0].starts_with(begins), "{notes:?}");
+    }
+}
+
+#[test]
+fn times_of_an_emulated_cpu_on_either_side_say_nothing() {
+    let of = |timing: Timing, seed| {
+        let mut reports = reports(8, 1, seed);
+        for report in &mut reports {
+            report.timing = timing;
+        }
+        reports
+    };
+    let options = CompareOptions {
+        resamples: 10,
+        allow_different: true,
+        ..CompareOptions::default()
+    };
+    let (native, emulated) = (Timing::Native, Timing::Emulated);
+    for (old, new, is_noted) in [
+        (native, native, false),
+        (emulated, native, true),
+        (native, emulated, true),
+    ] {
+        let notes = compare(&of(old, 1), &of(new, 2), &options).unwrap().notes;
+        let note = "Times of an emulated CPU say nothing about hardware.";
+        assert_eq!(
+            notes.iter().any(|other| other == note),
+            is_noted,
+            "{notes:?}"
+        );
+    }
 }
