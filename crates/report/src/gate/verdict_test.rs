@@ -217,6 +217,51 @@ fn a_baseline_of_another_kernel_version_cpu_or_unit_is_refused_with_both() {
     }
 }
 
+#[test]
+fn a_baseline_of_another_time_microcode_or_governor_is_held_to() {
+    let ours = merged(&boots(&[OfRow("row", [3000.0; 3], Some(1.0))])).unwrap();
+    let changes: [fn(&mut Report); 4] = [
+        |now| now.started = "2027-01-01T00:00:00Z".to_owned(),
+        |now| now.host.microcode = Some("0x2".to_owned()),
+        |now| now.host.governor = Some("powersave".to_owned()),
+        |now| now.tool.version = "9.0.0".to_owned(),
+    ];
+    for change in changes {
+        let mut now = ours.clone();
+        change(&mut now);
+        let mut verdict = GateVerdict::default();
+        verdict.hold(KERNEL, Some(&ours), &now, |_| false).unwrap();
+        assert_eq!((verdict.held, verdict.is_within()), (1, true));
+    }
+}
+
+#[test]
+fn without_a_baseline_the_rows_that_were_measured_are_new() {
+    let mut now = merged(&boots(&[OfRow("row", [3000.0; 3], Some(1.0))])).unwrap();
+    let mut absent = sample::of_vmm("vmm", "rtc-read", 1.0);
+    absent.outcome = Outcome::Skipped { reason: None };
+    now.results.push(absent);
+    let mut verdict = GateVerdict::default();
+    verdict.hold(KERNEL, None, &now, |_| false).unwrap();
+    let new: Vec<_> = verdict
+        .new
+        .iter()
+        .map(|new| (&*new.place.vmm, &*new.row))
+        .collect();
+    assert_eq!(new, [("vmm", "row")]);
+    assert!(verdict.is_within());
+}
+
+#[test]
+fn exits_are_missed_only_if_the_budget_has_them() {
+    for (budget, now, held) in [(Some(1.0), None, 0), (None, Some(1.0), 1), (None, None, 1)] {
+        let row = |exits| [OfRow("row", [3000.0; 3], exits)];
+        let verdict = verdict(&row(budget), &row(now));
+        assert_eq!((verdict.held, verdict.gone.len()), (held, 1 - held));
+        assert!(verdict.grown.is_empty(), "{:?}", verdict.grown);
+    }
+}
+
 fn vmm_of(report: &mut Report) -> &mut crate::Vmm {
     match &mut report.kind {
         Kind::Vmms { vmms } => &mut vmms[0],
