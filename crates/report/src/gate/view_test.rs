@@ -80,3 +80,106 @@ fn what_is_within_budget_is_one_line() {
     };
     assert_eq!(plain(&blocks(&verdict)), "within budget: 38 rows held\n");
 }
+
+#[test]
+fn what_would_fill_the_screen_is_counted() {
+    let names = |count: usize| (0..count).map(|row| name(&format!("row-{row}"))).collect();
+    let mut verdict = GateVerdict::default();
+    for (count, ends) in [
+        (6, "row-4 (alioth), row-5 (alioth)\n"),
+        (7, "row-5 (alioth), and 1 more\n"),
+        (9, "row-5 (alioth), and 3 more\n"),
+    ] {
+        (verdict.new, verdict.wide) = (names(count), names(count));
+        let shown = plain(&blocks(&verdict)).replace("\n  ", " ");
+        assert_eq!(shown.matches(ends).count(), 2, "{shown}");
+    }
+    // The largest changes of exits are shown.
+    let mut change = self::verdict().grown.remove(0);
+    for (count, ends) in [(6, "reason-0 0 -> 1"), (7, "reason-1 0 -> 2, and 1 more")] {
+        let reasons =
+            (0..count).map(|reason| (format!("reason-{reason}"), [0.0, f64::from(reason) + 1.0]));
+        change.reasons = reasons.collect();
+        let sentence = reasons_of(&change);
+        assert!(sentence.ends_with(ends), "{sentence}");
+    }
+}
+
+fn reasons_of(change: &GateChange) -> String {
+    super::reasons(change).unwrap()
+}
+
+#[test]
+fn the_last_line_counts_what_is_over_budget() {
+    let all = verdict();
+    let empty = GateVerdict {
+        held: 1,
+        ..GateVerdict::default()
+    };
+    let gone = |count: usize| vec![all.gone[0].clone(); count];
+    for (verdict, line) in [
+        (empty.clone(), "within budget: 1 row held"),
+        (
+            GateVerdict {
+                shrunk: all.shrunk.clone(),
+                ..empty.clone()
+            },
+            "within budget: 1 row held",
+        ),
+        (
+            GateVerdict {
+                grown: all.grown.clone(),
+                ..empty.clone()
+            },
+            "over budget: 1 row grew; 1 row held",
+        ),
+        (
+            GateVerdict {
+                gone: gone(1),
+                ..empty.clone()
+            },
+            "over budget: 1 row is gone; 1 row held",
+        ),
+        (
+            GateVerdict {
+                gone: gone(2),
+                failed: vec![all.failed[0].clone()],
+                held: 0,
+                ..empty
+            },
+            "over budget: 2 rows are gone, 1 boot failed; 0 rows held",
+        ),
+    ] {
+        assert_eq!(headline(&verdict), line);
+    }
+}
+
+#[test]
+fn a_difference_has_its_sign_and_a_share_of_large_numbers() {
+    let mut change = verdict().grown.remove(0);
+    for (budget, now, text) in [
+        (1.0, 2.0, "+1"),
+        (2.0, 1.5, "-0.5"),
+        (99.0, 198.0, "+99"),
+        (100.0, 150.0, "+50 (+50.0 %)"),
+        (16_000.0, 15_600.0, "-400 (-2.5 %)"),
+    ] {
+        (change.budget, change.now) = (BootRange([budget; 3]), BootRange([now; 3]));
+        assert_eq!(difference(&change), text);
+    }
+}
+
+#[test]
+fn another_version_is_told_with_that_of_the_budget() {
+    let place = name("").place;
+    let verdict = GateVerdict {
+        versions: vec![super::super::verdict::OtherVersion {
+            place,
+            budget: "alioth 1".to_owned(),
+            now: "alioth 2".to_owned(),
+        }],
+        ..GateVerdict::default()
+    };
+    let told = "alioth on debian:6.12: this is alioth 2, and the budget is of alioth 1";
+    assert_eq!(notes(&verdict), [told]);
+}
