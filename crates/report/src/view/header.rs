@@ -302,3 +302,7 @@ pub(crate) fn footnotes<'r>(report: &'r Report) -> Vec<&'r str> {
     }
     notes
 }
+
+#[cfg(test)]
+#[path = "header_test.rs"]
+mod tests;
