@@ -92,3 +92,35 @@ fn what_costs_more_is_slower_and_what_costs_the_same_costs_as_much() {
         "in 10.0 µs, as much as by exits to the VMM (10.0 µs).",
     );
 }
+
+#[test]
+fn a_difference_that_may_be_chance_is_not_clear() {
+    let mut report = report(&[("eoi-pv", "kvm", 900.0), ("eoi-x2apic", "kvm", 1000.0)]);
+    for (new, ends, says) in [
+        (
+            900.0,
+            [0.8, 1.2],
+            ", not clearly less than the EOI register",
+        ),
+        (
+            1100.0,
+            [0.9, 1.4],
+            ", not clearly more than the EOI register",
+        ),
+        (900.0, [0.8, 0.95], ", 10 % cheaper than the EOI register"),
+    ] {
+        let row = sample::of(&mut report.results[0]);
+        row.times.median = new;
+        row.ratio = Some(Ratio {
+            reference: "eoi-x2apic".to_owned(),
+            value: new / 1000.0,
+            ci_low: Some(ends[0]),
+            ci_high: Some(ends[1]),
+            is_bound: false,
+        });
+        let [sentence] = &answer(&report, "kvm")[..] else {
+            panic!("one sentence")
+        };
+        assert!(sentence.contains(says), "{sentence}");
+    }
+}

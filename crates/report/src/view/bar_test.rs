@@ -52,3 +52,17 @@ fn nothing_measured_has_no_scale() {
     assert_eq!(BarScale::of(&report(&[])), None);
     assert_eq!(BarScale::of(&report(&[0.0])), None);
 }
+
+#[test]
+fn the_ends_of_a_scale_have_the_unit_that_fits_and_counts_have_none() {
+    for (value, timing, text) in [
+        (1e9, Timing::Native, "1 s"),
+        (1e7, Timing::Emulated, "10 ms"),
+        (1e3, Timing::Native, "1 µs"),
+        (1e2, Timing::Native, "100 ns"),
+        (1e-1, Timing::Native, "100 ps"),
+        (1e4, Timing::Instructions, "10000"),
+    ] {
+        assert_eq!(rounded(value, timing), text);
+    }
+}

@@ -167,3 +167,55 @@ fn rows_that_several_vmms_lack_for_one_reason_are_named_once() {
         "{text}"
     );
 }
+
+#[test]
+fn a_guest_is_told_with_its_cpu_and_the_source_of_its_time() {
+    let of = |timing, tsc: (Option<f64>, Option<&str>), cpu: &str, cpus| {
+        let mut vmm = vmm("a", 1, false);
+        let guest = vmm.guest.as_mut().unwrap();
+        (guest.cpu, guest.cpus) = (cpu.to_owned(), cpus);
+        (guest.tsc_hz, guest.tsc_source) = (tsc.0, tsc.1.map(str::to_owned));
+        let mut report = report(vec![vmm], &[]);
+        report.timing = timing;
+        let guest = report.vmms()[0].guest.as_ref().unwrap();
+        let words = guest_in_words(guest, &report);
+        (words[1].clone(), words[3].clone())
+    };
+    let native = Timing::Native;
+    for (timing, tsc, cpu, cpus, expected) in [
+        (
+            native,
+            (Some(2.1e9), Some("pvclock")),
+            "A CPU",
+            1,
+            ("A CPU under KVMKVMKVM", "TSC 2100 MHz by pvclock"),
+        ),
+        (
+            native,
+            (Some(2.1e9), None),
+            "",
+            2,
+            ("2 x a CPU without a name under KVMKVMKVM", "TSC 2100 MHz"),
+        ),
+        (
+            native,
+            (None, Some("pvclock")),
+            "",
+            1,
+            (
+                "a CPU without a name under KVMKVMKVM",
+                "TSC frequency unknown, taken as the host's 2500 MHz",
+            ),
+        ),
+        (
+            Timing::Instructions,
+            (Some(2.1e9), Some("pvclock")),
+            "A CPU",
+            1,
+            ("A CPU under KVMKVMKVM", "TSC of instructions"),
+        ),
+    ] {
+        let (cpu, tsc) = of(timing, tsc, cpu, cpus);
+        assert_eq!((cpu.as_str(), tsc.as_str()), expected);
+    }
+}
