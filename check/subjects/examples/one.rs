@@ -1,10 +1,11 @@
-//! Explores one driver with one device under one model, and prints the trace of a failure.
+//! Explores one driver with one device under one model, and prints the trace of a failure. With `weaken`, prints which
+//! orders the pair needs, and what happens without them.
 //!
-//! `one DRIVER DEVICE [packed] [event-idx] [in-order] [poll] [batch] [at-once] [late] [armed] [mended] [sc|tso|rc11]
+//! `one DRIVER DEVICE [weaken] [packed] [event-idx] [in-order] [poll] [batch] [at-once] [late] [armed] [mended] [sc|tso|rc11]
 //! [requests=N] [depth=N] [budget=N] [size=N] [start=N]`
 
 use vmbell_check::{Explorer, Model, Shape};
-use vmbell_subjects::{Work, device, driver, pair};
+use vmbell_subjects::{Work, device, driver, pair, weaken};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -50,6 +51,16 @@ fn main() {
         .filter(|(name, _)| has(name))
         .map(|(_, model)| model);
     let explorer = Explorer::new().models(models).seconds(60);
+    if has("weaken") {
+        match weaken(&explorer, &driver(one), &device(two), shape, work) {
+            Ok(weakening) => {
+                println!("{weakening}");
+                weakening.sites.iter().for_each(|site| print!("{site}"));
+            }
+            Err(error) => eprintln!("error: {error}"),
+        }
+        return;
+    }
     match pair(&explorer, &driver(one), &device(two), shape, work) {
         Ok(report) => print!("{report}"),
         Err(error) => eprintln!("error: {error}"),

@@ -29,7 +29,7 @@ mod virtio_queue;
 mod vmbell;
 
 pub use memory::Site;
-pub use scenario::{Checked, fences, pair};
+pub use scenario::{Checked, pair, weaken};
 pub use side::{Bells, Chains, DeviceSide, DriverSide, Work, drive, handle_chains};
 pub use vmbell::poll::{INDEX, TOKEN, WRAPS};
 pub use vmbell::{CHAINED as CHAINED_DRIVER, RESTORED_DRIVER};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use vmbell_check::{Error, Explorer, Fence, Format, Load, Report, Ring, Scenario, Shape};
+use vmbell_check::{Error, Explorer, Format, Load, Report, Ring, Scenario, Shape, Weakening};
 
 use crate::{Bells, Device, Driver, Site, Work, drive};
 
@@ -61,23 +61,23 @@ pub fn pair(
     explorer_for(explorer, device).run(|scenario| set_up(scenario, driver, device, shape, work))
 }
 
-/// Explores a driver and a device without each of their fences in turn.
+/// Weakens each order of a driver and a device in turn.
 ///
 /// # Errors
 ///
-/// If the checker cannot explore them.
+/// If the checker cannot explore them, or they are not complete and clean as they are.
 ///
 /// # Panics
 ///
-/// If a side does not support the shape of the ring, or if a notification is lost with all fences.
-pub fn fences(
+/// If a side does not support the shape of the ring.
+pub fn weaken(
     explorer: &Explorer,
     driver: &Driver,
     device: &Device,
     shape: Shape,
     work: Work,
-) -> Result<Vec<Fence>, Error> {
-    explorer_for(explorer, device).audit(|scenario| set_up(scenario, driver, device, shape, work))
+) -> Result<Weakening, Error> {
+    explorer_for(explorer, device).weaken(|scenario| set_up(scenario, driver, device, shape, work))
 }
 
 /// The explorer, with the memory that a device has mapped itself, if any.

@@ -126,6 +126,14 @@ pub enum Error {
         /// How many bytes of shared memory there are.
         memory: usize,
     },
+    /// A scenario whose orders cannot be weakened.
+    #[error(
+        "no order can be weakened, because the scenario is not complete and clean as it is:\n{report}"
+    )]
+    NotClean {
+        /// What its exploration found.
+        report: String,
+    },
     /// The shared memory cannot be mapped.
     #[error("cannot map {pages} pages as the shared memory")]
     Map {

@@ -1,6 +1,7 @@
 //! The entry points of the crate: a scenario, the models under which it is explored, and the report.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
@@ -10,13 +11,14 @@ use std::time::Duration;
 
 use crate::bell::{Sleeper, Word};
 use crate::error::Error;
+use crate::graph::Order;
 use crate::hooks;
 use crate::memory::Mapping;
 use crate::model::Model;
 use crate::names::{Meaning, Named, Names, WordNames};
 use crate::native::{self, Witness};
 use crate::report::{Failure, Report, Verdict};
-use crate::search::{Execution, Limits, Search, SetUp, Spec, Stats, Wrong};
+use crate::search::{CallSite, Execution, Limits, Orders, Search, SetUp, Spec, Stats, Wrong};
 use crate::shared::Memory;
 use crate::signals::Handlers;
 use crate::task;
@@ -27,6 +29,9 @@ static LOCK: Mutex<()> = Mutex::new(());
 
 /// How long a search continues after the first failure to find a simpler one.
 const SIMPLER: Duration = Duration::from_secs(1);
+
+/// The same as a number of executions, so that the result does not depend on time.
+const SIMPLER_EXECUTIONS: u64 = 1000;
 
 /// The most pages of shared memory: offsets of accesses and bells have 16 bits.
 const PAGES: usize = 15;
@@ -40,8 +45,18 @@ pub struct Explorer {
     over: Option<NonNull<u8>>,
     patience: u64,
     process: u64,
-    simplify: bool,
+    simplify: Simplify,
     guarded_data: bool,
+    /// The only line to weaken.
+    pub(crate) site: Option<(String, u32)>,
+}
+
+/// How long a search continues after the first failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Simplify {
+    Never,
+    Time,
+    Executions,
 }
 
 impl Default for Explorer {
@@ -73,8 +88,9 @@ impl Explorer {
             over: None,
             patience: 60,
             process: 4 << 30,
-            simplify: true,
+            simplify: Simplify::Time,
             guarded_data: false,
+            site: None,
         }
     }
 
@@ -102,7 +118,7 @@ impl Explorer {
     /// Stops at the first failure. By default the search continues for a second, to find a simpler trace.
     #[must_use]
     pub fn stop_at_first_failure(mut self) -> Explorer {
-        self.simplify = false;
+        self.simplify = Simplify::Never;
         self
     }
 
@@ -122,6 +138,13 @@ impl Explorer {
     #[must_use]
     pub fn with_guarded_data(mut self) -> Explorer {
         self.guarded_data = true;
+        self
+    }
+
+    /// Lets [`weaken`](Self::weaken) weaken only the orders at this line. The file may have folders before its name.
+    #[must_use]
+    pub fn only_at(mut self, file: impl Into<String>, line: u32) -> Explorer {
+        self.site = Some((file.into(), line));
         self
     }
 
@@ -162,38 +185,34 @@ impl Explorer {
         self.explore(None, &mut set_up).map(|(report, _)| report)
     }
 
-    /// Explores a scenario, perhaps without one fence. Also returns the call site of each fence, with its callers.
+    /// The explorer for weaker orders, whose failures are found again in the same way.
+    pub(crate) fn for_short_traces(&self) -> Explorer {
+        let mut explorer = self.clone();
+        if explorer.simplify == Simplify::Time {
+            explorer.simplify = Simplify::Executions;
+        }
+        explorer
+    }
+
+    /// Explores a scenario. With orders to weaken, also returns the sites that were met under each model.
     pub(crate) fn explore(
         &self,
-        without: Option<usize>,
+        weakened: Option<&HashMap<CallSite, Order>>,
         set_up: &mut dyn FnMut(&mut Scenario),
-    ) -> Result<(Report, Vec<Vec<usize>>), Error> {
+    ) -> Result<(Report, Vec<Vec<CallSite>>), Error> {
         let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         let _watchdog = Watchdog::new(self.patience, self.process);
         let _handlers = Handlers::install()?;
         task::quiet_panics();
         hooks::set_exploring(true);
-        let mut fences: Vec<Vec<usize>> = Vec::new();
-        let verdicts: Result<Vec<Verdict>, Error> = self
+        let explored: Result<Vec<(Verdict, Vec<CallSite>)>, Error> = self
             .models
             .iter()
-            .map(|&model| {
-                let (verdict, met) = self.explore_model(model, without, set_up)?;
-                for site in met {
-                    if !fences.iter().any(|known| known.first() == site.first()) {
-                        fences.push(site);
-                    }
-                }
-                Ok(verdict)
-            })
+            .map(|&model| self.explore_model(model, weakened, set_up))
             .collect();
         hooks::set_exploring(false);
-        Ok((
-            Report {
-                verdicts: verdicts?,
-            },
-            fences,
-        ))
+        let (verdicts, met) = explored?.into_iter().unzip();
+        Ok((Report { verdicts }, met))
     }
 
     /// Runs the scenario natively, each task on a thread, repeatedly for `time` or until all tasks sleep forever. A
@@ -245,11 +264,11 @@ impl Explorer {
     fn explore_model(
         &self,
         model: Model,
-        without: Option<usize>,
+        weakened: Option<&HashMap<CallSite, Order>>,
         set_up: &mut dyn FnMut(&mut Scenario),
-    ) -> Result<(Verdict, Vec<Vec<usize>>), Error> {
+    ) -> Result<(Verdict, Vec<CallSite>), Error> {
         let mut search = Search::new(model, self.map()?, self.limits);
-        search.without = without;
+        search.orders = weakened.map(|weakened| Orders::new(weakened.clone()));
         search.in_order = self.guarded_data;
         let checks = Rc::new(RefCell::new(Vec::new()));
         let mut scenario = |search: &Search| {
@@ -279,9 +298,23 @@ impl Explorer {
                 }
             }
             // Another execution may show the same failure with fewer switches.
-            let elapsed = search.stats.elapsed;
-            failure.is_none()
-                || (self.simplify && !crashed && elapsed < *until.get_or_insert(elapsed + SIMPLER))
+            let Stats {
+                elapsed,
+                executions,
+                ..
+            } = search.stats;
+            let (time, count) = match failure {
+                None => return true,
+                Some(_) => {
+                    *until.get_or_insert((elapsed + SIMPLER, executions + SIMPLER_EXECUTIONS))
+                }
+            };
+            match self.simplify {
+                _ if crashed => false,
+                Simplify::Never => false,
+                Simplify::Time => elapsed < time,
+                Simplify::Executions => executions < count,
+            }
         };
         let complete = search.explore(&mut scenario, &mut ended)?;
         let stats: Stats = search.stats;
@@ -291,7 +324,8 @@ impl Explorer {
             stats,
             failure,
         };
-        Ok((verdict, search.fences))
+        let met = search.orders.map(|orders| orders.met.into_iter().collect());
+        Ok((verdict, met.unwrap_or_default()))
     }
 }
 

@@ -26,8 +26,8 @@
 compile_error!("vmbell-check explores on Linux on x86-64 and arm64 only");
 
 mod arch;
-mod audit;
 mod bell;
+mod code;
 mod error;
 mod explorer;
 mod graph;
@@ -45,9 +45,9 @@ mod signals;
 mod task;
 mod trace;
 mod watchdog;
+mod weaken;
 mod window;
 
-pub use audit::Fence;
 pub use bell::{Bell, Level, Message, Msi, Polled, Sleeper, Token, VhostUser, Width, Word};
 pub use error::Error;
 pub use explorer::{Explorer, Scenario};
@@ -56,4 +56,6 @@ pub use model::Model;
 pub use native::Witness;
 pub use report::{Failure, Report, Verdict, What};
 pub use ring::{Format, Load, Ring, Shape};
+pub use search::Operation;
 pub use shared::{Memory, choose, claim, fence, spurious_wake_up};
+pub use weaken::{Break, Effect, Minimal, Owner, Site, Weakening};

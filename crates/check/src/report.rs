@@ -1,10 +1,8 @@
 //! What an exploration found, as values and as text.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
+use crate::code::crash_name;
 use crate::model::Model;
 use crate::search::{Search, Stats, Wrong};
 use crate::signals;
@@ -265,80 +263,4 @@ impl fmt::Display for Report {
         }
         Ok(())
     }
-}
-
-/// Returns the function and the line of an instruction's return address.
-pub(crate) fn site_name(address: usize) -> String {
-    resolve(address).unwrap_or_else(|| format!("{address:#x}"))
-}
-
-/// Names the place of an event of a trace, from the return addresses of the hook and its callers.
-pub(crate) fn caller_name(callers: &[usize]) -> Option<String> {
-    callers.iter().find_map(|&address| resolve(address))
-}
-
-/// Names the place of a crash. For a crash inside the C library, as in `abort`, names the function that called it.
-fn crash_name(callers: &[usize]) -> String {
-    let callers = callers.iter().copied().take_while(|&address| address != 0);
-    let (mut own, mut other): (Vec<_>, Vec<_>) =
-        callers.partition(|&address| signals::is_in_program(address));
-    own.append(&mut other);
-    let names: Vec<String> = own.into_iter().filter_map(resolve).collect();
-    // Functions without a file belong to a library without debug information.
-    let has_file = |name: &&String| name.contains(", ");
-    let name = names.iter().find(has_file).or(names.first()).cloned();
-    name.unwrap_or_else(|| "unknown code".to_string())
-}
-
-/// Returns the innermost function at an address, not counting libraries for memory access.
-fn resolve(address: usize) -> Option<String> {
-    static KNOWN: Mutex<Option<HashMap<usize, Option<String>>>> = Mutex::new(None);
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = known.get_or_insert_default();
-    known
-        .entry(address)
-        .or_insert_with(|| look_up(address))
-        .clone()
-}
-
-fn look_up(address: usize) -> Option<String> {
-    let mut found = None;
-    // `resolve` looks up the byte before the address, because the byte after a call may belong to another line.
-    backtrace::resolve(std::ptr::without_provenance_mut(address), |symbol| {
-        let file = symbol.filename().map(Path::to_path_buf).unwrap_or_default();
-        let is_library = file
-            .iter()
-            .filter_map(|part| part.to_str())
-            .any(|part| matches!(part, "rustc" | "library") || part.starts_with("vm-memory-"));
-        if found.is_none() && !is_library {
-            let name = symbol
-                .name()
-                .map(|name| format!("{name:#}"))
-                .unwrap_or_default();
-            let name = without_generics(&name);
-            let function = name.rsplit("::").next().unwrap_or_default().to_string();
-            found = Some(match (file.file_name(), symbol.lineno()) {
-                (Some(file), Some(line)) => format!("{function}, {}:{line}", file.display()),
-                _ => function,
-            });
-        }
-    });
-    found
-}
-
-/// A path without its generic arguments.
-fn without_generics(name: &str) -> String {
-    let mut depth = 0;
-    let outside = |letter: &char| match letter {
-        '<' => {
-            depth += 1;
-            false
-        }
-        '>' => {
-            depth -= 1;
-            false
-        }
-        _ => depth == 0,
-    };
-    name.chars().filter(outside).collect()
 }

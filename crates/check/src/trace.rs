@@ -5,10 +5,10 @@
 
 use std::fmt::Write as _;
 
+use crate::code::{caller_name, site_name};
 use crate::graph::{Event, Graph, INIT, Id, Kind, Order, TASKS};
 use crate::model::Model;
 use crate::names::{Field, WordNames};
-use crate::report::{caller_name, site_name};
 use crate::search::{Search, State};
 use crate::window::{self, Times, Window};
 

@@ -32,7 +32,7 @@ pub(crate) enum Kind {
 }
 
 /// How an access or a fence orders others: C11's `memory_order`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Order {
     /// An access that is not atomic, or is relaxed.
     Relaxed,

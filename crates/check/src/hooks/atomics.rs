@@ -125,7 +125,7 @@ macro_rules! atomics {
                 };
                 if is_weak && call(|search| search.fails_spuriously(site)) {
                     let access = Access::new(offset, $size, failure, site);
-                    return Err(call(|search| search.load(access)) as $type);
+                    return Err(call(|search| search.load_spuriously(access)) as $type);
                 }
                 let access = Access {
                     compare: Some((expected.into(), failure)),

@@ -4,7 +4,7 @@
 
 use std::mem;
 
-use super::{Access, Search, State, Stop, Wrong};
+use super::{Access, Operation, Search, State, Stop, Wrong};
 use crate::error::Error;
 use crate::graph::{Compare, Event, INIT, Id, Kind, Order, Span, WIDTH};
 use crate::guard;
@@ -18,9 +18,15 @@ impl Search {
     /// Reads a value, and writes what `change` makes of it, if anything.
     pub(crate) fn update(
         &mut self,
-        access: Access,
+        mut access: Access,
         change: impl FnOnce(u64) -> Option<u64>,
     ) -> Result<u64, Stop> {
+        let mut operation = Operation::Update;
+        if let Some((_, failure)) = &mut access.compare {
+            operation = Operation::Success;
+            *failure = self.order(Operation::Failure, *failure, access.site);
+        }
+        access.order = self.order(operation, access.order, access.site);
         let value = self.read(access, true)?;
         if let Some(new) = change(value) {
             self.write_event(access, new, true)?;
@@ -41,10 +47,21 @@ impl Search {
     }
 
     pub(crate) fn load(&mut self, access: Access) -> Result<u64, Stop> {
+        self.load_of(Operation::Load, access)
+    }
+
+    /// The load of a compare-exchange that fails for no reason.
+    pub(crate) fn load_spuriously(&mut self, access: Access) -> Result<u64, Stop> {
+        self.load_of(Operation::Failure, access)
+    }
+
+    fn load_of(&mut self, operation: Operation, mut access: Access) -> Result<u64, Stop> {
+        access.order = self.order(operation, access.order, access.site);
         self.read(access, false)
     }
 
-    pub(crate) fn store(&mut self, access: Access, value: u64) -> Result<(), Stop> {
+    pub(crate) fn store(&mut self, mut access: Access, value: u64) -> Result<(), Stop> {
+        access.order = self.order(Operation::Store, access.order, access.site);
         self.enter(access.site);
         self.write_event(access, value, false)
     }
@@ -65,17 +82,9 @@ impl Search {
     }
 
     pub(crate) fn fence(&mut self, order: Order, site: usize) -> Result<(), Stop> {
+        let order = self.order(Operation::Fence, order, site);
         self.enter(site);
-        let known = |callers: &Vec<usize>| callers.first() == Some(&site);
-        if site != 0
-            && !self.ending
-            && self.model.has_fence(order)
-            && !self.fences.iter().any(known)
-        {
-            self.fences.push(callers_of(site));
-        }
-        if self.ending || !self.model.has_fence(order) || (site != 0 && self.without == Some(site))
-        {
+        if self.ending || !self.model.has_fence(order) {
             return Ok(());
         }
         self.turn()?;
@@ -461,7 +470,7 @@ fn compare(access: &Access, span: Span) -> Option<Compare> {
 }
 
 /// The return addresses on the stack of the running task, from a hook's return address on.
-fn callers_of(site: usize) -> Vec<usize> {
+pub(super) fn callers_of(site: usize) -> Vec<usize> {
     let mut found = Vec::new();
     backtrace::trace(|frame| {
         let address = frame.ip().addr();

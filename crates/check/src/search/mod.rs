@@ -7,9 +7,13 @@
 //! list is short. A graph on the list is replayed: its tasks run again and get the recorded values.
 
 mod access;
+mod orders;
 mod replay;
 mod revisit;
 mod spin;
+
+pub use orders::Operation;
+pub(crate) use orders::{CallSite, Orders};
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -190,10 +194,8 @@ pub(crate) struct Search {
     /// Pairs of hooks that ran in succession.
     pub(crate) paths: HashSet<(usize, usize)>,
     new_path: bool,
-    /// The call sites of the fences that were executed, each followed by its callers.
-    pub(crate) fences: Vec<Vec<usize>>,
-    /// The fence that counts as left out.
-    pub(crate) without: Option<usize>,
+    /// The orders of the code under test, if they are recorded or weakened.
+    pub(crate) orders: Option<Orders>,
     pub(crate) strict: bool,
     /// Whether tasks replay a read only after the write that it reads from, and go on only when all have replayed.
     pub(crate) in_order: bool,
@@ -235,8 +237,7 @@ impl Search {
             error: None,
             paths: HashSet::new(),
             new_path: false,
-            fences: Vec::new(),
-            without: None,
+            orders: None,
             strict: false,
             in_order: false,
             hooked: 0,

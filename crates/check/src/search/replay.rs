@@ -4,11 +4,11 @@ use std::any::Any;
 use std::collections::HashMap;
 
 use super::{Execution, Search, SetUp, State, Task, Wrong};
+use crate::code::site_name;
 use crate::error::Error;
 use crate::graph::{Graph, Id, TASKS};
 use crate::guard;
 use crate::hooks;
-use crate::report::site_name;
 use crate::signals;
 use crate::task::{self, Resume, Running, Stopped};
 use crate::watchdog;

@@ -7,6 +7,7 @@
 mod bad_input;
 mod bells;
 mod crashes;
+mod hooked;
 mod hooks;
 mod litmus;
 mod locks;
@@ -15,6 +16,7 @@ mod models;
 mod native;
 mod reference;
 mod rings;
+mod weaken;
 
 use proptest::prelude::ProptestConfig;
 

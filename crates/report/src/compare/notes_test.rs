@@ -1,6 +1,5 @@
 //! Tests of the notes.
 
-use crate::Report;
 use crate::compare::samples::{Noise, report};
 use crate::compare::{CompareOptions, Pairing, compare};
 use crate::{Report, Timing};

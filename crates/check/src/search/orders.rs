@@ -1,0 +1,107 @@
+//! The orders that the code under test asks for, and those that count as weaker in an exploration.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+
+use super::Search;
+use super::access::callers_of;
+use crate::code::{Origin, frames};
+use crate::graph::Order;
+
+/// What an order belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operation {
+    /// An atomic load.
+    Load,
+    /// An atomic store.
+    Store,
+    /// A read-modify-write.
+    Update,
+    /// A compare-exchange that finds the expected value.
+    Success,
+    /// A compare-exchange that finds another value.
+    Failure,
+    /// A fence.
+    Fence,
+}
+
+/// An order in the code under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct CallSite {
+    /// The return address of the hook.
+    pub(crate) hook: usize,
+    /// The return address in the first function that is not of a library: it tells the callers of the function apart.
+    pub(crate) own: usize,
+    pub(crate) operation: Operation,
+    pub(crate) order: Order,
+}
+
+/// The orders above relaxed that were met, and those that are replaced.
+#[derive(Debug)]
+pub(crate) struct Orders {
+    pub(crate) met: BTreeSet<CallSite>,
+    weakened: HashMap<CallSite, Order>,
+    /// Whether an address is in a function that is not of a library.
+    is_own: HashMap<usize, bool>,
+}
+
+impl Orders {
+    pub(crate) fn new(weakened: HashMap<CallSite, Order>) -> Orders {
+        Orders {
+            met: BTreeSet::new(),
+            weakened,
+            is_own: HashMap::new(),
+        }
+    }
+
+    fn is_own(&mut self, address: usize) -> bool {
+        *self.is_own.entry(address).or_insert_with(|| {
+            let frames = frames(address);
+            frames.is_empty() || frames.iter().any(|frame| frame.origin == Origin::Own)
+        })
+    }
+
+    /// The order that an operation of the code under test has in this exploration.
+    fn of(&mut self, operation: Operation, order: Order, hook: usize) -> Order {
+        if hook == 0 || order == Order::Relaxed {
+            return order;
+        }
+        let mut own = hook;
+        if !self.is_own(hook) {
+            let callers = callers_of(hook);
+            let found = callers.into_iter().find(|&address| self.is_own(address));
+            own = found.unwrap_or(hook);
+        }
+        let site = CallSite {
+            hook,
+            own,
+            operation,
+            order,
+        };
+        self.met.insert(site);
+        self.weakened.get(&site).copied().unwrap_or(order)
+    }
+}
+
+impl Search {
+    /// The order that an operation of the code under test has in this exploration.
+    pub(super) fn order(&mut self, operation: Operation, order: Order, hook: usize) -> Order {
+        match &mut self.orders {
+            Some(orders) if !self.ending => orders.of(operation, order, hook),
+            _ => order,
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Operation::Load => "load",
+            Operation::Store => "store",
+            Operation::Update => "update",
+            Operation::Success => "compare-exchange, success",
+            Operation::Failure => "compare-exchange, failure",
+            Operation::Fence => "fence",
+        })
+    }
+}

@@ -1,0 +1,213 @@
+//! Which orders the code under test needs: each one is weakened, and the scenario explored again.
+//!
+//! An order is changed where the hook passes it on, so no variant is another build. Weaker orders allow at least the
+//! executions that stronger ones allow: below an order that fails, nothing is tried. An order that one scenario does not
+//! need is not superfluous: the scenario may lack the case that needs it.
+
+mod minimal;
+mod site;
+mod steps;
+mod text;
+
+pub use minimal::Minimal;
+pub use site::{Owner, Site};
+
+use std::collections::HashMap;
+use std::panic::Location;
+
+use crate::error::Error;
+use crate::explorer::{Explorer, Scenario};
+use crate::graph::Order;
+use crate::model::Model;
+use crate::report::{Failure, Report, Verdict};
+use crate::search::CallSite;
+
+/// What weakening the orders of a scenario's code does.
+#[derive(Debug)]
+pub struct Weakening {
+    /// The exploration with all orders as the code asks for them.
+    pub unchanged: Report,
+    /// The sites, in the order of their lines.
+    pub sites: Vec<Site>,
+    /// The weakest order of each site, all together: complete and clean, while no site can be one step weaker.
+    pub minimal: Minimal,
+    /// How many explorations were made.
+    pub explorations: u64,
+    /// How many executions they had.
+    pub executions: u64,
+}
+
+/// What weakening one site does under one model.
+#[derive(Debug)]
+pub enum Effect {
+    /// No execution reaches the site.
+    NotReached,
+    /// All orders are the same to the model.
+    NoDifference,
+    /// The site was weakened step by step.
+    Weakened {
+        /// The weakest order with which all executions were explored and none failed.
+        least: Order,
+        /// The failures one step below it.
+        breaks: Vec<Break>,
+        /// An order one step below it with which a limit ended the exploration.
+        limit: Option<Order>,
+    },
+}
+
+/// An order that is too weak.
+#[derive(Debug)]
+pub struct Break {
+    /// The order.
+    pub order: Order,
+    /// What goes wrong with it.
+    pub failure: Failure,
+}
+
+/// The explorations of one scenario with weaker orders.
+struct Work<'a> {
+    explorer: Explorer,
+    set_up: &'a mut dyn FnMut(&mut Scenario),
+    explorations: u64,
+    executions: u64,
+}
+
+/// How an exploration with weaker orders ended.
+enum Tried {
+    Clean,
+    Fails(Failure),
+    Limit,
+}
+
+impl Explorer {
+    /// Weakens the order of each atomic access and fence of the code under test in turn, step by step, and explores the
+    /// scenario again. Limits apply to each exploration; without a limit on time, two runs have the same result.
+    ///
+    /// # Errors
+    ///
+    /// If the scenario cannot be explored, or its exploration fails or is not complete with all orders as they are.
+    #[track_caller]
+    pub fn weaken(&self, mut set_up: impl FnMut(&mut Scenario)) -> Result<Weakening, Error> {
+        let (unchanged, met) = self.explore(Some(&HashMap::new()), &mut set_up)?;
+        weaken(self, unchanged, &met, Location::caller(), &mut set_up)
+    }
+}
+
+/// Weakens the sites that an exploration met under each model.
+fn weaken(
+    explorer: &Explorer,
+    unchanged: Report,
+    met: &[Vec<CallSite>],
+    scenario: &Location<'_>,
+    set_up: &mut dyn FnMut(&mut Scenario),
+) -> Result<Weakening, Error> {
+    if unchanged.failure().is_some() || !unchanged.is_complete() {
+        let report = unchanged.to_string();
+        return Err(Error::NotClean { report });
+    }
+    let all = met.iter().flatten().copied();
+    let mut sites = site::sites(all, scenario, explorer.site.as_ref());
+    let mut work = Work {
+        explorer: explorer.for_short_traces(),
+        set_up,
+        explorations: 0,
+        executions: unchanged.verdicts.iter().map(Verdict::executions).sum(),
+    };
+    for site in sites.iter_mut().filter(|site| site.is_weakened()) {
+        for (verdict, met) in unchanged.verdicts.iter().zip(met) {
+            let effect = work.effect(site, verdict.model, met)?;
+            site.effects.push((verdict.model, effect));
+        }
+    }
+    let minimal = work.minimize(&sites)?;
+    Ok(Weakening {
+        unchanged,
+        sites,
+        minimal,
+        explorations: work.explorations,
+        executions: work.executions,
+    })
+}
+
+impl Work<'_> {
+    /// Weakens one site under one model until no step weaker is clean.
+    fn effect(&mut self, site: &Site, model: Model, met: &[CallSite]) -> Result<Effect, Error> {
+        if !site.calls.iter().any(|call| met.contains(call)) {
+            return Ok(Effect::NotReached);
+        }
+        if steps::are_alike(model, site.operation, site.order, Order::Relaxed) {
+            return Ok(Effect::NoDifference);
+        }
+        let mut least = site.order;
+        loop {
+            let mut breaks = Vec::new();
+            let mut limit = None;
+            let mut clean = None;
+            for &order in steps::weaker(site.operation, least) {
+                let tried = match steps::are_alike(model, site.operation, least, order) {
+                    true => Tried::Clean,
+                    false => self.explore(model, [(site, order)])?,
+                };
+                match tried {
+                    Tried::Clean => {
+                        clean = Some(order);
+                        break;
+                    }
+                    Tried::Fails(failure) => breaks.push(Break { order, failure }),
+                    Tried::Limit => limit = Some(order),
+                }
+            }
+            match clean {
+                Some(order) => least = order,
+                None => {
+                    return Ok(Effect::Weakened {
+                        least,
+                        breaks,
+                        limit,
+                    });
+                }
+            }
+        }
+    }
+
+    fn explore<'s>(
+        &mut self,
+        model: Model,
+        orders: impl IntoIterator<Item = (&'s Site, Order)>,
+    ) -> Result<Tried, Error> {
+        let weakened: HashMap<CallSite, Order> = orders
+            .into_iter()
+            .flat_map(|(site, order)| site.calls.iter().map(move |&call| (call, order)))
+            .collect();
+        let explorer = self.explorer.clone().models([model]);
+        self.explorations += 1;
+        let report = match explorer.explore(Some(&weakened), self.set_up) {
+            Ok((report, _)) => report,
+            Err(Error::TooManySteps { .. } | Error::TooManyFences { .. }) => {
+                return Ok(Tried::Limit);
+            }
+            Err(error) => return Err(error),
+        };
+        self.executions += report.verdicts.iter().map(Verdict::executions).sum::<u64>();
+        let complete = report.is_complete();
+        let failure = report
+            .verdicts
+            .into_iter()
+            .find_map(|verdict| verdict.failure);
+        Ok(match failure {
+            Some(failure) => Tried::Fails(failure),
+            None if complete => Tried::Clean,
+            None => Tried::Limit,
+        })
+    }
+}
+
+impl Effect {
+    /// Returns whether no execution fails with this order of the site.
+    pub(crate) fn is_clean_with(&self, order: Order) -> bool {
+        match self {
+            Effect::NotReached | Effect::NoDifference => true,
+            Effect::Weakened { least, .. } => steps::is_as_strong(order, *least),
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Weaker orders of code that reaches the checker like instrumented code: what is needed, and what is said about it.
+#![allow(unsafe_code)]
+
+use vmbell_check::{
+    Effect, Error, Explorer, Model, Operation, Order, Owner, Scenario, Site, Weakening, claim,
+};
+
+use crate::hooked::{__tsan_atomic64_store, ACQUIRE, RELAXED, RELEASE, SEQ_CST, Word};
+
+/// The sites with their effects under the last model and their orders together, in one line each.
+fn lines(weakening: &Weakening) -> Vec<String> {
+    let least = weakening.minimal.orders.iter();
+    let lines = weakening.sites.iter().zip(least).map(|(site, least)| {
+        let (_, effect) = site.effects.last().expect("a model");
+        let caller = site.function.split(" in ").nth(1).unwrap_or_default();
+        let thread = caller.split(':').next().unwrap_or_default();
+        let (operation, order) = (site.operation, site.order);
+        format!(
+            "{thread}: {operation} {order:?} {}, {least:?}",
+            effect.in_words(order)
+        )
+    });
+    let mut lines: Vec<String> = lines.collect();
+    lines.sort();
+    lines
+}
+
+const X: usize = 0;
+const Y: usize = 8;
+
+#[inline(never)]
+fn send(x: Word, y: Word) {
+    x.store(1, RELAXED);
+    y.store(1, SEQ_CST);
+}
+
+#[inline(never)]
+fn receive(x: Word, y: Word) {
+    let flag = y.load(ACQUIRE);
+    let message = x.load(RELAXED);
+    claim(flag == 0 || message == 1, || "the message is missed".into());
+}
+
+fn message_passing(scenario: &mut Scenario) {
+    let [x, y] = [X, Y].map(|at| Word::new(scenario.memory(), at));
+    scenario.task("sender", move || send(x, y));
+    scenario.task("receiver", move || receive(x, y));
+}
+
+fn weaken(set_up: impl FnMut(&mut Scenario)) -> Weakening {
+    let weakening = Explorer::new().weaken(set_up);
+    weakening.expect("it is complete and clean")
+}
+
+#[test]
+fn an_order_is_weakened_step_by_step_and_a_needed_one_has_the_trace_that_breaks() {
+    let weakening = weaken(message_passing);
+    let expected = [
+        "receive: load Acquire needed, Acquire",
+        "send: store SeqCst Release is enough, Release",
+    ];
+    assert_eq!(lines(&weakening), expected);
+    assert!(weakening.minimal.is_minimal);
+    let site = &weakening.sites[0];
+    assert!(
+        site.file.ends_with("check/tests/executions/hooked.rs"),
+        "{site:?}"
+    );
+    let trace = weakening
+        .sites
+        .iter()
+        .map(Site::to_string)
+        .collect::<String>();
+    assert!(
+        trace.contains("load Relaxed under RC11: the message is missed"),
+        "{trace}"
+    );
+    assert!(trace.contains("(does not see the newer store)"), "{trace}");
+}
+
+#[test]
+fn two_runs_have_the_same_result() {
+    let text = || {
+        let weakening = weaken(message_passing);
+        let traces: String = weakening.sites.iter().map(Site::to_string).collect();
+        format!(
+            "{weakening}{traces}{} {}",
+            weakening.explorations, weakening.executions
+        )
+    };
+    assert_eq!(text(), text());
+}
+
+#[test]
+fn models_that_know_no_such_order_are_not_explored() {
+    let explorer = Explorer::new().models([Model::Sc, Model::Tso]);
+    let weakening = explorer.weaken(message_passing).expect("it is clean");
+    let load = weakening
+        .sites
+        .iter()
+        .find(|site| site.operation == Operation::Load);
+    let effects = &load.expect("it is met").effects;
+    assert!(
+        effects
+            .iter()
+            .all(|(_, effect)| matches!(effect, Effect::NoDifference))
+    );
+    // Only the store under TSO: sequentially consistent, or less.
+    assert_eq!(weakening.explorations, 2, "one alone, and all together");
+}
+
+#[test]
+fn a_scenario_that_fails_as_it_is_is_refused_with_its_trace() {
+    let refused = Explorer::new().weaken(|scenario| {
+        let [x, y] = [X, Y].map(|at| Word::new(scenario.memory(), at));
+        scenario.task("sender", move || {
+            x.store(1, RELAXED);
+            y.store(1, RELAXED);
+        });
+        scenario.task("receiver", move || receive(x, y));
+    });
+    let Err(Error::NotClean { report }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(report.contains("the message is missed"), "{report}");
+    assert!(report.contains("receiver: load"), "{report}");
+}
+
+#[test]
+fn a_scenario_that_is_not_explored_completely_is_refused() {
+    let refused = Explorer::new().executions(1).weaken(message_passing);
+    assert!(
+        matches!(refused, Err(Error::NotClean { .. })),
+        "{refused:?}"
+    );
+}
+
+/// Nothing is claimed, but weaker orders have more executions.
+#[test]
+fn an_exploration_that_a_limit_ends_is_not_counted_as_not_needed() {
+    let explorer = || Explorer::new().models([Model::Rc11]);
+    let set_up = |scenario: &mut Scenario| {
+        let [x, y] = [X, Y].map(|at| Word::new(scenario.memory(), at));
+        scenario.task("sender", move || {
+            x.store(1, RELAXED);
+            y.store(1, RELEASE);
+        });
+        scenario.task("receiver", move || {
+            y.load(ACQUIRE);
+            x.load(RELAXED);
+        });
+    };
+    let free = explorer().weaken(set_up).expect("it is clean");
+    assert!(
+        free.minimal
+            .orders
+            .iter()
+            .all(|&order| order == Order::Relaxed)
+    );
+    let all = free.unchanged.verdicts[0].executions();
+    let limited = explorer()
+        .executions(all)
+        .weaken(set_up)
+        .expect("it is clean");
+    for site in &limited.sites {
+        let (_, effect) = &site.effects[0];
+        assert_eq!(effect.in_words(site.order), "limit at Relaxed");
+    }
+    assert!(!limited.minimal.is_minimal);
+    assert_ne!(limited.minimal.orders, free.minimal.orders);
+}
+
+/// The receiver reaches its second load only if it misses the message.
+#[test]
+fn a_site_that_one_model_does_not_reach_is_named_for_that_model() {
+    let weakening = weaken(|scenario| {
+        let [x, y] = [X, Y].map(|at| Word::new(scenario.memory(), at));
+        scenario.task("sender", move || {
+            x.store(1, RELAXED);
+            y.store(1, RELAXED);
+        });
+        scenario.task("receiver", move || {
+            if y.load(RELAXED) == 1 && x.load(RELAXED) == 0 {
+                x.load(ACQUIRE);
+            }
+        });
+    });
+    let [site] = &*weakening.sites else {
+        panic!("{weakening}")
+    };
+    let words = site
+        .effects
+        .iter()
+        .map(|(_, effect)| effect.in_words(site.order));
+    let words: Vec<String> = words.collect();
+    assert_eq!(words, ["not reached", "not reached", "not needed"]);
+}
+
+#[test]
+fn one_line_is_weakened_alone() {
+    let all = weaken(message_passing);
+    let line = all.sites[0].line;
+    let only = Explorer::new().only_at("executions/hooked.rs", line);
+    let one = only.weaken(message_passing).expect("it is clean");
+    assert_eq!(one.sites.len(), 1);
+    assert_eq!(one.sites[0].place(), all.sites[0].place());
+    let none = Explorer::new().only_at("other.rs", line);
+    assert!(
+        none.weaken(message_passing)
+            .expect("it is clean")
+            .sites
+            .is_empty()
+    );
+}
+
+/// A lock by compare-exchange. Only who gets it reads the data.
+#[test]
+fn both_orders_of_a_compare_exchange_are_sites() {
+    let weakening = weaken(|scenario| {
+        let [data, lock] = [X, Y].map(|at| Word::new(scenario.memory(), at));
+        scenario.task("first", move || {
+            data.store(1, RELAXED);
+            lock.store(1, RELEASE);
+        });
+        scenario.task("second", move || {
+            if lock.compare_exchange(1, 2, [SEQ_CST, SEQ_CST]) {
+                claim(data.load(RELAXED) == 1, || "the data is missed".into());
+            }
+        });
+    });
+    let words = |operation| {
+        let site = weakening
+            .sites
+            .iter()
+            .find(|site| site.operation == operation);
+        let site = site.expect("it is met");
+        let words = site
+            .effects
+            .iter()
+            .map(|(_, effect)| effect.in_words(site.order));
+        words.collect::<Vec<_>>()
+    };
+    let none = "no difference";
+    assert_eq!(words(Operation::Success), [none, none, "Acquire is enough"]);
+    assert_eq!(words(Operation::Failure), [none, none, "not needed"]);
+}
+
+#[test]
+fn the_scenarios_own_code_is_named() {
+    let weakening = weaken(|scenario| {
+        let y = Word::new(scenario.memory(), Y);
+        scenario.task("own", move || {
+            // SAFETY: the word is in the shared memory, which is mapped while the task runs.
+            unsafe { __tsan_atomic64_store(y.pointer(), 1, RELEASE) };
+            y.load(RELAXED);
+        });
+        scenario.task("other", move || y.store(2, RELEASE));
+    });
+    let owners = weakening.sites.iter().map(|site| site.owner.clone());
+    assert_eq!(
+        owners.collect::<Vec<_>>(),
+        [Owner::Tested, Owner::Scenario],
+        "hooked.rs, weaken.rs"
+    );
+    assert!(weakening.to_string().contains("(scenario)"), "{weakening}");
+}
