@@ -13,6 +13,7 @@ pub const SEQ_CST: i32 = 5;
 unsafe extern "C" {
     fn __tsan_atomic64_load(address: *const u64, order: i32) -> u64;
     pub fn __tsan_atomic64_store(address: *mut u64, value: u64, order: i32);
+    fn __tsan_atomic64_fetch_add(address: *mut u64, value: u64, order: i32) -> u64;
     fn __tsan_atomic64_compare_exchange_val(
         address: *mut u64,
         expected: u64,
@@ -20,6 +21,7 @@ unsafe extern "C" {
         success: i32,
         failure: i32,
     ) -> u64;
+    fn __tsan_atomic_thread_fence(order: i32);
 }
 
 /// A word in the shared memory, which is mapped while tasks run.
@@ -51,6 +53,14 @@ impl Word {
         keep_call();
     }
 
+    #[inline(always)]
+    pub fn add(self, value: u64, order: i32) -> u64 {
+        // SAFETY: the word is mapped.
+        let old = unsafe { __tsan_atomic64_fetch_add(self.0, value, order) };
+        keep_call();
+        old
+    }
+
     /// Returns whether the word had the expected value.
     #[inline(always)]
     pub fn compare_exchange(self, expected: u64, new: u64, [success, failure]: [i32; 2]) -> bool {
@@ -60,6 +70,13 @@ impl Word {
         };
         old == expected
     }
+}
+
+#[inline(always)]
+pub fn fence(order: i32) {
+    // SAFETY: it has no requirements.
+    unsafe { __tsan_atomic_thread_fence(order) };
+    keep_call();
 }
 
 /// Keeps the call before it from becoming a jump, which would hide its place. Instrumented functions end with a call.

@@ -14,6 +14,7 @@ mod locks;
 mod machine;
 mod models;
 mod native;
+mod published;
 mod reference;
 mod rings;
 mod weaken;
