@@ -68,6 +68,11 @@ pub fn release_sources(name: &str, architectures: &[&str]) -> String {
     suites.map(line).concat()
 }
 
+/// Returns the line for the sources of packages in the Debian release with this name, for `sources.list`.
+pub fn source_packages(name: &str) -> String {
+    format!("deb-src [signed-by={KEYRING}] http://deb.debian.org/debian {name} main\n")
+}
+
 /// A version of Debian's kernels: `debian:` and the start of a release, such as `6.12` or `6.12.43+deb12`, or `newest`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelVersion(String);

@@ -278,6 +278,31 @@ fn has_bytes(folder: &Path) -> bool {
         .any(|metadata| metadata.is_file() && metadata.len() > 0)
 }
 
+/// Sources of packages: `apt-get source`.
+impl Apt {
+    /// Returns the archive with the source of a package, as its author has released it.
+    pub fn resolve_source(&self, name: &str) -> Result<Package, LabError> {
+        let ran = self.fetch("source", &["--download-only", "--print-uris", name])?;
+        let packages = match ran.output.status.success() {
+            true => Package::parse_list(&ran.stdout())?,
+            false => return Err(self.not_found(&[name], ran.reason())),
+        };
+        let is_archive = |package: &Package| package.file.contains(".orig.tar.");
+        let archive = packages.into_iter().find(is_archive);
+        archive.ok_or_else(|| failed!("the source of {name} has no archive"))
+    }
+
+    /// Downloads what [`resolve_source`](Self::resolve_source) found and checks it, again if it is broken. It does not
+    /// matter if another file of the source cannot be had.
+    pub fn download_source(&self, name: &str, archive: &Package) -> Result<PathBuf, LabError> {
+        self.download_by(std::slice::from_ref(archive), || {
+            let ran = self.fetch("source", &["--download-only", name])?;
+            ran.succeeded().map(drop)
+        })?;
+        Ok(self.archives().join(&archive.file))
+    }
+}
+
 /// Packages without their dependencies: `apt-get download`.
 impl Apt {
     /// Returns the first package of `alternatives` that the indexes have for `architecture`, without dependencies. A
@@ -290,7 +315,7 @@ impl Apt {
         let mut reason = String::new();
         for name in alternatives {
             let name = self.qualified(architecture, name);
-            let ran = self.fetch(&["--print-uris", &name])?;
+            let ran = self.fetch("download", &["--print-uris", &name])?;
             if ran.output.status.success() {
                 let text = ran.stdout();
                 let package = Package::parse_list(&text)?.pop();
@@ -303,18 +328,20 @@ impl Apt {
 
     /// Downloads what [`resolve_alone`](Self::resolve_alone) found for `name` and checks it, again if it is broken.
     pub fn download_alone(&self, name: &str, packages: &[Package]) -> Result<(), LabError> {
-        self.download_by(packages, || self.fetch(&[name])?.succeeded().map(drop))
+        self.download_by(packages, || {
+            self.fetch("download", &[name])?.succeeded().map(drop)
+        })
     }
 
-    /// Runs `apt-get download`, which writes to the working folder.
-    fn fetch(&self, arguments: &[&str]) -> Result<FinishedProgram, LabError> {
+    /// Runs one of apt-get's commands that write to the working folder.
+    fn fetch(&self, action: &str, arguments: &[&str]) -> Result<FinishedProgram, LabError> {
         let mut command = Command::new("apt-get");
         command
-            .args(["download", "-qq"])
+            .args([action, "-qq"])
             .args(arguments)
             .env("APT_CONFIG", self.configuration())
             .env("LC_ALL", "C")
             .current_dir(self.archives());
-        run(&command, "apt-get download", |_| Ok(()))
+        run(&command, &format!("apt-get {action}"), |_| Ok(()))
     }
 }
