@@ -28,7 +28,11 @@ pub fn side_by_side(reports: &[(String, Report)]) -> Result<Vec<Block>, CompareE
     };
     let mut columns = Vec::new();
     for (title, report) in others {
-        let options = CompareOptions::default();
+        // What differs, a kernel or a CPU, is why the reports are compared.
+        let options = CompareOptions {
+            allow_different: true,
+            ..CompareOptions::default()
+        };
         let comparison = compare(
             std::slice::from_ref(base),
             std::slice::from_ref(report),
@@ -155,5 +159,20 @@ mod tests {
         assert_eq!((cells[1], cells[cells.len() - 1]), ("-", "-"), "{text}");
         // Less than the clock can resolve, also if nothing is compared.
         assert_eq!(cells[2], "<1.00", "{text}");
+    }
+
+    #[test]
+    fn the_columns_may_be_of_different_cpus() {
+        let exact = Noise {
+            of_reports: 0.0,
+            of_rows: 0.0,
+            of_runs: 0.0,
+        };
+        let reports = ["amd", "intel"].map(|cpu| {
+            let mut report = samples::report(1, 3, exact, |_| 1.0, &mut Random::new(1));
+            cpu.clone_into(&mut report.host.cpu);
+            (cpu.to_owned(), report)
+        });
+        assert_eq!(side_by_side(&reports).unwrap().len(), 2);
     }
 }
