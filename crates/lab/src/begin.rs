@@ -18,8 +18,8 @@ use super::boot::{
 };
 use super::cache::{DiskSize, hash_bytes};
 use super::job::ProgramEnding;
-use super::lab::Lab;
-use super::nest::{self, Initramfs};
+use super::lab::{Emulator, Lab};
+use super::nest::{self, Initramfs, RunWindow};
 use super::saved::{Saved, StateDraft, StateKey, Store};
 use super::{first, payload};
 use crate::error::{LabError, LabFailure, cannot};
@@ -95,10 +95,16 @@ impl Beginning {
 
 impl Lab {
     /// Finds or makes the state from which this machine begins. A machine that cannot be saved boots.
-    pub(crate) fn begin(&self, boot: &LabBootPlan<'_>, initramfs: &Initramfs<'_>) -> Beginning {
-        let Some(store) = &self.states else {
+    pub(crate) fn begin(
+        &self,
+        settings: &Settings,
+        window: &RunWindow,
+        initramfs: &Initramfs<'_>,
+    ) -> Beginning {
+        let (Some(store), Emulator::Qemu(qemu)) = (&self.states, &self.emulator) else {
             return Beginning::Boot(None);
         };
+        let boot = &self.boot(qemu, settings, &window.file);
         if let Some(reason) = self.cannot_be_saved(boot.settings) {
             return Beginning::Boot(reason);
         }
@@ -227,11 +233,11 @@ impl Lab {
             self.kernel.title,
             settings.memory >> 20
         );
-        let program = self.qemu.program();
+        let program = boot.qemu.program();
         let mut key = StateKey::new(title)
-            .part("qemu", self.qemu.version())
+            .part("qemu", boot.qemu.version())
             .part("qemu's program", store.digest(program)?);
-        for path in self.qemu.data_files(&FIRMWARE_FOLDERS, &FIRMWARE) {
+        for path in boot.qemu.data_files(&FIRMWARE_FOLDERS, &FIRMWARE) {
             key = key.part("firmware", store.digest(&path)?);
         }
         key = key

@@ -1,15 +1,56 @@
 //! The parts of the lab that a run needs, ready for use.
 
+use std::fmt;
 use std::fs::File;
 use std::path::PathBuf;
 
-use super::board::LabBoard;
+use super::board::{IntelCpu, LabBoard};
+use super::bochs::Bochs;
 use super::boot::{LabBootPlan, Settings};
 use super::cache::Use;
 use super::prepare::LabKernel;
 use super::progress::LabProgress;
 use super::qemu::Qemu;
 use super::saved::Store;
+use crate::error::{LabError, failed};
+
+/// The program that emulates L1.
+#[derive(Clone, Debug)]
+pub enum Emulator {
+    /// QEMU.
+    Qemu(Qemu),
+    /// Bochs, with this CPU.
+    Bochs(Bochs, IntelCpu),
+}
+
+impl Emulator {
+    /// The program's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Qemu(_) => "QEMU",
+            Self::Bochs(..) => "Bochs",
+        }
+    }
+
+    /// QEMU, for what only that can do; the error names `what`.
+    pub fn qemu(&self, what: &str) -> Result<&Qemu, LabError> {
+        match self {
+            Self::Qemu(qemu) => Ok(qemu),
+            Self::Bochs(..) => Err(failed!(
+                "{what} needs QEMU, and --cpu intel is a machine of Bochs's: use --cpu amd"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Emulator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Qemu(qemu) => qemu.fmt(f),
+            Self::Bochs(bochs, cpu) => write!(f, "{bochs}, {}", cpu.name()),
+        }
+    }
+}
 
 /// The parts of the lab that a run needs.
 #[derive(Debug)]
@@ -17,7 +58,7 @@ pub struct Lab {
     /// The machine.
     pub board: LabBoard,
     /// The emulator.
-    pub qemu: Qemu,
+    pub emulator: Emulator,
     /// The kernel.
     pub kernel: LabKernel,
     /// The host's `vmbell` program, which starts QEMU.
@@ -41,11 +82,16 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Plans a boot of L1 with these settings, which takes its files from this window.
-    pub(crate) fn boot<'a>(&'a self, settings: &'a Settings, window: &'a File) -> LabBootPlan<'a> {
+    /// Plans a boot of L1 in QEMU with these settings, which takes its files from this window.
+    pub(crate) fn boot<'a>(
+        &'a self,
+        qemu: &'a Qemu,
+        settings: &'a Settings,
+        window: &'a File,
+    ) -> LabBootPlan<'a> {
         LabBootPlan {
             board: &self.board,
-            qemu: &self.qemu,
+            qemu,
             vmbell: &self.vmbell,
             kernel: &self.kernel.image,
             tree: self.tree.as_deref(),

@@ -1,6 +1,6 @@
-//! Real KVM on machines without it: a stock Linux runs in QEMU's TCG, and runs a program.
+//! Real KVM on machines without it: a stock Linux runs in QEMU's TCG or in Bochs, and runs a program.
 //!
-//! L0 is this host, L1 the Linux that runs in QEMU and has a real `/dev/kvm`, and L2 a guest of the program that runs
+//! L0 is this host, L1 the Linux in the emulator, which has a real `/dev/kvm`, and L2 a guest of the program that runs
 //! in L1. L1's architecture may differ from the host's. [`Provision`] finds QEMU and a kernel, or prepares them in the
 //! cache, without root. [`Lab::run`] boots L1, runs one of this host's programs in it with its libraries, environment
 //! and working directory, and returns how the program ended.
@@ -11,6 +11,7 @@
 pub mod apt;
 pub mod arch;
 pub mod board;
+pub mod bochs;
 pub mod boot;
 pub mod cache;
 pub mod debian;
@@ -52,7 +53,7 @@ pub use begin::Began;
 pub use error::{LabError, LabFailure};
 pub use files::OutFiles;
 pub use kvm::KvmChanges;
-pub use lab::Lab;
+pub use lab::{Emulator, Lab};
 pub use payload::LabTask;
 pub use prepare::LabKernel;
 pub use progress::{LabProgress, progress_bar};

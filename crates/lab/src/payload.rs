@@ -55,6 +55,9 @@ pub struct LabTask {
 const INNER_CHANNEL: &str = "vmw_vsock_virtio_transport";
 const OUTER_CHANNEL: &str = "vhost_vsock";
 
+/// What needs QEMU there.
+const NESTED_QEMU: &str = "--vmm qemu";
+
 /// A Linux that another one starts inside itself.
 #[derive(Debug)]
 pub struct InnerLinux {
@@ -93,7 +96,7 @@ pub fn initramfs(
         archive.file(Path::new(NESTED_INITRAMFS_FILE), 0o644, &inside.initramfs)?;
         if inside.nested.qemu.is_some() {
             let search = LibrarySearch::host(lab.board.arch.triplet);
-            for path in lab.qemu.files() {
+            for path in lab.emulator.qemu(NESTED_QEMU)?.files() {
                 add_with(&mut archive, lab.board.arch.name, &path, &path, &search)?;
             }
         }
@@ -366,10 +369,11 @@ fn job(
 
 /// Returns the command with which a Linux starts the lab's QEMU, whose files it has at the host's paths.
 pub fn nested_qemu(lab: &Lab) -> Result<NestedQemu, LabError> {
-    let words = lab.qemu.words();
+    let qemu = lab.emulator.qemu(NESTED_QEMU)?;
+    let words = qemu.words();
     let words: Result<_, LabError> = words.iter().map(text).collect();
     let variable = |(name, value): (&str, PathBuf)| Ok((name.to_owned(), text(&value.into())?));
-    let environment = lab.qemu.environment().into_iter().map(variable);
+    let environment = qemu.environment().into_iter().map(variable);
     Ok(NestedQemu {
         words: words?,
         environment: environment.collect::<Result<_, LabError>>()?,

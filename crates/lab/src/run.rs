@@ -5,11 +5,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
 use super::begin::{Began, Beginning};
-use super::boot::{ANSWERING, LabBootPlan, LabBootResult, Settings, Sinks, TimeMode};
+use super::boot::{ANSWERING, BochsPlan, LabBootPlan, LabBootResult, Settings, Sinks, TimeMode};
 use super::files::{OutFiles, temporary};
 use super::job::{NamedExits, ProgramEnding, RunReport, decode_debug_exit};
-use super::lab::Lab;
-use super::nest;
+use super::lab::{Emulator, Lab};
+use super::nest::{self, Initramfs, RunWindow};
 use super::payload::LabTask;
 use super::progress::{LabProgress, WaitingSpinner};
 use crate::error::{LabError, LabFailure, cannot, failed};
@@ -55,7 +55,7 @@ impl LabOutcome {
             ProgramEnding::Stopped => {
                 let limit = over_limit(self.started, settings.limits.program);
                 Err(
-                    failed!("{limit}, without the time in which QEMU waited for a CPU")
+                    failed!("{limit}, without the time in which the emulator waited for a CPU")
                         .of(LabFailure::TimeLimit),
                 )
             }
@@ -101,8 +101,7 @@ impl Lab {
         let mut settings = settings.clone();
         let header = nest::header(settings.mode)?;
         let (initramfs, window) = nest::files(self, &task, &mut settings, header)?;
-        let boot = self.boot(&settings, &window.file);
-        Ok(match self.begin(&boot, &initramfs) {
+        Ok(match self.begin(&settings, &window, &initramfs) {
             Beginning::Saved(_) => None,
             Beginning::Boot(reason) => reason,
         })
@@ -147,8 +146,7 @@ impl Lab {
         let first = nest::header(settings.mode)?;
         let (initramfs, window) = nest::files(self, task, &mut settings, first)?;
         let settings = &settings;
-        let boot = self.boot(settings, &window.file);
-        let mut beginning = self.begin(&boot, &initramfs);
+        let mut beginning = self.begin(settings, &window, &initramfs);
         let (mut cpu, mut wall) = (Duration::ZERO, Duration::ZERO);
         let is_deterministic = matches!(settings.mode, TimeMode::Deterministic { .. });
         loop {
@@ -162,7 +160,6 @@ impl Lab {
                 self.progress
             }
             .wait();
-            window.begin(nest::header(settings.mode)?)?;
             let sinks = Sinks {
                 stdout: stdout(&waiting),
                 stderr: Box::new(waiting.around_messages(io::stderr())),
@@ -172,19 +169,11 @@ impl Lab {
                 tells_unread: !(is_deterministic && task.out),
                 messages: |_| {},
             };
-            let saved = beginning.files();
-            let mut booted = LabBootPlan {
-                initramfs: match saved {
-                    Some(_) => None,
-                    None => Some(initramfs.file()?),
-                },
-                ..boot
-            }
-            .run(saved, sinks)?;
+            let mut booted = self.boot_once(&beginning, &initramfs, &window, settings, sinks)?;
             drop(waiting);
             cpu += booted.cpu;
             wall += booted.wall;
-            let crash = crash(&booted);
+            let crash = crash(&booted, self.emulator.name());
             if crash.is_some() || booted.started.is_none() {
                 beginning = beginning.after_a_fault()?;
             }
@@ -206,7 +195,7 @@ impl Lab {
             }
             let started = booted.started.unwrap_or_default();
             let unwritten = booted.unwritten.take();
-            let report = conclude(booted, settings, *retries + 1)?;
+            let report = conclude(booted, self.emulator.name(), settings, *retries + 1)?;
             // The init of the Linux names the Linux in its reason.
             let (kind, reason) = match report.ending {
                 ProgramEnding::Failed(reason) => (LabFailure::Boot, reason),
@@ -231,10 +220,50 @@ impl Lab {
             return Err(LabError::new(reason).of(kind));
         }
     }
+
+    /// Starts L1 in its emulator and waits for its end.
+    fn boot_once(
+        &self,
+        beginning: &Beginning,
+        initramfs: &Initramfs<'_>,
+        window: &RunWindow,
+        settings: &Settings,
+        sinks: Sinks,
+    ) -> Result<LabBootResult, LabError> {
+        let header = nest::header(settings.mode)?;
+        let qemu = match &self.emulator {
+            Emulator::Qemu(qemu) => qemu,
+            Emulator::Bochs(bochs, cpu) => {
+                return BochsPlan {
+                    board: &self.board,
+                    bochs,
+                    cpu: *cpu,
+                    vmbell: &self.vmbell,
+                    kernel: &self.kernel.image,
+                    initramfs: initramfs.file()?,
+                    window: (&window.file, window.length),
+                    header,
+                    settings,
+                }
+                .run(sinks);
+            }
+        };
+        window.begin(header)?;
+        let saved = beginning.files();
+        LabBootPlan {
+            initramfs: match saved {
+                Some(_) => None,
+                None => Some(initramfs.file()?),
+            },
+            ..self.boot(qemu, settings, &window.file)
+        }
+        .run(saved, sinks)
+    }
 }
 
-/// Returns why to boot again after a boot without a report: L1 panicked or hung, or QEMU crashed or did not restore it.
-fn crash(booted: &LabBootResult) -> Option<String> {
+/// Returns why to boot again after a boot without a report: L1 panicked or hung, or its emulator crashed or did
+/// not restore it.
+fn crash(booted: &LabBootResult, emulator: &str) -> Option<String> {
     if booted.report.is_some() {
         return None;
     }
@@ -253,11 +282,16 @@ fn crash(booted: &LabBootResult) -> Option<String> {
     }
     // A QEMU that this process killed has no status.
     let status = booted.status.filter(|status| status.signal().is_some())?;
-    Some(format!("QEMU crashed ({status})"))
+    Some(format!("{emulator} crashed ({status})"))
 }
 
 /// Returns the report of a boot, or the error that explains why there is none.
-fn conclude(booted: LabBootResult, settings: &Settings, boots: u32) -> Result<RunReport, LabError> {
+fn conclude(
+    booted: LabBootResult,
+    emulator: &str,
+    settings: &Settings,
+    boots: u32,
+) -> Result<RunReport, LabError> {
     let said = booted.said();
     if let Some(report) = booted.report {
         return Ok(report);
@@ -290,7 +324,7 @@ fn conclude(booted: LabBootResult, settings: &Settings, boots: u32) -> Result<Ru
                 failed!("{limit}, and L1 does not answer; {console}")
             }
             None => failed!(
-                "L1 did not start the program within {} s (--boot-timeout), in which QEMU had {} s of CPU; {console}",
+                "L1 did not start the program within {} s (--boot-timeout), in which {emulator} had {} s of CPU; {console}",
                 seconds(limits.boot),
                 seconds(booted.cpu)
             ),
@@ -298,7 +332,7 @@ fn conclude(booted: LabBootResult, settings: &Settings, boots: u32) -> Result<Ru
         return Err(error.of(LabFailure::TimeLimit));
     };
     if status.signal().is_some() {
-        let error = failed!("QEMU crashed{in_each} ({status}): {said}");
+        let error = failed!("{emulator} crashed{in_each} ({status}): {said}");
         return Err(error.of(LabFailure::Crash(boots)));
     }
     // Here status 1 means that QEMU itself failed: a program that succeeded has a report.
@@ -308,7 +342,10 @@ fn conclude(booted: LabBootResult, settings: &Settings, boots: u32) -> Result<Ru
         }
         _ => status.to_string(),
     };
-    Err(failed!("QEMU ended ({status}) without a report from L1: {said}").of(LabFailure::Boot))
+    Err(
+        failed!("{emulator} ended ({status}) without a report from L1: {said}")
+            .of(LabFailure::Boot),
+    )
 }
 
 fn over_limit(started: Duration, limit: Duration) -> String {

@@ -5,7 +5,7 @@
 //! kernel's file systems, loads modules and stops the machine by a write to its panic device. The machine continues
 //! after that write, at once or when it is started from the saved state: it unpacks the archive in the window and
 //! becomes `vmbell`. If another Linux is to run inside, `vmbell` is started first, and runs the loader once more when
-//! that Linux is ready.
+//! that Linux is ready. A machine without a window is not stopped: the files of the run are in its initramfs.
 #![no_std]
 #![cfg_attr(vmbell_loader_elf, no_main)]
 

@@ -27,6 +27,8 @@ pub const MODULE_FOLDER: &str = "/lab/modules";
 pub const CHANNEL_MODULE_FOLDER: &str = "/lab/channel-modules";
 /// The folder of the modules of one run, loaded last.
 pub const EXTRA_MODULE_FOLDER: &str = "/lab/extra-modules";
+/// The [`Header`] of a machine that is not saved and has no window: the files of the run are in its initramfs.
+pub const HEADER_FILE: &str = "/lab/header";
 /// A busybox. [`COMMAND_FOLDER`] has a link for each of its commands.
 pub const BUSYBOX_FILE: &str = "/lab/busybox";
 /// The folder of the busybox's links.

@@ -30,18 +30,20 @@ pub(super) fn prepare(
     depth: u32,
 ) -> anyhow::Result<ExitCode> {
     let (host, board) = boards(arch, depth > 1)?;
-    let mut qemu = None;
+    let mut emulators = Vec::new();
     for choice in parts.choices()? {
+        let board = choice.board(board)?;
         let settings = Settings::default();
         let prepared = parts.prepare(host, &board, &settings, &choice)?;
         print_line(prepared.kernel.title)?;
         let lab = parts.open(host, board, &settings, &choice);
         save(&lab, depth, &parts.progress())?;
-        qemu = Some(prepared.qemu);
+        let emulator = prepared.emulator.to_string();
+        if !emulators.contains(&emulator) {
+            emulators.push(emulator);
+        }
     }
-    if let Some(qemu) = qemu {
-        print_line(qemu)?;
-    }
+    emulators.iter().try_for_each(print_line)?;
     print_line(Cache::user()?.root().display())?;
     Ok(ExitCode::SUCCESS)
 }

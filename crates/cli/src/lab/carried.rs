@@ -36,12 +36,13 @@ impl Carried {
     /// Adds the lab's QEMU, with all that it needs, and the other VMMs that are on PATH.
     pub(super) fn vmms(&mut self, lab: &Lab) -> anyhow::Result<()> {
         let same = |path: PathBuf| (path.clone(), path);
-        self.files.extend(lab.qemu.files().into_iter().map(same));
+        let qemu = lab.emulator.qemu("a suite that compares VMMs")?;
+        self.files.extend(qemu.files().into_iter().map(same));
         // The interpreter of QEMU's script, with its libraries.
         let shell = fs::canonicalize(SHELL).context("this host has no shell")?;
         self.files.push((shell, SHELL.into()));
         let place = Path::new(PROGRAMS).join(QEMU);
-        self.scripts.push((place, lab.qemu.script()));
+        self.scripts.push((place, qemu.script()));
         for program in CARRIED {
             if let Ok(path) = on_path(program) {
                 self.files.push((path, Path::new(PROGRAMS).join(program)));

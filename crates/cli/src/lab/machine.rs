@@ -16,7 +16,7 @@ use crate::exit::Usage;
 use crate::suites::BenchSuite;
 use vmbell_bench::catalogue::needs_two_cpus;
 use vmbell_lab::arch::Arch;
-use vmbell_lab::board::{GicVersion, LabBoard};
+use vmbell_lab::board::{EmulatorKind, GicVersion, LabBoard};
 use vmbell_lab::boot::{InnerVmm, Settings, TimeLimits, TimeMode};
 use vmbell_lab::device::PluggedDevice;
 use vmbell_lab::job::ProgramEnding;
@@ -212,6 +212,25 @@ impl MachineArguments {
         self.plain.depth.iter().any(|depth| *depth > 1)
     }
 
+    /// Refuses what Bochs does not have.
+    fn check_for_bochs(&self, depth: u32) -> anyhow::Result<()> {
+        if let Some(plugged) = self.plain.device.first() {
+            bail!(
+                "--device {}: Bochs has no IOMMU, so --cpu intel assigns no device",
+                plugged.device.name
+            );
+        }
+        if !self.details.qemu_arg.is_empty() {
+            bail!("--qemu-arg is for --cpu amd: Bochs emulates a CPU with VMX");
+        }
+        if depth > 1 {
+            bail!(
+                "--depth {depth} needs virtio-vsock in L1, and Bochs has no virtio: use --cpu amd"
+            );
+        }
+        Ok(())
+    }
+
     /// The settings for the lab; an error if the board does not have what is asked for. `time_limit` is the program's, unless
     /// the command line says otherwise.
     pub(super) fn settings(
@@ -221,6 +240,9 @@ impl MachineArguments {
         chosen: &Chosen,
         time_limit: Option<Duration>,
     ) -> anyhow::Result<Settings> {
+        if let EmulatorKind::Bochs(_) = board.emulator {
+            self.check_for_bochs(depth)?;
+        }
         check(board, &self.plain.device).map_err(anyhow::Error::msg)?;
         if self.details.gic.is_some() && board.gics.is_empty() {
             bail!(
@@ -367,8 +389,10 @@ pub(super) fn announce(lab: &Lab, settings: &Settings, why: Option<&str>) {
             plugged.driver_name().unwrap_or("none")
         );
     }
-    lab.progress
-        .say(format_args!("{}, {}, {mode}", lab.kernel.title, lab.qemu));
+    lab.progress.say(format_args!(
+        "{}, {}, {mode}",
+        lab.kernel.title, lab.emulator
+    ));
 }
 
 /// Prints the notes of a run, and a line with its end and its times.

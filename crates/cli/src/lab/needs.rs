@@ -8,7 +8,7 @@ use anyhow::bail;
 use super::inner::Inner;
 use crate::suites::BenchSuite;
 use vmbell_bench::scenario;
-use vmbell_lab::board::LabBoard;
+use vmbell_lab::board::{EmulatorKind, LabBoard};
 use vmbell_report::Timing;
 
 /// The width of a table with columns, the same on every host: the environment moves what is on the program's stack.
@@ -90,6 +90,9 @@ impl Needs {
                 "this suite runs on x86_64 only, and the lab's machine is {}: leave --arch out",
                 board.arch.name
             );
+        }
+        if (needs.vmms || needs.linux) && matches!(board.emulator, EmulatorKind::Bochs(_)) {
+            bail!("this suite runs the lab's QEMU in L1, and --cpu intel has none: use --cpu amd");
         }
         Ok(Self {
             environment: match needs.vmms {

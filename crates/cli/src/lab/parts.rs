@@ -18,15 +18,17 @@ use crate::args::values;
 use crate::args::{MACHINE, OUTPUT};
 use crate::interrupt;
 use vmbell::sync::Mutex;
+use vmbell_bench::did_you_mean;
 use vmbell_lab::arch::Arch;
-use vmbell_lab::board::LabBoard;
+use vmbell_lab::board::{EmulatorKind, IntelCpu, LabBoard, X86_64_VMX};
 use vmbell_lab::boot::Settings;
 use vmbell_lab::cache::{Cache, DiskSize, Use};
 use vmbell_lab::debian::KernelVersion;
 use vmbell_lab::device::L1Driver;
-use vmbell_lab::qemu::Qemu;
 use vmbell_lab::saved::Store;
-use vmbell_lab::{KernelChoice, KvmChanges, Lab, LabError, LabKernel, LabProgress, Provision};
+use vmbell_lab::{
+    Emulator, KernelChoice, KvmChanges, Lab, LabError, LabKernel, LabProgress, Provision,
+};
 
 /// Headings of options in `--help`.
 pub(super) const CHANGES: &str = "KVM and the kernel";
@@ -75,6 +77,10 @@ pub(super) struct PlainParts {
     /// (x86-64: bzImage or ELF vmlinux, arm64: Image); repeat it to run with each kernel and compare what `vmbell bench` measures [default: the distribution's 6.12]
     #[arg(long, help_heading = MACHINE, display_order = 0, value_name = "debian:VERSION|FILE", value_parser = OsStringValueParser::new().try_map(kernel))]
     kernel: Vec<KernelChoice>,
+    /// Emulate a CPU with this vendor's virtualization on x86-64: amd (SVM, in QEMU) or intel (VMX, in Bochs), intel:skylake-x or
+    /// intel:haswell; several (amd,intel) to run on each and to compare what `vmbell bench` measures [default: amd]
+    #[arg(long, help_heading = MACHINE, display_order = 0, value_name = "CPU,...", value_delimiter = ',', value_parser = cpu)]
+    cpu: Vec<LabCpu>,
     /// Print errors only
     #[arg(short, long, help_heading = OUTPUT)]
     quiet: bool,
@@ -107,6 +113,9 @@ pub(super) struct Changes {
     /// Use this QEMU instead of the one on PATH or the package's
     #[arg(long, help_heading = EMULATOR, value_name = "FILE")]
     qemu: Option<PathBuf>,
+    /// Use this Bochs 3.0 with the lab's changes instead of the one that the lab builds
+    #[arg(long, help_heading = EMULATOR, value_name = "FILE")]
+    bochs: Option<PathBuf>,
     /// Boot L1, instead of starting from its saved state
     #[arg(long, help_heading = EMULATOR)]
     cold: bool,
@@ -141,6 +150,8 @@ pub(super) struct RunKernel {
     ioeventfd: bool,
     /// Whether the kernel is built with checks of itself.
     debug: bool,
+    /// The CPU that the user names.
+    cpu: Option<LabCpu>,
 }
 
 impl RunKernel {
@@ -159,6 +170,66 @@ impl RunKernel {
             && !self.ioeventfd
             && !self.debug
     }
+
+    /// The machine for this kernel: `board`, or the one with the CPU that the user names.
+    pub(super) fn board(&self, board: LabBoard) -> anyhow::Result<LabBoard> {
+        match self.cpu {
+            None => Ok(board),
+            Some(cpu) if board.arch != Arch::X86_64 => bail!(
+                "--cpu {cpu} is a CPU of x86_64, and the lab's machine is {}",
+                board.arch.name
+            ),
+            Some(LabCpu::Amd) => Ok(board),
+            Some(LabCpu::Intel(cpu)) => Ok(LabBoard {
+                emulator: EmulatorKind::Bochs(cpu),
+                ..X86_64_VMX
+            }),
+        }
+    }
+}
+
+/// A CPU of x86-64 that the lab emulates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LabCpu {
+    /// With AMD's SVM.
+    Amd,
+    /// With Intel's VMX.
+    Intel(IntelCpu),
+}
+
+impl LabCpu {
+    const NAMES: [&str; 4] = ["amd", "intel", "intel:skylake-x", "intel:haswell"];
+}
+
+/// Parses a value of `--cpu`.
+fn cpu(text: &str) -> Result<LabCpu, String> {
+    let (vendor, model) = text.split_once(':').unwrap_or((text, ""));
+    let intel = || match model {
+        "" => IntelCpu::ALL.first().copied(),
+        _ => IntelCpu::ALL.into_iter().find(|cpu| cpu.name() == model),
+    };
+    let found = match vendor {
+        "amd" if text == vendor => Some(LabCpu::Amd),
+        "intel" => intel().map(LabCpu::Intel),
+        _ => None,
+    };
+    found.ok_or_else(|| {
+        let hint = did_you_mean(text, &LabCpu::NAMES);
+        format!(
+            "unknown CPU{hint} (there are: {})",
+            LabCpu::NAMES.join(", ")
+        )
+    })
+}
+
+impl fmt::Display for LabCpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Amd => f.write_str("amd"),
+            Self::Intel(cpu) if Some(cpu) == IntelCpu::ALL.first() => f.write_str("intel"),
+            Self::Intel(cpu) => write!(f, "intel:{}", cpu.name()),
+        }
+    }
 }
 
 impl fmt::Display for RunKernel {
@@ -168,10 +239,13 @@ impl fmt::Display for RunKernel {
             (true, true) => Some("kvm_ioeventfd"),
             (true, false) => None,
         };
-        match (&self.kernel, changed) {
-            (Some(kernel), None) => kernel.fmt(f),
-            (Some(kernel), Some(changed)) => write!(f, "{kernel}, {changed}"),
-            (None, changed) => f.write_str(changed.unwrap_or("unpatched")),
+        let kernel = self.kernel.as_ref().map(ToString::to_string);
+        let cpu = self.cpu.map(|cpu| cpu.to_string());
+        let parts = [kernel, cpu, changed.map(str::to_owned)];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        match parts.as_slice() {
+            [] => f.write_str("unpatched"),
+            parts => f.write_str(&parts.join(", ")),
         }
     }
 }
@@ -179,7 +253,7 @@ impl fmt::Display for RunKernel {
 /// What was found or prepared.
 #[derive(Debug)]
 pub(super) struct Prepared {
-    pub(super) qemu: Qemu,
+    pub(super) emulator: Emulator,
     pub(super) kernel: LabKernel,
     pub(super) shell: Option<PathBuf>,
     pub(super) tree: Option<PathBuf>,
@@ -229,9 +303,19 @@ impl LabParts {
                 "--unpatched is for --kvm-patch, --kvm-source and --kvm-ioeventfd: name one of these too"
             );
         }
-        let with = |kernel: Option<KernelChoice>| {
+        for (index, cpu) in self.plain.cpu.iter().enumerate() {
+            if self.plain.cpu[..index].contains(cpu) {
+                bail!("--cpu {cpu} is given twice");
+            }
+        }
+        let cpus = match self.plain.cpu.as_slice() {
+            [] => vec![None],
+            cpus => cpus.iter().copied().map(Some).collect(),
+        };
+        let with = |(kernel, cpu): (Option<KernelChoice>, Option<LabCpu>)| {
             let unchanged = RunKernel {
                 kernel,
+                cpu,
                 debug: self.changes.debug_kernel,
                 ..RunKernel::default()
             };
@@ -243,7 +327,12 @@ impl LabParts {
             let first = self.changes.unpatched.then_some(unchanged);
             first.into_iter().chain([changed])
         };
-        Ok(kernels.into_iter().flat_map(with).collect())
+        let kernels = kernels.into_iter();
+        let on_each = |kernel| cpus.iter().map(move |cpu| (Option::clone(&kernel), *cpu));
+        Ok(kernels
+            .flat_map(|kernel| on_each(kernel).collect::<Vec<_>>())
+            .flat_map(with)
+            .collect())
     }
 
     /// The kernels of Debian that lie between two releases, in order.
@@ -258,6 +347,28 @@ impl LabParts {
         let versions = provision.debian_between(old, new)?;
         provision.finish()?;
         Ok(versions.into_iter().map(RunKernel::debian).collect())
+    }
+
+    /// Refuses what the machine of this board does not have.
+    fn check(&self, board: &LabBoard, choice: &RunKernel) -> anyhow::Result<()> {
+        if board.emulator == EmulatorKind::Qemu {
+            if self.changes.bochs.is_some() {
+                bail!("--bochs is for --cpu intel: QEMU emulates this machine");
+            }
+            return Ok(());
+        }
+        if self.changes.qemu.is_some() {
+            bail!("--qemu is for --cpu amd: Bochs emulates a CPU with VMX");
+        }
+        let changed = [
+            (!choice.kvm.is_empty(), "--kvm-patch and --kvm-source build"),
+            (choice.ioeventfd, "--kvm-ioeventfd builds"),
+            (choice.debug, "--debug-kernel builds"),
+        ];
+        if let Some((_, what)) = changed.into_iter().find(|(is_wanted, _)| *is_wanted) {
+            bail!("{what} KVM for AMD's SVM only: leave out --cpu intel");
+        }
+        Ok(())
     }
 
     /// Finds QEMU and the kernel, or prepares what is missing.
@@ -285,7 +396,13 @@ impl LabParts {
         clean_up_at_a_signal().context("cannot handle signals")?;
         let lock = cache.lock_use()?;
         let mut provision = Provision::new(host, board, &cache, progress);
-        let qemu = provision.qemu(self.changes.qemu.as_deref())?;
+        self.check(board, choice)?;
+        let emulator = match board.emulator {
+            EmulatorKind::Qemu => Emulator::Qemu(provision.qemu(self.changes.qemu.as_deref())?),
+            EmulatorKind::Bochs(cpu) => {
+                Emulator::Bochs(provision.bochs(self.changes.bochs.as_deref())?, cpu)
+            }
+        };
         let own_kernel = matches!(choice.kernel, Some(KernelChoice::File { .. }));
         if choice.ioeventfd {
             provision.require_debians_kvm(choice.kernel.as_ref())?;
@@ -295,7 +412,10 @@ impl LabParts {
             false => provision.kernel_with(choice.kernel.as_ref(), &choice.kvm)?,
         };
         let shell = provision.shell(own_kernel)?;
-        let tree = provision.tree(&qemu, settings)?;
+        let tree = match &emulator {
+            Emulator::Qemu(qemu) => provision.tree(qemu, settings)?,
+            Emulator::Bochs(..) => None,
+        };
         // Headers of a kernel of the user's are asked for only if it is to drive the device.
         let drivers = if settings.devices.iter().any(|plugged| {
             plugged.device.built_driver && !(own_kernel && plugged.driver == L1Driver::None)
@@ -314,7 +434,7 @@ impl LabParts {
             tree,
             drivers,
             ioeventfd,
-            qemu,
+            emulator,
             kernel,
             shell,
             lock,
@@ -345,7 +465,7 @@ impl LabParts {
         let prepared = self.prepare_with(host, &board, settings, choice, step)?;
         Ok(Lab {
             board,
-            qemu: prepared.qemu,
+            emulator: prepared.emulator,
             kernel: prepared.kernel,
             vmbell: env::current_exe().context("cannot tell where vmbell is")?,
             init,

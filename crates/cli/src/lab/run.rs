@@ -29,6 +29,7 @@ use crate::suites::BenchSuite;
 use vmbell_bench::host::{DEPTH_VARIABLE, DEPTH_VMM_VARIABLE};
 use vmbell_bench::marks;
 use vmbell_lab::arch::Arch;
+use vmbell_lab::board::EmulatorKind;
 use vmbell_lab::job::ProgramEnding;
 use vmbell_lab::{Lab, LabFailure, LabTask};
 use vmbell_report::compare::{at_depths, side_by_side};
@@ -282,6 +283,7 @@ fn run_in(
 ) -> anyhow::Result<u8> {
     let inner = Inner::of(&arguments.program.words, parser)?;
     let (host, board) = boards(arch, arguments.machine.nests())?;
+    let board = choice.board(board)?;
     let (machine, number) = (&arguments.machine, depth.unwrap_or(1));
     let chosen = machine.choose(inner.as_ref(), number)?;
     let needs = match &inner {
@@ -289,6 +291,9 @@ fn run_in(
         None => Needs::default(),
     };
     let mut settings = machine.settings(&board, number, &chosen, needs.time_limit)?;
+    if arguments.program.stdin && matches!(board.emulator, EmulatorKind::Bochs(_)) {
+        bail!("--stdin needs virtio-serial, and Bochs has no virtio: use --cpu amd");
+    }
     plug_in(&board, &mut settings.devices, &needs.devices).map_err(anyhow::Error::msg)?;
     if let (2.., Some(plugged)) = (settings.depth, settings.devices.first()) {
         let (depth, device) = (settings.depth, plugged.device.name);

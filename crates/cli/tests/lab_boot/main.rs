@@ -14,6 +14,7 @@ mod devices;
 mod ends;
 mod exits;
 mod gate;
+mod intel;
 mod kernels;
 mod kvm_ioeventfd;
 mod linux;

@@ -1,13 +1,14 @@
 //! The boards of arm64: QEMU's `virt` with EL2, where KVM uses the Virtualization Host Extensions. One board has a CPU
 //! with nested virtualization (FEAT_NV2), so that L1's guests also have EL2.
 
-use super::{GicVersion, LabBoard};
+use super::{EmulatorKind, GicVersion, LabBoard};
 use crate::arch::Arch;
 use crate::device::{Iommu, L1Bus, L1Device, Master};
 
 /// arm64 with EL2 as QEMU emulates it.
 pub const AARCH64: LabBoard = LabBoard {
     arch: Arch::AARCH64,
+    emulator: EmulatorKind::Qemu,
     qemu: "qemu-system-aarch64",
     oldest_qemu: (7, 2),
     qemu_packages: &["qemu-system-arm"],

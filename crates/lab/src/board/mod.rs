@@ -7,7 +7,7 @@ mod aarch64;
 mod x86_64;
 
 pub use aarch64::{AARCH64, AARCH64_NESTING};
-pub use x86_64::X86_64;
+pub use x86_64::{X86_64, X86_64_VMX};
 
 use super::arch::Arch;
 use super::device::{Iommu, L1Device};
@@ -17,6 +17,8 @@ use super::device::{Iommu, L1Device};
 pub struct LabBoard {
     /// The architecture of L1: its kernel and its programs.
     pub arch: Arch,
+    /// What emulates the machine. The fields about QEMU are for a board of QEMU's.
+    pub emulator: EmulatorKind,
     /// The file name of QEMU's program.
     pub qemu: &'static str,
     /// The oldest version of QEMU whose emulated CPU runs KVM well enough.
@@ -54,6 +56,45 @@ pub struct LabBoard {
     pub devices: &'static [L1Device],
     /// The IOMMU of these devices. A machine without such a device has no IOMMU.
     pub iommu: Iommu,
+}
+
+/// The program that emulates a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EmulatorKind {
+    /// QEMU, by TCG: AMD's SVM, and arm64's EL2.
+    Qemu,
+    /// Bochs: Intel's VMX, as this model has it.
+    Bochs(IntelCpu),
+}
+
+/// A model of Intel's CPUs that Bochs emulates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntelCpu {
+    /// Core i7-7800X, with posted interrupts.
+    SkylakeX,
+    /// Core i7-4770, without posted interrupts, so KVM leaves APICv off.
+    Haswell,
+}
+
+impl IntelCpu {
+    /// All models, the default first.
+    pub const ALL: [Self; 2] = [Self::SkylakeX, Self::Haswell];
+
+    /// The name by which a user asks for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SkylakeX => "skylake-x",
+            Self::Haswell => "haswell",
+        }
+    }
+
+    /// Bochs's name for it.
+    pub(crate) const fn model(self) -> &'static str {
+        match self {
+            Self::SkylakeX => "corei7_skylake_x",
+            Self::Haswell => "corei7_haswell_4770",
+        }
+    }
 }
 
 /// A version of arm64's interrupt controller. KVM gives guests only the version that its host has.

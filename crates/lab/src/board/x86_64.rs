@@ -1,12 +1,14 @@
-//! The board of x86-64: a q35 whose CPU has AMD's SVM as QEMU emulates it.
+//! The boards of x86-64: a q35 whose CPU has AMD's SVM as QEMU emulates it, and a PC whose CPU has Intel's VMX as Bochs
+//! emulates it.
 
-use super::LabBoard;
+use super::{EmulatorKind, IntelCpu, LabBoard};
 use crate::arch::Arch;
 use crate::device::{Iommu, L1Bus, L1Device};
 
 /// x86-64 with AMD's SVM as QEMU emulates it.
 pub const X86_64: LabBoard = LabBoard {
     arch: Arch::X86_64,
+    emulator: EmulatorKind::Qemu,
     qemu: "qemu-system-x86_64",
     oldest_qemu: (7, 2),
     qemu_packages: &["qemu-system-x86"],
@@ -98,4 +100,16 @@ pub const X86_64: LabBoard = LabBoard {
         parameters: "intel_iommu=on",
         modules: &["vfio_iommu_type1"],
     },
+};
+
+/// x86-64 with Intel's VMX as Bochs emulates it. The machine has no devices to assign, no virtio and no IOMMU.
+pub const X86_64_VMX: LabBoard = LabBoard {
+    emulator: EmulatorKind::Bochs(IntelCpu::SkylakeX),
+    modules: &["kvm_intel"],
+    // Those of the other board, and the rate of the TSC: its calibration would take as long as the rest of the boot.
+    parameters: "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off cryptomgr.notests tsc=reliable no_timer_check \
+                 nowatchdog audit=0 apparmor=0 random.trust_cpu=on tsc_early_khz=1000000 \
+                 initcall_blacklist=load_system_certificate_list,init_blk_tracer,jent_mod_init",
+    devices: &[],
+    ..X86_64
 };

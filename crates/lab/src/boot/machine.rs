@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::path::Path;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -225,12 +225,12 @@ fn rewound(mut file: &File) -> Result<RawFd, LabError> {
     inherited(file)
 }
 
-/// Makes QEMU inherit a file; returns the descriptor.
-fn inherited(file: &File) -> Result<RawFd, LabError> {
-    fcntl_setfd(file, FdFlags::empty())
+/// Makes an emulator inherit a file; returns the descriptor.
+pub(super) fn inherited(file: impl AsFd) -> Result<RawFd, LabError> {
+    fcntl_setfd(&file, FdFlags::empty())
         .map_err(io::Error::from)
-        .map_err(cannot("pass", "a file to QEMU"))?;
-    Ok(file.as_raw_fd())
+        .map_err(cannot("pass", "a file to the emulator"))?;
+    Ok(file.as_fd().as_raw_fd())
 }
 
 /// The output of a VMM: its kernel's console, and its own errors. Threads read both to the end.

@@ -1,13 +1,15 @@
-//! One boot of L1: QEMU as a child process, from its start to its end, with its channels.
+//! One boot of L1: its emulator as a child process, from its start to its end, with its channels.
 //!
-//! Standard streams, files and the report travel over virtio-serial ports, each a socket pair. For a Linux inside L1
-//! they travel over virtio-vsock, and L1 connects these to socket pairs. The kernel's console is separate and shown
+//! Standard streams, files and the report travel over QEMU's virtio-serial ports, each a socket pair. For a Linux inside
+//! L1 they travel over virtio-vsock, and L1 connects these to socket pairs. From Bochs they come in [`frames`]. The kernel's console is separate and shown
 //! only if something goes wrong. One thread reads each channel. The calling thread waits for their reports, the end of
 //! QEMU, a kernel panic or a time limit.
 
 mod arguments;
+mod bochs;
 mod channel;
 mod console;
+pub(crate) mod frames;
 mod machine;
 mod monitor;
 mod process;
@@ -17,6 +19,7 @@ mod vsock;
 
 pub use arguments::{InnerVmm, Settings, TimeMode};
 pub(crate) use arguments::{WINDOW, machine_arguments, parameters as kernel_parameters};
+pub(crate) use bochs::BochsPlan;
 pub(crate) use channel::{BootEvent, ProgramStream};
 pub use console::ConsoleTail;
 pub use machine::{LabBootPlan, SavedFiles, Sinks};

@@ -6,7 +6,7 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -20,16 +20,26 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 use crate::error::{LabError, cannot};
 use crate::qemu::Qemu;
 
-/// Starts QEMU through `vmbell lab exec`, see [`exec_applet`].
+/// Starts QEMU, see [`start_program`].
 pub(super) fn start(vmbell: &Path, qemu: &Qemu, arguments: &[OsString]) -> Result<Child, LabError> {
+    let words = [qemu.words(), arguments.to_vec()].concat();
+    start_program(vmbell, &words, &qemu.environment(), Stdio::null())
+}
+
+/// Starts an emulator through `vmbell lab exec`, see [`exec_applet`].
+pub(super) fn start_program(
+    vmbell: &Path,
+    words: &[OsString],
+    environment: &[(&'static str, PathBuf)],
+    stdin: Stdio,
+) -> Result<Child, LabError> {
     let mut command = Command::new(vmbell);
     command
         .args(["lab", "exec", "--"])
-        .args(qemu.words())
-        .args(arguments)
-        .envs(qemu.environment());
+        .args(words)
+        .envs(environment.iter().map(|(name, value)| (name, value)));
     command
-        .stdin(Stdio::null())
+        .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command.spawn().map_err(cannot("start", vmbell))

@@ -6,7 +6,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -14,8 +14,10 @@ use std::time::Duration;
 use rustix::system::{RebootCommand, reboot};
 use vsock::{VMADDR_CID_HOST, VsockStream};
 
+use super::frames::PortThread;
 use crate::boot::ProgramStream;
 use crate::job::{InitMessage, answer, port};
+use loader::window::HEADER_FILE;
 
 /// How often to look for a port that does not exist yet, and the pause between attempts: a driver that was just loaded
 /// creates its ports a little later.
@@ -28,8 +30,19 @@ static CONTROL: OnceLock<(File, Mutex<mpsc::Receiver<()>>)> = OnceLock::new();
 /// Locked while a message is written.
 static WHOLE_LINES: Mutex<()> = Mutex::new(());
 
-/// Whether this Linux is inside L1.
-static NESTED: AtomicBool = AtomicBool::new(false);
+/// How this Linux reaches its host.
+static WAY: OnceLock<HostWay> = OnceLock::new();
+
+/// What a Linux's channels are.
+#[derive(Debug)]
+enum HostWay {
+    /// Virtio-serial ports of L1's QEMU.
+    Serial,
+    /// Virtio-vsock connections of a Linux inside another one.
+    Vsock,
+    /// Frames over an I/O port of L1's Bochs.
+    Frames(PortThread),
+}
 
 /// A request of the host about the program.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +59,12 @@ pub enum HostRequest {
 /// calls `obey` for requests, answers whether this Linux is running, and ends this Linux if the host closes the port.
 /// `depth` is the depth of this Linux.
 pub fn open(depth: u32, obey: impl Fn(HostRequest) + Send + 'static) -> io::Result<()> {
-    NESTED.store(depth > 1, Ordering::Relaxed);
+    let way = match depth {
+        1 if Path::new(HEADER_FILE).exists() => HostWay::Frames(PortThread::start()?),
+        1 => HostWay::Serial,
+        _ => HostWay::Vsock,
+    };
+    let _ = WAY.set(way);
     let control = open_port(port::CONTROL)?;
     let mut reader = control.try_clone()?;
     let (sender, receiver) = mpsc::channel();
@@ -97,11 +115,12 @@ fn parts() -> io::Result<&'static (File, Mutex<mpsc::Receiver<()>>)> {
 
 /// Opens the port with this name.
 pub fn open_port(name: &str) -> io::Result<File> {
-    let is_nested = NESTED.load(Ordering::Relaxed);
-    let open = || match is_nested {
-        true => connect(name),
-        false => find_port(name),
+    let open = || match WAY.get() {
+        Some(HostWay::Frames(ports)) => ports.open(name),
+        Some(HostWay::Vsock) => connect(name),
+        Some(HostWay::Serial) | None => find_port(name),
     };
+    let is_nested = matches!(WAY.get(), Some(HostWay::Vsock));
     // The host of a Linux inside L1 listens from the start, so any error means that the device is not ready.
     let may_come = |error: &io::Error| is_nested || error.kind() == io::ErrorKind::NotFound;
     for _ in 1..ATTEMPTS {
@@ -133,10 +152,12 @@ fn find_port(name: &str) -> io::Result<File> {
     ))
 }
 
-/// Ends the machine: L1 through its debug-exit device with this code, a Linux inside it by power-off.
+/// Ends the machine: L1 through its debug-exit device with this code or through Bochs's, a Linux inside it by power-off.
 pub fn end_machine(code: u8) -> ! {
-    if !NESTED.load(Ordering::Relaxed) {
-        debug_exit(code);
+    match WAY.get() {
+        Some(HostWay::Vsock) => {}
+        Some(HostWay::Frames(_)) => super::frames::end_machine(),
+        Some(HostWay::Serial) | None => debug_exit(code),
     }
     let _ = reboot(RebootCommand::PowerOff);
     loop {

@@ -1,16 +1,17 @@
 //! The part of `vmbell` that is process 1 in L1, and in each Linux inside it.
 //!
 //! The loader has already mounted the kernel's file systems and loaded modules. Process 1 binds devices to their
-//! drivers, runs the job's program with pipes that are copied to virtio-serial ports, and sends the files that the
-//! program left. It reports how the program ended and what a kernel that checks itself has found, waits until the host
-//! has read everything, and ends L1 through the debug-exit port. It kills the program if the host asks for that, and
-//! ends L1 if the host closes the control port. For a Linux inside this one, `nested` starts that Linux before the job
+//! drivers, runs the job's program with pipes that are copied to virtio-serial ports (in Bochs, to an I/O port), and
+//! sends the files that the program left. It reports how the program ended and what a kernel that checks itself has
+//! found, waits until the host has read everything, and ends L1 through the debug-exit port. It kills the program if the
+//! host asks for that, and ends L1 if the host closes the control port. For a Linux inside this one, `nested` starts that Linux before the job
 //! arrives, and the program runs there.
 
 mod check;
 mod control;
 mod devices;
 mod exits;
+mod frames;
 mod held;
 mod nested;
 mod program;

@@ -14,7 +14,7 @@ use crate::own_sources::{OwnSources, own_sources};
 
 pub use changes::KvmChanges;
 pub(crate) use changes::ReadChanges;
-pub(crate) use tools::{Tools, run_in_place};
+pub(crate) use tools::{Tools, run_in_place, write_programs};
 pub(crate) use tree::KvmTree;
 
 /// The modules to build: those that L1 loads, whose CPU has AMD's SVM.

@@ -130,16 +130,7 @@ impl Tools {
     /// Writes scripts for the assembler and the linker to `bin`. The compiler looks for these names, and would
     /// otherwise find this system's programs.
     pub(crate) fn write_programs(&self, machine: &str, bin: &Path) -> Result<(), LabError> {
-        fs::create_dir_all(bin).map_err(cannot("make", bin))?;
-        for name in ["as", "ld"] {
-            let path = bin.join(name);
-            let program = self.bin().join(format!("{machine}-{name}"));
-            let text = format!("#!/bin/sh\nexec '{}' \"$@\"\n", program.display());
-            fs::write(&path, text).map_err(cannot("write", &path))?;
-            let mode = fs::Permissions::from_mode(0o755);
-            fs::set_permissions(&path, mode).map_err(cannot("change", &path))?;
-        }
-        Ok(())
+        write_programs(&self.bin(), machine, bin)
     }
 
     /// Returns the compiler for programs and the arguments that it always needs. `bin` has the scripts from
@@ -166,6 +157,20 @@ impl Tools {
     pub(crate) fn selftests(&self) -> PathBuf {
         self.root.join(SELFTESTS)
     }
+}
+
+/// Writes scripts for the assembler and the linker in the folder `programs` to `bin`.
+pub(crate) fn write_programs(programs: &Path, machine: &str, bin: &Path) -> Result<(), LabError> {
+    fs::create_dir_all(bin).map_err(cannot("make", bin))?;
+    for name in ["as", "ld"] {
+        let path = bin.join(name);
+        let program = programs.join(format!("{machine}-{name}"));
+        let text = format!("#!/bin/sh\nexec '{}' \"$@\"\n", program.display());
+        fs::write(&path, text).map_err(cannot("write", &path))?;
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(&path, mode).map_err(cannot("change", &path))?;
+    }
+    Ok(())
 }
 
 /// Returns the folder with the headers, KVM's source and the files of a build.

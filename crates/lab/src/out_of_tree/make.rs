@@ -87,7 +87,7 @@ pub(crate) fn in_place(program: &Path, bin: &Path) -> Command {
 }
 
 /// Returns the first errors in the output, or its last lines if there are no errors.
-fn reason(text: &str) -> String {
+pub(crate) fn reason(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let errors = lines.iter().filter(|line| {
         [
@@ -96,6 +96,7 @@ fn reason(text: &str) -> String {
             "No rule",
             "not found",
             "undefined reference",
+            "cannot find",
         ]
         .iter()
         .any(|mark| line.contains(mark))

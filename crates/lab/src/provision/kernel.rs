@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::recipe::{PackageRecipe, ProvisionKind, Recipe};
 use super::{MadeEntry, Provision};
+use crate::board::EmulatorKind;
 use crate::cache::{DiskSize, hash_file, require_space};
 use crate::debian::{self, KernelVersion};
 use crate::error::{LabError, cannot};
@@ -44,6 +45,9 @@ impl Provision<'_> {
         match named {
             Some(KernelChoice::File { image, modules }) => {
                 return self.own_kernel(image, modules.as_ref());
+            }
+            _ if matches!(self.board.emulator, EmulatorKind::Bochs(_)) => {
+                return self.kernel_for_vmx(named);
             }
             Some(KernelChoice::Debian(version)) => return self.debian_kernel(version),
             None => {}

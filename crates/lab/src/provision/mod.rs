@@ -2,6 +2,7 @@
 //!
 //! Each part is a cache entry, named by its [`Recipe`]. [`Provision::entry`] finds or makes it.
 
+mod bochs;
 mod debug;
 mod kernel;
 mod kvm;

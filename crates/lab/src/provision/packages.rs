@@ -1,6 +1,6 @@
 //! The packages from which entries are made, from the system's sources or from Debian's.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::recipe::PackageRecipe;
 use super::{MadeEntry, Provision, ProvisionKind};
@@ -144,6 +144,50 @@ impl<'a> FromApt<'a> {
         target: &Path,
         download: impl FnOnce(&Apt, &[Package]) -> Result<(), LabError>,
     ) -> Result<(), LabError> {
+        self.fetch(name, &packages, |apt| download(apt, &packages))?;
+        let bar = self.progress.count(packages.len() as u64);
+        for package in packages {
+            bar.set_message(package.file.clone());
+            self.apt.unpack(&package, target)?;
+            self.note(package);
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    /// Downloads the archive with a package's source, and returns its path.
+    pub(super) fn source(&mut self, name: &str) -> Result<PathBuf, LabError> {
+        let archive = self.apt.resolve_source(name)?;
+        let mut path = PathBuf::new();
+        self.fetch(
+            &format!("the source of {name}"),
+            std::slice::from_ref(&archive),
+            |apt| {
+                path = apt.download_source(name, &archive)?;
+                Ok(())
+            },
+        )?;
+        self.note(archive);
+        Ok(path)
+    }
+
+    /// Notes a package for the manifest.
+    fn note(&mut self, package: Package) {
+        self.used.push(SourcePackage {
+            file: package.file,
+            size: package.size,
+            sha256: package.sha256,
+        });
+    }
+
+    /// Downloads these packages and shows how far that is.
+    fn fetch(
+        &self,
+        name: &str,
+        packages: &[Package],
+        download: impl FnOnce(&Apt) -> Result<(), LabError>,
+    ) -> Result<(), LabError> {
         let total: u64 = packages.iter().map(|package| package.size).sum();
         let root = self.cache.root();
         require_space(root, DiskSize(total.saturating_mul(PEAK)))?;
@@ -153,24 +197,9 @@ impl<'a> FromApt<'a> {
             DiskSize(total),
             root.display()
         ));
-        {
-            let others = self.apt.others(&packages);
-            let _bar = self.progress.follow(self.apt.archives(), total, others);
-            download(self.apt, &packages)?;
-        }
-        let bar = self.progress.count(packages.len() as u64);
-        for package in packages {
-            bar.set_message(package.file.clone());
-            self.apt.unpack(&package, target)?;
-            self.used.push(SourcePackage {
-                file: package.file,
-                size: package.size,
-                sha256: package.sha256,
-            });
-            bar.inc(1);
-        }
-        bar.finish_and_clear();
-        Ok(())
+        let others = self.apt.others(packages);
+        let _bar = self.progress.follow(self.apt.archives(), total, others);
+        download(self.apt)
     }
 }
 

@@ -65,6 +65,10 @@ macro_rules! kinds {
 kinds! {
     /// QEMU with its libraries.
     Qemu = "qemu",
+    /// Bochs.
+    Bochs = "bochs",
+    /// A kernel whose first modules are those for Intel's VMX.
+    Vmx = "vmx",
     /// The distribution's kernel.
     Linux = "linux",
     /// One of Debian's kernels, chosen by its version.

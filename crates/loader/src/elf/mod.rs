@@ -16,7 +16,7 @@ use core::panic::PanicInfo;
 
 use crate::window::{
     ARCHIVE, BUSYBOX_FILE, CHANNEL_MODULE_FOLDER, COMMAND_FOLDER, DEVICE, EXTRA_MODULE_FOLDER,
-    Header, INIT_FILE, MODULE_FOLDER, NESTED_FILE, TIME_SKIPPED,
+    HEADER_FILE, Header, INIT_FILE, MODULE_FOLDER, NESTED_FILE, TIME_SKIPPED,
 };
 use pci::Bar;
 use start::{commands, links, load_modules, mount_all};
@@ -56,7 +56,11 @@ extern "C" fn loader_main() -> ! {
             become_init();
         }
     }
-    unpack::unpack(receive());
+    let mut header = [0; Header::SIZE];
+    match sys::read_file(&Path::of(&[HEADER_FILE]), &mut header) {
+        Some(_) => drop(begin(&header)),
+        None => unpack::unpack(receive()),
+    }
     load_modules(EXTRA_MODULE_FOLDER);
     if is_first {
         become_init();

@@ -25,6 +25,7 @@ use crate::output::print;
 use crate::output::style::Style;
 use vmbell_bench::did_you_mean;
 use vmbell_bench::picks;
+use vmbell_lab::Emulator;
 use vmbell_lab::boot::{Settings, TimeLimits, TimeMode};
 use vmbell_lab::debian::KernelVersion;
 use vmbell_lab::selftests::{KnownResults, SelftestSuite};
@@ -156,6 +157,7 @@ fn run_on(
     known: &KnownResults,
 ) -> anyhow::Result<KernelResults> {
     let (host, board) = boards(arch, false)?;
+    let board = choice.board(board)?;
     let settings = Settings {
         mode: TimeMode::Functional {
             cpus: arguments.vcpus,
@@ -180,7 +182,11 @@ fn run_on(
         bail!("the selftests were not built");
     };
     announce(&lab, &settings, None);
-    let name = KnownResults::kernel(lab.kernel.release(), &tests_release);
+    let mut name = KnownResults::kernel(lab.kernel.release(), &tests_release);
+    if let Emulator::Bochs(..) = lab.emulator {
+        // The list has the results on AMD's SVM.
+        name += " on VMX";
+    }
     if !known.has(&name) {
         lab.progress.say(format_args!(
             "no results are known of {name}, so each test is to pass"

@@ -98,6 +98,47 @@ fn what_arm64_does_not_have_is_refused_before_the_boot() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
+fn what_bochs_does_not_have_is_refused_by_its_name() {
+    let sandbox = Sandbox::new();
+    let rows = "
+        --device edu     => --device edu: Bochs has no IOMMU, so --cpu intel assigns no device
+        --depth 2        => --depth 2 needs virtio-vsock in L1, and Bochs has no virtio
+        --stdin          => --stdin needs virtio-serial, and Bochs has no virtio
+        --qemu-arg=-d    => --qemu-arg is for --cpu amd
+        --qemu bin/qemu  => --qemu is for --cpu amd
+        --kvm-patch a    => --kvm-patch and --kvm-source build KVM for AMD's SVM only
+        --kvm-ioeventfd  => --kvm-ioeventfd builds KVM for AMD's SVM only
+        --debug-kernel   => --debug-kernel builds KVM for AMD's SVM only
+        --arch aarch64   => --cpu intel is a CPU of x86_64, and the lab's machine is aarch64
+        --cpu intel      => --cpu intel is given twice
+    ";
+    let line = "lab kernel --cpu intel {} -- /bin/true";
+    sandbox.refuses(125, line, rows);
+    let line = "lab --cpu intel -- vmbell bench {}";
+    let rows = "
+        vmms => this suite runs the lab's QEMU in L1, and --cpu intel has none
+        net  => this suite runs the lab's QEMU in L1, and --cpu intel has none
+    ";
+    sandbox.refuses(125, line, rows);
+    let rows = "
+        --bochs a => --bochs is for --cpu intel: QEMU emulates this machine
+    ";
+    sandbox.refuses(125, "lab kernel --kernel debian:6.12 {} -- /bin/true", rows);
+}
+
+#[test]
+fn an_unknown_cpu_is_refused_with_the_list() {
+    let rows = "
+        --cpu intle           => unknown CPU, did you mean 'intel'? (there are: amd, intel, intel:skylake-x, intel:haswell)
+        --cpu intel:pentium   => unknown CPU
+        --cpu amd:haswell     => (there are: amd, intel, intel:skylake-x, intel:haswell)
+        --cpu intel,          => unknown CPU
+    ";
+    Sandbox::new().refuses(2, "lab {} -- /bin/true", rows);
+}
+
+#[test]
 fn a_doctest_is_told_how_to_be_left_out() {
     let sandbox = Sandbox::new();
     let qemu = sandbox.qemu("9.0.0", "exit 9");

@@ -1,0 +1,73 @@
+//! KVM on a CPU with VMX, in Bochs.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::boots::{LIMITS, host_vmbell, lab, output, text};
+
+/// The report of a deterministic bench of these rows, as it was written.
+fn report(rows: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.json");
+    let mut command = Command::new(host_vmbell());
+    command.args(["lab", "kernel", "--cpu", "intel", "--deterministic"]);
+    command.args(LIMITS).args(["--", "vmbell", "bench"]);
+    command.args(["--only", "--ops", "200", "--export-json"]);
+    let output = output(command.arg(&path).args(rows));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    fs::read_to_string(path).unwrap()
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn vmx_has_fast_mmio_and_eois_without_exits_and_a_repeated_run_writes_the_same_report() {
+    const ANY_LENGTH: &str = "mmio-any-length-eventfd";
+    const LENGTH: &str = "mmio-wildcard-eventfd";
+    const EOI: &str = "eoi-x2apic";
+    // Without the lab's change of Bochs, the guest of this row has a fault.
+    const HALTED: &str = "irqfd-edge-to-halted";
+    let rows = [ANY_LENGTH, LENGTH, EOI, HALTED];
+    let [first, second] = [report(&rows), report(&rows)];
+    assert_eq!(first, second);
+    let report: Value = serde_json::from_str(&first).unwrap();
+    let figure = |name: &str, what: &str| {
+        let results = report["results"].as_array().unwrap();
+        let row = results.iter().find(|row| row["command"] == name).unwrap();
+        assert_eq!(row["status"], "ok", "{row}");
+        row[what].clone()
+    };
+    let instructions = |name| figure(name, "instructions").as_f64().unwrap();
+    assert!(instructions(ANY_LENGTH) * 2.0 < instructions(LENGTH));
+    assert_eq!(figure(EOI, "exits")["total"], 0.0);
+    assert!(instructions(EOI) < 100.0);
+    assert!(instructions(HALTED) > 1000.0);
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_program_in_bochs_has_its_streams_its_files_and_its_exit_status() {
+    let out = tempfile::tempdir().unwrap();
+    let mut lab = lab(&["--cpu", "intel:haswell", "--out"]);
+    let script =
+        "cat /sys/module/kvm_intel/parameters/enable_apicv; echo e >&2; echo f >/out/f; exit 3";
+    let output = output(lab.arg(out.path()).args(["--", "/bin/sh", "-c", script]));
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    // That CPU has no posted interrupts, without which KVM has no APICv.
+    assert_eq!(text(&output.stdout), "N\n");
+    assert!(said.contains("\ne\n"), "{said}");
+    assert_eq!(fs::read_to_string(out.path().join("f")).unwrap(), "f\n");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_program_in_bochs_is_asked_to_end_at_its_limit() {
+    let script = "trap 'echo asked; exit 0' TERM; echo began; while :; do sleep 1; done";
+    let mut lab = Command::new(host_vmbell());
+    lab.args(["lab", "--cpu", "intel", "--timeout", "3s"]);
+    let output = output(lab.args(["--", "/bin/sh", "-c", script]));
+    assert_eq!(output.status.code(), Some(124), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "began\nasked\n");
+}

@@ -1,0 +1,150 @@
+//! One boot of L1 in Bochs. The machine's images are memory without names, so nothing is left when this process ends.
+
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{ChildStdout, Stdio};
+use std::time::Instant;
+
+use loader::window::{ARCHIVE, HEADER_FILE, Header};
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use super::machine::{channels, inherited};
+use super::supervise::{ENDING, LEAVING, LONGEST, LOOKING, Patience};
+use super::{LabBootResult, RunningVmm, Settings, Sinks, arguments, frames, process};
+use crate::board::{IntelCpu, LabBoard};
+use crate::bochs::Bochs;
+use crate::bochs::config::{BochsFiles, config};
+use crate::bochs::images::{FlatKernel, MemoryLayout, option_rom};
+use crate::error::{LabError, cannot, failed};
+use crate::files::temporary;
+use crate::initramfs::Archive;
+
+/// The most memory that Bochs has for a machine.
+const MOST: u64 = 2 << 30;
+
+/// All that one boot needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BochsPlan<'a> {
+    pub board: &'a LabBoard,
+    pub bochs: &'a Bochs,
+    pub cpu: IntelCpu,
+    /// The `vmbell` program, which starts Bochs.
+    pub vmbell: &'a Path,
+    pub kernel: &'a Path,
+    pub initramfs: &'a File,
+    /// The window with the archive of the run, and the archive's length.
+    pub window: (&'a File, u64),
+    pub header: Header,
+    pub settings: &'a Settings,
+}
+
+impl BochsPlan<'_> {
+    /// Boots L1, waits until Bochs has ended or has to be killed, and cleans up.
+    pub fn run(&self, sinks: Sinks) -> Result<LabBootResult, LabError> {
+        let settings = self.settings;
+        if settings.memory > MOST {
+            return Err(failed!(
+                "L1 would need {} MiB of memory, and Bochs has at most {}",
+                settings.memory >> 20,
+                MOST >> 20
+            )
+            .hint("use less --memory"));
+        }
+        let begun = Instant::now();
+        let kernel = FlatKernel::read(self.kernel)?;
+        let initrd = self.initrd()?;
+        let length = initrd.metadata().map_err(temporary)?.len();
+        // Bochs takes whole megabytes.
+        let memory = settings.memory >> 20 << 20;
+        let layout = MemoryLayout::new(&kernel, length, memory)?;
+        let line = arguments::parameters(self.board, settings, &[]);
+        let open = |path: &Path| File::open(path).map_err(cannot("read", path));
+        let images = [
+            open(self.bochs.bios())?,
+            open(self.bochs.vga_bios())?,
+            image(&option_rom(kernel.entry))?,
+            image(&kernel.bytes)?,
+            initrd,
+            image(&layout.start_information(&line))?,
+        ];
+        let (console, to_console) = io::pipe().map_err(cannot("make", "a pipe"))?;
+        let [bios, vga_bios, rom, kernel_image, initrd, info] = &images;
+        let files = BochsFiles {
+            bios: inherited(bios)?,
+            vga_bios: inherited(vga_bios)?,
+            rom: inherited(rom)?,
+            kernel: inherited(kernel_image)?,
+            initrd: inherited(initrd)?,
+            info: inherited(info)?,
+            console: inherited(&to_console)?,
+        };
+        let text = config(self.cpu, settings.mode, &layout, kernel.begin, &files);
+        let description = image(text.as_bytes())?;
+        let words = [
+            self.bochs.program().into(),
+            "-q".into(),
+            "-f".into(),
+            format!("/proc/self/fd/{}", inherited(&description)?).into(),
+        ];
+        let mut child = process::start_program(self.vmbell, &words, &[], Stdio::piped())?;
+        let mut channels = channels()?;
+        if let (Some(from), Some(to)) = (child.stdout.take(), child.stdin.take()) {
+            frames::join(&mut channels, from, to)?;
+        }
+        // The console ends when Bochs has the only other end.
+        drop(to_console);
+        child.stdout = Some(ChildStdout::from(OwnedFd::from(console)));
+        let patience = Patience {
+            ending: ENDING,
+            leaving: LEAVING,
+            to_the_end: true,
+            // A question would change what is counted.
+            answering: LONGEST,
+            looking: LOOKING,
+        };
+        RunningVmm::new(child, channels, begun, settings.show_console).follow(
+            sinks,
+            settings.limits,
+            patience,
+        )
+    }
+
+    /// Returns the files of L1 as one initramfs: those of each run, those of this run, and the header.
+    fn initrd(&self) -> Result<File, LabError> {
+        let mut output = memory()?;
+        let (mut initramfs, (mut window, length)) = (self.initramfs, self.window);
+        let mut copy = |from: &mut dyn io::Read| {
+            io::copy(from, &mut output)?;
+            // The kernel looks for the next archive at a multiple of four.
+            let end = output.stream_position()?;
+            output.set_len(end.next_multiple_of(4))?;
+            output.seek(SeekFrom::End(0))
+        };
+        initramfs.rewind().map_err(temporary)?;
+        copy(&mut initramfs).map_err(temporary)?;
+        let begin = SeekFrom::Start(ARCHIVE as u64);
+        window.seek(begin).map_err(temporary)?;
+        copy(&mut io::Read::take(window, length)).map_err(temporary)?;
+        let mut archive = Archive::new(output);
+        let header = self.header.to_bytes();
+        archive.file(Path::new(HEADER_FILE), 0o400, &header)?;
+        archive.finish()
+    }
+}
+
+/// Makes an image with these bytes.
+fn image(bytes: &[u8]) -> Result<File, LabError> {
+    let mut file = memory()?;
+    file.write_all(bytes).map_err(temporary)?;
+    Ok(file)
+}
+
+/// Makes memory that Bochs reads as a file.
+fn memory() -> Result<File, LabError> {
+    let memory = memfd_create("vmbell-bochs", MemfdFlags::CLOEXEC);
+    memory
+        .map(File::from)
+        .map_err(|error| temporary(error.into()))
+}
