@@ -16,6 +16,7 @@ api         the public API of the libraries is that of docs/api
 fuzz        the targets of fuzz/ compile
 doc         rustdoc
 crates      all crates can be published, and compile as their packages have them; embed/ and docs/guide.md run on these packages, also in the lab
+lab-intel   the bench on VMX, which Bochs emulates, twice with the same figures; needs apt-get
 lab-arm64   the tests that need /dev/kvm on arm64
 subjects    the rings of vmbell and of other projects under vmbell-check
 subjects-c  the same for those in C, of Linux and QEMU; needs apt-get
@@ -46,7 +47,7 @@ left_to_other_commits() {
 needs() {
     case $1 in
     test | words | release | api | subjects | subjects-c | lab-arm64) echo build ;;
-    lab | crates | page | fleet | deb | smoke) echo build release ;;
+    lab | lab-intel | crates | page | fleet | deb | smoke) echo build release ;;
     esac
 }
 
@@ -346,6 +347,21 @@ step_page() {
 step_lab() {
     has apt-get || skip "needs apt-get, to fetch QEMU and a kernel"
     xtask lab
+}
+
+# Bochs is deterministic, so the two reports have the same bytes.
+step_lab-intel() {
+    has apt-get || skip "needs apt-get, to fetch the source of Bochs and a kernel"
+    local vmbell report
+    vmbell=$(xtask package --program)
+    for report in "$target/intel-1.json" "$target/intel-2.json"; do
+        "$vmbell" lab --cpu intel --deterministic -- vmbell bench --all --export-json "$report"
+    done
+    cmp "$target/intel-1.json" "$target/intel-2.json"
+    if grep -q '"status": *"failed"' "$target/intel-1.json"; then
+        echo "a row failed on VMX: see $target/intel-1.json" >&2
+        return 1
+    fi
 }
 
 # Everything is built for arm64 once, and a warning there is an error.
