@@ -11,6 +11,7 @@ mod draw;
 mod events;
 mod exits;
 mod facts;
+mod findings;
 mod headline;
 mod meaning;
 mod recorded;

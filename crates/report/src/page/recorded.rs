@@ -6,6 +6,7 @@ use maud::{Markup, html};
 use svg::node::element::{Polyline, SVG};
 
 use super::draw::{across, drawing, height, markup as drawn, text, upright};
+use super::findings::findings;
 use super::scale::ChartScale;
 use crate::history::{AddressHistory, History, Interval, Rate, histories};
 use crate::table::{Cell, Column, Table};
@@ -24,20 +25,23 @@ const LEFT: f64 = 16.0;
 pub fn recorded_page(recording: &Recording, name: &str) -> String {
     let histories = histories(recording);
     let seconds = recording.lines.last().map_or(0.0, |line| line.seconds);
-    let headline = format!(
-        "{} in {}",
-        units::plural(histories.len(), "VM"),
-        units::time(seconds * 1e9)
-    );
+    let mut findings = findings(recording, &histories);
+    let headline = findings.remove(0);
     let header = &recording.header;
     let body = html! {
         a.skip href="#vms" { "To the VMs" }
         header {
             p.where {
                 span { "Recorded by vmbell top " (header.vmbell) " from " (header.started) }
+                span {
+                    (units::plural(histories.len(), "VM")) " in " (units::time(seconds * 1e9))
+                }
                 span { (header.host.kernel) ", " (header.host.cpu) ", " (header.host.cpus) " CPUs" }
             }
             h1 { (headline) }
+            @if !findings.is_empty() {
+                ul.answer { @for finding in &findings { li { (finding) "." } } }
+            }
             @for doubt in doubts(recording) { p.doubt { (doubt) } }
         }
         main #vms {
@@ -56,16 +60,10 @@ pub fn recorded_page(recording: &Recording, name: &str) -> String {
     document(&headline, &body)
 }
 
-/// Why counts may be missing or too low.
+/// Why counts may be missing.
 fn doubts(recording: &Recording) -> Vec<String> {
     let mut doubts = recording.warnings.clone();
-    let Some(TopLine {
-        bpf,
-        counters,
-        lost,
-        ..
-    }) = recording.lines.last()
-    else {
+    let Some(TopLine { bpf, counters, .. }) = recording.lines.last() else {
         return doubts;
     };
     for (name, TopSource { used, missing }) in [("bpf", bpf), ("counters", counters)] {
@@ -76,16 +74,10 @@ fn doubts(recording: &Recording) -> Vec<String> {
         let each = missing.iter();
         doubts.extend(each.map(|reason| format!("{name}: {what}: {reason}")));
     }
-    if let Some(lost) = lost.filter(|lost| *lost > 0) {
-        doubts.push(format!(
-            "{} lost, so counts are too low",
-            units::plural(lost, "event")
-        ));
-    }
     doubts
 }
 
-fn title(history: &History) -> String {
+pub(super) fn title(history: &History) -> String {
     let vmm = history.vmm.as_deref().unwrap_or("a VMM that had ended");
     let name = history.name.as_ref().map(|name| format!(" {name}"));
     format!("{vmm}{} ({})", name.unwrap_or_default(), history.pid)
@@ -262,7 +254,7 @@ fn add_counts(table: &mut Table, title: &str, counts: &[Option<u64>], history: &
     );
 }
 
-fn number(value: Option<f64>) -> String {
+pub(super) fn number(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
         Some(0.0) => "0".to_owned(),
