@@ -107,6 +107,7 @@ fn row(
         .flatten();
     Row {
         command: series.name.clone(),
+        description: series.description.clone(),
         group: series.group,
         backend: series.backend.to_owned(),
         parameters: series.remarks.parameters.clone(),

@@ -10,6 +10,8 @@ use vmbell_report::{Counted, Group, Status};
 pub struct SampleSeries {
     /// The entry's name.
     pub name: String,
+    /// What one operation of the entry is.
+    pub description: Option<String>,
     /// The entry's group.
     pub group: Group,
     /// The name of the backend that runs the entry's guest, or `host`.
@@ -39,6 +41,7 @@ impl SampleSeries {
     pub fn new(name: &str, group: Group, reference: Option<&str>) -> Self {
         Self {
             name: name.to_owned(),
+            description: None,
             group,
             backend: HOST,
             reference: reference.map(str::to_owned),
@@ -132,6 +135,7 @@ impl Record {
             series: entries
                 .iter()
                 .map(|entry| SampleSeries {
+                    description: Some(entry.description().to_owned()),
                     remarks: entry.remarks().clone(),
                     backend: entry.backend(),
                     ..SampleSeries::new(entry.name(), entry.group(), entry.reference())

@@ -19,6 +19,9 @@ const MIN_SCATTER: usize = 3;
 pub struct Row {
     /// The entry's name.
     pub command: String,
+    /// What one operation is, in a few words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
     /// The entry's group.
     pub group: Group,
     /// The backend that ran the guest, or `host` where no guest took part.

@@ -234,6 +234,7 @@ fn row(name: &str, group: Group, ns: f64, exits: Option<(f64, f64)>) -> Row {
     };
     Row {
         command: name.to_owned(),
+        description: Some(format!("what {name} does")),
         group,
         backend: "usermode".to_owned(),
         parameters: [].into(),

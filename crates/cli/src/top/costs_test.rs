@@ -8,6 +8,7 @@ use vmbell_report::{
 fn row(name: &str, backend: &str, ns: f64) -> Row {
     Row {
         command: name.to_owned(),
+        description: None,
         group: Group::Scenario,
         backend: backend.to_owned(),
         parameters: BTreeMap::new(),

@@ -44,6 +44,18 @@ fn a_written_report_is_valid() {
 }
 
 #[test]
+fn a_row_is_described_in_the_words_of_the_list() {
+    let list: Value = serde_json::from_str(&stdout(&mut vmbell("list --json"))).unwrap();
+    let list = list.as_array().unwrap();
+    let listed = list.iter().find(|row| row["name"] == "floor-getppid");
+    let report = stdout(&mut quick("floor-getppid --export-json -"));
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let described = &report["results"][0]["description"];
+    assert!(described.is_string(), "{report}");
+    assert_eq!(*described, listed.unwrap()["description"]);
+}
+
+#[test]
 fn what_eoi_and_rings_print_as_json_is_valid_too() {
     for words in [
         "eoi --backend usermode --deterministic",

@@ -101,7 +101,7 @@ pub(super) fn markup(
             ul.rows {
                 @for line in lines {
                     li {
-                        span.name { (line.name) }
+                        span.name title=[line.description()] { (line.name) }
                         div.bars {
                             @for (column, row) in line.cells(columns).filter(|(column, _)| is_drawn(column)) {
                                 (bar(scale, column, row, &floors.medians()))

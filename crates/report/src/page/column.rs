@@ -201,6 +201,12 @@ pub(super) fn lines<'r>(section: PageSection, columns: &[PageColumn<'r>]) -> Vec
 }
 
 impl<'r> PageLine<'r> {
+    /// What one operation is, from the first column that says it.
+    pub(super) fn description(&self) -> Option<&'r str> {
+        let mut rows = self.rows.iter().flatten();
+        rows.find_map(|row| row.description.as_deref())
+    }
+
     /// Each column that has the row, with the row.
     pub(super) fn cells<'c>(
         &self,

@@ -3,7 +3,8 @@ use crate::{Group, Outcome, Report, Timing, sample};
 
 /// The text of a page in source order: one line for each block element, without drawings.
 fn text(page: &str) -> String {
-    const BLOCKS: [&str; 14] = [
+    const BLOCKS: [&str; 15] = [
+        "dt",
         "p",
         "h1",
         "h2",
@@ -160,6 +161,7 @@ fn hostile_names_stay_text_everywhere() {
     let mut report = sample::two_backends();
     for row in &mut report.results {
         row.command = format!("{NAME}{}", row.command);
+        row.description = Some(NAME.to_owned());
         row.reference = Some(NAME.to_owned());
         row.note = Some(NAME.to_owned());
         match &mut row.outcome {

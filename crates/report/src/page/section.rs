@@ -171,8 +171,26 @@ pub(super) fn markup(section: PageSection, columns: &[PageColumn<'_>]) -> Option
             p.lead { (section.lead()) }
             (chart::markup(&lines, columns, &floors))
             (table::markup(section.title(), &lines, columns))
+            (descriptions(&lines))
         }
     })
+}
+
+/// What each row does, for the rows whose report says it.
+fn descriptions(lines: &[PageLine<'_>]) -> Markup {
+    let described =
+        |line: &PageLine<'_>| Some((line.name.to_owned(), line.description()?.to_owned()));
+    let described: Vec<(String, String)> = lines.iter().filter_map(described).collect();
+    html! {
+        @if !described.is_empty() {
+            details.rows-explained {
+                summary { "What one operation of each row is" }
+                dl {
+                    @for (name, text) in &described { dt { (name) } dd { (text) } }
+                }
+            }
+        }
+    }
 }
 
 /// The first column of each report.

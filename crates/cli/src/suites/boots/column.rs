@@ -59,6 +59,8 @@ pub(crate) struct BootResult {
 pub(crate) struct BootRow {
     /// The name.
     pub(crate) name: String,
+    /// What one operation is, if that is known of this name.
+    pub(crate) description: Option<String>,
     /// The times of its batches, or why there are none.
     pub(crate) batches: Result<BatchTimes, String>,
     /// What was counted meanwhile, or why nothing was; `None` if it was not asked for.

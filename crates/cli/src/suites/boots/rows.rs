@@ -76,6 +76,7 @@ fn of_column<W: BootWay>(column: &BootColumn<W>, timing: Timing) -> Vec<RowOfBoo
         RowOfBoots {
             row: Row {
                 command: named.name.clone(),
+                description: named.description.clone(),
                 group: Group::Scenario,
                 backend: column.way.name().to_owned(),
                 parameters: [].into(),

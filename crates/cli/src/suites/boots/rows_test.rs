@@ -40,6 +40,7 @@ fn guest(hypervisor: &str) -> VmmGuest {
 fn row(name: &str, ns: &[f64]) -> BootRow {
     BootRow {
         name: name.to_owned(),
+        description: Some(format!("what {name} does")),
         batches: match ns {
             [] => Err("there is no such device".to_owned()),
             ns => Ok(BatchTimes {

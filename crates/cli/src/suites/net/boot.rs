@@ -207,6 +207,7 @@ impl NetBootContext<'_> {
 fn row(name: &str, operations: f64, ns: f64) -> BootRow {
     BootRow {
         name: name.to_owned(),
+        description: NetperfPattern::described(name),
         batches: Ok(BatchTimes {
             operations: operations.round() as u64,
             ns: vec![ns],

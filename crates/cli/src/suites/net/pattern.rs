@@ -43,6 +43,12 @@ impl NetperfPattern {
         value(&self).get_name().to_owned()
     }
 
+    /// What the row with this name measures, as `vmbell list net` shows it.
+    pub(super) fn described(row: &str) -> Option<String> {
+        let pattern = Self::from_str(row, false).ok()?;
+        value(&pattern).get_help().map(ToString::to_string)
+    }
+
     /// Where it goes, if it is a stream.
     pub(super) const fn direction(self) -> Option<StreamDirection> {
         match self {

@@ -20,6 +20,7 @@ use crate::suites::boots::{
     BatchTimes, BootResult, BootRow, BootWay, BootsRun, CountedRows, VmmFailure, in_words, keep,
     last_words,
 };
+use vmbell_probe_image::names;
 use vmbell_report::Timing;
 use vmbell_report::units::thousandths;
 
@@ -277,6 +278,7 @@ fn in_nanoseconds(row: DocumentRow, hz: f64) -> BootRow {
         }
     });
     BootRow {
+        description: names::description(&row.name).map(str::to_owned),
         name: row.name,
         batches,
         counted: None,

@@ -20,6 +20,8 @@ use vmbell_report::{ReasonsOfRun, Timing};
 
 /// The name of the row.
 pub(super) const ROW: &str = "linux-boot";
+/// What its operation is.
+const DESCRIPTION: &str = "a boot of Linux, until its kernel finds no root file system";
 /// One vCPU: two that wait for one another spin for long on the one CPU of the deterministic lab.
 pub(super) const CPUS: u32 = 1;
 /// The guest's memory in MiB: the kernel's file alone takes 60.
@@ -143,6 +145,7 @@ pub(super) fn row<E>(
         .map(|tally| vec![tally.counted()]);
     Ok(BootRow {
         name: ROW.to_owned(),
+        description: Some(DESCRIPTION.to_owned()),
         batches,
         counted: Some(counted),
     })
@@ -152,6 +155,7 @@ pub(super) fn row<E>(
 pub(super) fn hung(failure: VmmFailure) -> BootRow {
     BootRow {
         name: ROW.to_owned(),
+        description: Some(DESCRIPTION.to_owned()),
         counted: Some(Err(failure.reason.clone())),
         batches: Err(failure.reason),
     }
