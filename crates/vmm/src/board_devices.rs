@@ -15,8 +15,9 @@ use vmbell_devices::virtio::{Notify, Raise, VirtioDevice};
 use vmbell_hypervisor::{Error, IrqTrigger, Irqs, Vm};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
+use super::error::MachineError;
+use super::machine::Machine;
 use super::off::{Off, Switch};
-use super::{Machine, MachineError};
 
 /// The position of a device.
 pub(super) struct MmioPlace<'m> {

@@ -34,8 +34,12 @@ use vmbell_hypervisor::{
 use self::assigned::Assigned;
 use self::platform::Taken;
 use super::board_devices;
+use super::error::MachineError;
+use super::image::{Boot, Image};
+use super::machine::Machine;
 use super::off::{Off, Switch};
-use super::{Boot, Image, MEMORY_MAX, Machine, MachineError, Stop, ram};
+use super::ram::{self, MEMORY_MAX};
+use super::stop::Stop;
 
 use super::error::BoardError;
 pub use assigned::{AssignedEvent, OnEvent};

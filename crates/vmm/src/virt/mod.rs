@@ -21,8 +21,11 @@ use vmbell_hypervisor::{Capability, EntryPoint, Hypervisor, Irqchip, VmConfig};
 use self::tree::Description;
 use super::board_devices;
 use super::image::TREE_LEN;
+use super::image::{Arm64Image, Boot};
+use super::machine::Machine;
 use super::off::{Off, Switch};
-use super::{Arm64Image, Boot, Machine, Stop, ram};
+use super::ram;
+use super::stop::Stop;
 
 use super::error::BoardError;
 
