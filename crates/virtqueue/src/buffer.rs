@@ -1,8 +1,8 @@
 //! Buffers: the buffers that a driver makes available and gets back as used, and the buffers of one descriptor chain. A
 //! device side reads that chain once from memory that the driver can change at any time.
 
+use super::error::{QueueError, UsedError};
 use super::hint::unlikely;
-use super::{QueueError, UsedError};
 
 /// The memory that one descriptor names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

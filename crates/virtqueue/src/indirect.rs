@@ -5,10 +5,12 @@
 
 use std::sync::atomic::AtomicU8;
 
+use super::buffer::{Buffer, Chain};
 use super::descriptor::{BYTES, Descriptor, INDIRECT, NEXT, WRITE, len, packed, split};
+use super::error::{QueueError, SetupError};
+use super::features::Features;
 use super::memory::{RingMemory, Words, slice};
 use super::sync::Ordering;
-use super::{Buffer, Chain, Features, QueueError, SetupError};
 
 /// The driver side's tables.
 #[derive(Debug)]

@@ -26,9 +26,11 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use super::brand::Brand;
+use super::error::{QueueError, WrapCounterError};
+use super::features::Status;
 use super::ring::{Ring, Sealed, index};
 use super::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering};
-use super::{Brand, QueueError, Status, WrapCounterError};
 
 /// What the driver side publishes to pollers. It has its own cache lines, because pollers load it all the time.
 #[derive(Debug)]

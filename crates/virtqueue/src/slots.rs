@@ -4,8 +4,9 @@
 //! device finds descriptors in the order of the table, as virtio 1.3, 2.7.9 requires. And a descriptor that a device on
 //! another core has just used is not rewritten while its cache line is still on that core.
 
+use super::error::QueueError;
 use super::hint::unlikely;
-use super::{BufferState, QueueError, RingKind};
+use super::save::{BufferState, RingKind};
 
 #[derive(Debug)]
 struct Slot<T> {

@@ -6,18 +6,19 @@
 
 mod side;
 
+use super::brand::Brand;
+use super::buffer::{Buffer, Used};
+use super::error::{AddError, NotAdded, QueueError, SetupError, WrapCounterError};
+use super::features::{Features, Status};
 use super::indirect::Tables;
 use super::poll::{IN_BATCH, PollState};
+use super::poll::{Progress, QueuePoller, Token};
 use super::ring::Ring;
+use super::save::{DriverState, RestoreError, STATE_VERSION};
 use super::slots::Slots;
 use super::sync::{Arc, Ordering, fence};
-use super::{
-    Brand, Buffer, DriverState, Features, NotAdded, Progress, QueueError, QueuePoller,
-    RestoreError, SetupError, Status, Token, Used, WrapCounterError,
-};
 use crate::descriptor::{INDIRECT, WRITE};
 use crate::save::Target;
-use crate::{AddError, STATE_VERSION};
 
 pub use side::{Indices, Side};
 

@@ -1,10 +1,13 @@
 //! The differences between the two kinds of ring, for a driver side.
 
 use super::Driver;
+use crate::brand::Brand;
+use crate::buffer::{Buffer, Used};
+use crate::error::QueueError;
 use crate::memory::RingMemory;
 use crate::ring::{Ring, Sealed};
+use crate::save::RingKind;
 use crate::slots::Slots;
-use crate::{Brand, Buffer, QueueError, RingKind, Used};
 
 /// How far a driver side is.
 #[derive(Debug, Default)]

@@ -7,7 +7,6 @@
 #![allow(unsafe_code)]
 
 mod cursor;
-mod cyclic;
 mod words;
 
 use std::fmt;
@@ -18,13 +17,10 @@ use std::sync::atomic::AtomicU64;
 use vm_memory::bitmap::NewBitmap;
 use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 
-use super::SetupError;
+use super::error::SetupError;
 
 pub(super) use cursor::Cursor;
-pub(super) use cyclic::CyclicWords;
-pub(super) use words::{Word, Words, slice};
-
-use words::Atomics;
+pub(super) use words::{CyclicWords, Word, Words, slice};
 
 /// Memory that a driver and a device share.
 ///

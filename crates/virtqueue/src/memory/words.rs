@@ -1,4 +1,5 @@
-//! Arrays of atomics in shared memory, each with the owner of the memory stored next to the pointer.
+//! Arrays of atomics in shared memory, each with the owner of the memory stored next to the pointer. Those that
+//! free-running indices select need no bounds check for each access.
 //!
 //! Under loom they are loom's own atomics, which clones share, because loom cannot track raw memory.
 
@@ -9,8 +10,7 @@ use std::fmt;
 use std::ptr::NonNull;
 
 use super::RingMemory;
-#[cfg(not(loom))]
-use crate::SetupError;
+use crate::error::SetupError;
 
 /// `A`s at consecutive addresses in a memory `M`.
 #[cfg(not(loom))]
@@ -106,7 +106,7 @@ impl<A: Atomics, M: RingMemory> Words<A, M> {
         _addr: u64,
         count: usize,
         _align: u64,
-    ) -> Result<Self, crate::SetupError> {
+    ) -> Result<Self, SetupError> {
         Ok(Self {
             words: std::sync::Arc::new((0..count).map(|_| A::default()).collect()),
             memory: memory.clone(),
@@ -143,11 +143,7 @@ impl<A, M: Clone> Clone for Word<A, M> {
 }
 
 impl<A: Atomics, M: RingMemory> Word<A, M> {
-    pub(crate) fn resolve(
-        memory: &M,
-        part: &'static str,
-        addr: u64,
-    ) -> Result<Self, crate::SetupError> {
+    pub(crate) fn resolve(memory: &M, part: &'static str, addr: u64) -> Result<Self, SetupError> {
         Words::resolve(memory, part, addr, 1, 1).map(Self)
     }
 }
@@ -211,4 +207,58 @@ pub(crate) fn slice<A: Atomics, M: RingMemory>(
     // SAFETY: `resolve` found `count` aligned `A`s at `first`, which `memory`, borrowed for as
     // long as the slice, keeps alive. `A` consists of atomics, for which every content is valid.
     Some(unsafe { std::slice::from_raw_parts(first.as_ptr(), count) })
+}
+
+/// An array of words whose length is a power of two, indexed modulo that length.
+#[derive(Debug)]
+pub(crate) struct CyclicWords<A, M> {
+    words: Words<A, M>,
+    /// The number of words minus one; all its bits below the highest one are set.
+    mask: u64,
+}
+
+impl<A: Atomics, M: RingMemory> CyclicWords<A, M> {
+    /// Like [`Words::resolve`], but also fails if `size` is not a power of two.
+    pub(crate) fn resolve(
+        memory: &M,
+        part: &'static str,
+        addr: u64,
+        size: u16,
+        align: u64,
+    ) -> Result<Self, SetupError> {
+        if !size.is_power_of_two() {
+            return Err(SetupError::Size { size });
+        }
+        let words = Words::resolve(memory, part, addr, usize::from(size), align)?;
+        let mask = u64::from(size) - 1;
+        Ok(Self { words, mask })
+    }
+}
+
+impl<A, M: Clone> Clone for CyclicWords<A, M> {
+    fn clone(&self) -> Self {
+        let (words, mask) = (self.words.clone(), self.mask);
+        Self { words, mask }
+    }
+}
+
+impl<A, M> CyclicWords<A, M> {
+    /// The word that an index selects.
+    #[inline]
+    pub(crate) fn at(&self, index: u64) -> &A {
+        #[expect(clippy::cast_possible_truncation, reason = "the mask has 15 bits")]
+        let index = (index & self.mask) as usize;
+        debug_assert!(index < self.all().len());
+        // SAFETY: `resolve` made the mask the number of words minus one, so the index is below that number.
+        unsafe { self.all().get_unchecked(index) }
+    }
+
+    #[inline]
+    pub(crate) fn all(&self) -> &[A] {
+        self.words.all()
+    }
+
+    pub(crate) fn memory(&self) -> &M {
+        self.words.memory()
+    }
 }

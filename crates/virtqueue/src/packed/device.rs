@@ -1,15 +1,18 @@
 //! The device side of a packed ring, owned by one thread at a time (virtio 1.3, 2.8).
 
+use super::PackedLayout;
 use super::ring::{Event, LAP_FLAGS, PackedRing, Position, look};
+use crate::buffer::{Chain, Head};
 use crate::descriptor::{self, Descriptor, INDIRECT, NEXT, WRITE};
+use crate::device::{DeviceControl, DeviceQueue};
+use crate::error::{QueueError, SetupError, UsedError};
+use crate::features::Features;
 use crate::indirect::Table;
 use crate::memory::{Cursor, RingMemory};
+use crate::ring::Ring;
 use crate::save::{self, Target};
+use crate::save::{DeviceState, HeadState, RestoreError, RingKind, STATE_VERSION};
 use crate::sync::{Ordering, fence};
-use crate::{
-    Chain, DeviceControl, DeviceQueue, DeviceState, Features, Head, HeadState, PackedLayout,
-    QueueError, RestoreError, Ring, RingKind, STATE_VERSION, SetupError, UsedError,
-};
 
 /// The device side of a packed ring: takes available chains and gives them back as used.
 #[derive(Debug)]

@@ -1,19 +1,23 @@
 //! The driver side of a packed ring, owned by one thread at a time: it makes buffers available, suppresses events and
 //! resets (virtio 1.3, 2.8.6, 2.8.14 and 2.8.21), and consumes used buffers (2.8.5, 2.8.9 and 2.8.22).
 
+use super::PackedLayout;
 use super::ring::{Event, PackedRing, Position, look};
+use crate::brand::Brand;
+use crate::buffer::{Buffer, Used};
 use crate::descriptor::packed::rest;
 use crate::descriptor::{self, NEXT, WRITE};
+use crate::driver::Driver;
 use crate::driver::{Indices, Side};
+use crate::error::{QueueError, SetupError};
+use crate::features::Features;
 use crate::memory::{Cursor, RingMemory};
 use crate::poll::IN_BATCH;
+use crate::ring::Ring;
 use crate::ring::Sealed;
+use crate::save::{self, RingKind};
 use crate::slots::{Returned, Slots};
 use crate::sync::Ordering;
-use crate::{
-    Brand, Buffer, Driver, Features, PackedLayout, QueueError, Ring, RingKind, SetupError, Used,
-    save,
-};
 
 /// The driver side of a packed ring: makes buffers available and takes used buffers back.
 pub type PackedDriver<T, M, B> = Driver<T, PackedSide<M>, B>;

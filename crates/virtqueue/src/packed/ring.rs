@@ -7,12 +7,13 @@
 //! A [`Position`] has laps in bits 62:16 and a slot in bits 15:0. The wrap counter starts at 1 and flips with every
 //! lap, so it is the inverse of the laps' lowest bit. It is not stored separately, so it always agrees with the slot.
 
+use super::PackedLayout;
 use crate::descriptor::{self, AVAIL, Descriptor, USED};
+use crate::error::SetupError;
 use crate::hint::unlikely;
 use crate::memory::{Cursor, RingMemory, Word, Words};
 use crate::ring::{Ring, Sealed, packed_opaque};
 use crate::sync::{AtomicU32, Ordering};
-use crate::{PackedLayout, SetupError};
 
 /// The contents of an event suppression structure (virtio 1.3, 2.8.14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

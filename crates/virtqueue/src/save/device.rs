@@ -1,7 +1,9 @@
 //! The state of a device side: what is saved, and which values a queue accepts.
 
 use super::{RestoreError, RingKind, SLOT, Target, at_most, undefined};
-use crate::{Features, Head, QueueError};
+use crate::buffer::Head;
+use crate::error::QueueError;
+use crate::features::Features;
 
 /// The state of a device side between two calls. [`RingKind`] defines its indices.
 ///

@@ -1,7 +1,9 @@
 //! The state of a driver side: what is saved, and which values a queue accepts.
 
 use super::{MANY, RestoreError, RingKind, Target, at_most, same, undefined};
-use crate::{Features, QueueError, poll};
+use crate::error::QueueError;
+use crate::features::Features;
+use crate::poll;
 
 /// The state of a driver side between two calls. [`RingKind`] defines its indices.
 ///

@@ -8,6 +8,7 @@
 mod device;
 mod driver;
 
+use crate::features::Features;
 use crate::ring;
 
 pub use device::{DeviceState, HeadState};
@@ -30,7 +31,7 @@ pub(super) fn at_most_many(steps: u64) -> u32 {
 pub(super) struct Target {
     pub(super) ring: RingKind,
     pub(super) size: u16,
-    pub(super) features: super::Features,
+    pub(super) features: Features,
 }
 
 impl Target {
@@ -52,7 +53,7 @@ impl Target {
 }
 
 /// The features as a set of bits.
-fn bits(features: super::Features) -> u64 {
+fn bits(features: Features) -> u64 {
     u64::from(features.event_idx)
         | u64::from(features.indirect) << 1
         | u64::from(features.in_order) << 2

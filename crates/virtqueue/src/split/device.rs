@@ -1,15 +1,18 @@
 //! The device side of a split ring, owned by one thread at a time (virtio 1.3, 2.7).
 
+use super::SplitLayout;
 use super::ring::{NO_INTERRUPT, NO_NOTIFY, SplitRing};
+use crate::buffer::{Chain, Head};
 use crate::descriptor::{self, INDIRECT, NEXT, WRITE};
+use crate::device::{DeviceControl, DeviceQueue};
+use crate::error::{QueueError, SetupError, UsedError};
+use crate::features::{Features, need_event};
 use crate::indirect::Table;
 use crate::memory::RingMemory;
+use crate::ring::Ring;
 use crate::save::{self, Target};
+use crate::save::{DeviceState, HeadState, RestoreError, RingKind, STATE_VERSION};
 use crate::sync::{Ordering, fence};
-use crate::{
-    Chain, DeviceControl, DeviceQueue, DeviceState, Features, Head, HeadState, QueueError,
-    RestoreError, Ring, RingKind, STATE_VERSION, SetupError, SplitLayout, UsedError, need_event,
-};
 
 /// The device side of a split ring: takes available chains and gives them back as used.
 #[derive(Debug)]

@@ -5,17 +5,21 @@
 //! an error. If they returned the same type as `take_used`, that value would be written to memory, and so would the
 //! usual result.
 
+use super::SplitLayout;
 use super::ring::{NO_INTERRUPT, NO_NOTIFY, SplitRing};
+use crate::brand::Brand;
+use crate::buffer::{Buffer, Used};
 use crate::descriptor::split::rest;
 use crate::descriptor::{NEXT, WRITE};
+use crate::driver::Driver;
 use crate::driver::{Indices, Side};
+use crate::error::{QueueError, SetupError};
+use crate::features::{Features, need_event};
 use crate::memory::RingMemory;
+use crate::ring::Ring;
 use crate::ring::Sealed;
+use crate::save::{self, RingKind};
 use crate::slots::{Returned, Slots};
-use crate::{
-    Brand, Buffer, Driver, Features, QueueError, Ring, RingKind, SetupError, SplitLayout, Used,
-    need_event, save,
-};
 
 /// The driver side of a split ring: makes buffers available and takes used buffers back.
 pub type SplitDriver<T, M, B> = Driver<T, SplitSide<M>, B>;

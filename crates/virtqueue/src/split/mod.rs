@@ -5,7 +5,8 @@ mod device;
 mod driver;
 mod ring;
 
-use crate::{SetupError, descriptor, memory};
+use super::error::SetupError;
+use crate::{descriptor, memory};
 
 pub use device::SplitDevice;
 pub use driver::{SplitDriver, SplitSide};

@@ -2,11 +2,12 @@
 //!
 //! Indices are stored with release and loaded with acquire; accesses to the entries are relaxed.
 
+use super::SplitLayout;
 use crate::descriptor::{self, Descriptor};
+use crate::error::SetupError;
 use crate::memory::{CyclicWords, RingMemory, Word};
 use crate::ring::{Ring, Sealed, split_opaque};
 use crate::sync::{AtomicU16, AtomicU32, Ordering};
-use crate::{SetupError, SplitLayout};
 
 /// `VIRTQ_AVAIL_F_NO_INTERRUPT`: no used buffer notifications; ignored with event indices.
 pub(super) const NO_INTERRUPT: u16 = 1;
