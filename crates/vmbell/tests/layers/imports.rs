@@ -105,10 +105,7 @@ fn files(sources: &Path, module: &str) -> Vec<(PathBuf, usize)> {
         for entry in fs::read_dir(folder).into_iter().flatten() {
             let path = entry.unwrap().path();
             let name = path.file_stem().unwrap().to_str().unwrap();
-            let is_of_tests = ["tests", "models"].contains(&name)
-                || name.ends_with("test")
-                || name.ends_with("_double");
-            if is_of_tests {
+            if is_of_tests(name) {
                 continue;
             }
             if path.is_dir() {
@@ -122,8 +119,13 @@ fn files(sources: &Path, module: &str) -> Vec<(PathBuf, usize)> {
     found
 }
 
+/// Whether a file or folder of this name has tests, or what they alone use.
+pub fn is_of_tests(name: &str) -> bool {
+    ["tests", "models"].contains(&name) || name.ends_with("test") || name.ends_with("_double")
+}
+
 /// The code of a file, without comments and without the tests at its end.
-fn code(file: &Path) -> String {
+pub fn code(file: &Path) -> String {
     let text = fs::read_to_string(file).unwrap();
     let is_test = |line: &&str| !line.starts_with("mod tests");
     let code = text
@@ -167,7 +169,8 @@ fn names_of_group(group: &str) -> Vec<&str> {
         .collect()
 }
 
-fn first_name(path: &str) -> &str {
+/// The name at the start of a path; empty if there is none.
+pub fn first_name(path: &str) -> &str {
     let end = path.find(|c: char| !c.is_alphanumeric() && c != '_');
     &path[..end.unwrap_or(path.len())]
 }

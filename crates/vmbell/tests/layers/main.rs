@@ -5,8 +5,10 @@
     reason = "the whole file is tests"
 )]
 
+mod circles;
 mod imports;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -215,6 +217,15 @@ fn sources(folder: &Path, visit: &mut impl FnMut(&Path, &str)) {
 fn no_module_imports_from_above_or_beside() {
     for (name, folder, layers) in MODULES {
         imports::assert_none_upward(&crates().join(name).join("src"), folder, layers);
+    }
+}
+
+#[test]
+fn no_files_of_a_library_import_each_other_in_a_circle() {
+    let libraries: BTreeSet<_> = MODULES.iter().map(|(name, ..)| *name).collect();
+    for name in libraries {
+        let imports = circles::assert_none(&crates().join(name).join("src"));
+        assert!(imports > 5, "only {imports} imports found in {name}");
     }
 }
 
