@@ -54,7 +54,7 @@ fn what_a_backend_lacks_is_named() {
     )];
     let found = known(&Host::default(), &backends);
     assert!(found[0].fact.starts_with("kvm lacks "), "{found:?}");
-    // A backend that is not there at all has one reason for all, which its section says.
+    // If a backend is missing, its section gives the one reason for all capabilities.
     let backends = [("kvm", vec![(Capability::Run, no())])];
     assert_eq!(known(&Host::default(), &backends), []);
 }

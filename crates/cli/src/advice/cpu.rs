@@ -1,4 +1,4 @@
-//! The CPU's clock, its other thread, and the kernel's mitigations.
+//! The CPU's clock, its sibling thread, and the kernel's mitigations.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use vmbell_report::cpu_list;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-/// Clocks that are read without leaving the program.
+/// Clocks that a program reads without a system call.
 const CHEAP_CLOCKS: [&str; 5] = [
     "tsc",
     "kvm-clock",
@@ -26,7 +26,7 @@ pub(super) fn find(tree: &HostFiles) -> Vec<Finding> {
     found
 }
 
-/// The CPUs by governors, those of one governor in one finding.
+/// The CPUs by governor, one finding for each governor.
 fn governors(tree: &HostFiles) -> Vec<Finding> {
     let mut by_governor: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     let mut found = Vec::new();
@@ -99,7 +99,7 @@ fn clock(tree: &HostFiles) -> Option<Finding> {
     }
 }
 
-/// What a mitigation does on the way into or out of a guest, by words in the kernel's text.
+/// What a mitigation does when a guest is entered or left, by words in the kernel's text.
 const ACTS: [(&str, &str, &str); 8] = [
     (
         "l1tf",

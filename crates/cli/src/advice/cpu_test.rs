@@ -82,7 +82,7 @@ fn mitigations_at_exits_are_found_once_and_others_not() {
 #[test]
 fn a_file_that_cannot_be_read_is_said() {
     let root = tempfile::tempdir().unwrap();
-    // A folder in place of a file cannot be read by anybody, root included.
+    // A folder cannot be read as a file, not even by root.
     fs::create_dir_all(
         root.path()
             .join(Path::new(CLOCK).strip_prefix("/").unwrap()),

@@ -1,16 +1,16 @@
-//! One thing about a host that acts on its numbers.
+//! One fact about a host that affects its numbers.
 
 use serde::Serialize;
 
-/// What a finding does to the numbers, the worst first.
+/// How a finding affects the numbers, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
-    /// Two runs of the same differ by it, or a number is not what its name says.
+    /// Two runs of the same program differ because of it, or a number is not what its name says.
     Distorts,
     /// Paths cost more than they could.
     Slows,
-    /// It could not be found out whether there is something.
+    /// It could not be determined.
     Unknown,
     /// It is as it should be, or a matter of choice.
     Note,
@@ -28,18 +28,18 @@ impl Severity {
     }
 }
 
-/// A finding: the fact, what it does, what it costs here, and how to change it.
+/// A finding: the fact, its effect, its cost here, and how to change it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Finding {
-    /// What it does to the numbers.
+    /// How it affects the numbers.
     pub(crate) severity: Severity,
     /// The fact, with its value.
     pub(crate) fact: String,
     /// Where it was read.
     pub(crate) source: String,
-    /// What it does.
+    /// Its effect.
     pub(crate) effect: String,
-    /// What it costs here, and how that was measured; `None` if it was not measured.
+    /// Its cost here, and how that was measured; `None` if it was not measured.
     pub(crate) cost: Option<String>,
     /// How to change it.
     pub(crate) remedy: String,
@@ -63,7 +63,7 @@ impl Finding {
         }
     }
 
-    /// The same with what it costs.
+    /// The same finding with its cost.
     pub(crate) fn costing(self, cost: String) -> Self {
         Self {
             cost: Some(cost),
@@ -71,7 +71,7 @@ impl Finding {
         }
     }
 
-    /// That it cannot be told whether there is something, and why.
+    /// A finding that could not be determined, with the reason.
     pub(crate) fn untold(whether: &str, source: &str, why: &str) -> Self {
         Self::new(
             Severity::Unknown,

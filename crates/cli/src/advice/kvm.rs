@@ -1,11 +1,11 @@
-//! KVM's module and its parameters, and what this host itself runs under.
+//! KVM's module and its parameters, and the hypervisor under this host, if any.
 
 use super::finding::{Finding, Severity};
 use super::tree::HostFiles;
 
 const MODULES: &str = "/sys/module";
 
-/// What is found; `hypervisor` is what this host itself runs under.
+/// Returns the findings; `hypervisor` is what this host itself runs under.
 pub(super) fn find(tree: &HostFiles, hypervisor: Option<&str>) -> Vec<Finding> {
     let mut found = Vec::new();
     if !tree.names(&format!("{MODULES}/kvm_pvm")).is_empty() {

@@ -1,4 +1,4 @@
-//! Who else takes CPU time while something is measured: other programs, the hypervisor, a quota.
+//! What else takes CPU time during a measurement: other programs, the hypervisor, a quota.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -11,14 +11,14 @@ use vmbell_report::{cpu_list, units};
 
 const STAT: &str = "/proc/stat";
 const CPUS: &str = "/sys/devices/system/cpu";
-/// How long it is watched who has the CPUs.
+/// How long the CPUs are watched.
 const WATCHED: Duration = Duration::from_millis(300);
-/// A share of stolen time above which runs differ by it.
+/// A share of stolen time above which runs differ because of it.
 const STOLEN: f64 = 0.005;
-/// A sibling that is busy for more than this share takes what a core's two threads have in common.
+/// If a sibling is busy for more than this share, it takes execution units and caches that both threads use.
 const BUSY: f64 = 0.05;
 
-/// The ticks of a CPU since it was started.
+/// The ticks of a CPU since the host's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Ticks {
     idle: u64,
@@ -45,7 +45,8 @@ impl Ticks {
     }
 }
 
-/// The lines `cpuN user nice system idle iowait irq softirq steal ...`; the rest is counted in user and nice already.
+/// Parses the lines `cpuN user nice system idle iowait irq softirq steal ...`; the kernel counts the other fields in
+/// user and nice already.
 fn ticks(stat: &str) -> BTreeMap<usize, Ticks> {
     let line = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -68,7 +69,7 @@ fn ticks(stat: &str) -> BTreeMap<usize, Ticks> {
     stat.lines().filter_map(line).collect()
 }
 
-/// What is found; watches the CPUs for a moment. `used` are those that this process may use.
+/// Returns the findings, after watching the CPUs for a moment. This process may use the CPUs `used`.
 pub(super) fn find(tree: &HostFiles, used: &[usize]) -> Vec<Finding> {
     let stat = || tree.text(STAT).map(|text| ticks(&text.unwrap_or_default()));
     let moment = stat().and_then(|before| {
@@ -87,7 +88,7 @@ pub(super) fn find(tree: &HostFiles, used: &[usize]) -> Vec<Finding> {
     found
 }
 
-/// What a moment shows.
+/// The findings of one interval.
 fn watched(
     tree: &HostFiles,
     used: &[usize],
@@ -108,7 +109,7 @@ fn watched(
     let stolen_now = moment.share(moment.steal);
     let stolen = passed.share(passed.steal);
     if stolen_now.max(stolen) > STOLEN {
-        // What was long ago, such as a bad hour after the start, says little of the next measurement.
+        // Time stolen long ago says little about the next measurement.
         let severity = if stolen_now > STOLEN {
             Severity::Distorts
         } else {
@@ -157,7 +158,7 @@ fn watched(
     found
 }
 
-/// The other threads of a CPU's core.
+/// The other threads on this CPU's core.
 fn siblings(tree: &HostFiles, cpu: usize) -> Vec<usize> {
     let file = format!("{CPUS}/cpu{cpu}/topology/thread_siblings_list");
     let list = tree.line(&file).ok().flatten();

@@ -1,7 +1,7 @@
-//! `vmbell probe`'s advice: what on this host distorts or slows what is measured, what that costs as far as it can be measured
-//! here and now, and how to change it.
+//! `vmbell probe`'s advice: what on this host distorts or slows measurements, what that costs if it can be measured
+//! now, and how to change it.
 //!
-//! Each family of findings reads the host's files through a [`HostFiles`]; nothing is changed.
+//! Each group of findings reads the host's files through a [`HostFiles`]; nothing is changed.
 
 mod cpu;
 mod finding;
@@ -26,13 +26,13 @@ use vmbell_report::{Block, Cell, Host, Warning};
 pub(super) struct KnownHost<'a> {
     /// Its facts.
     pub(super) host: &'a Host,
-    /// Whether its counter is promised to keep its frequency; `None` if it cannot be used.
+    /// Whether the CPU promises that the TSC has a constant frequency; `None` if the counter cannot be used.
     pub(super) invariant: Option<bool>,
     /// What each backend can do.
     pub(super) backends: &'a [BackendProbe],
 }
 
-/// What is found on the host whose files are below `root`, the worst first.
+/// Returns the findings on the host whose files are below `root`, worst first.
 pub(super) fn find(root: &Path, known: &KnownHost<'_>) -> Vec<Finding> {
     let tree = HostFiles::new(root);
     let mut found = load::find(&tree, &known.host.allowed_cpus);
@@ -44,7 +44,7 @@ pub(super) fn find(root: &Path, known: &KnownHost<'_>) -> Vec<Finding> {
     found
 }
 
-/// What the facts of a report say, in the words of its warnings.
+/// The findings that a report warns about, in the words of its warnings.
 fn facts(known: &KnownHost<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     let (load, cpus) = (known.host.load.unwrap_or_default(), known.host.cpus);
@@ -128,7 +128,7 @@ pub(super) fn blocks(found: &[Finding]) -> Vec<Block> {
         .collect()
 }
 
-/// The first findings that are more than notes, each with how to change it, and how many others there are.
+/// The first findings that are more than notes, each with how to change it, and the number of the others.
 pub(super) fn brief(found: &[Finding], most: usize) -> (Vec<Block>, usize) {
     let worse = found
         .iter()
@@ -145,7 +145,7 @@ fn fact(finding: &Finding) -> String {
     format!("{}: {}", finding.severity.word(), finding.fact)
 }
 
-/// What is above the findings.
+/// The heading of the findings.
 fn titled(found: &[Finding]) -> [Block; 1] {
     [Block::text(match found.is_empty() {
         true => "advice: nothing was found that distorts or slows what is measured",

@@ -1,15 +1,15 @@
-//! A quota of CPU time, of this process's control group or of one around it: `cpu.max` of version 2, and `cpu.cfs_quota_us` of
-//! version 1. With both versions mounted, the controller `cpu` is in one of them.
+//! A quota of CPU time on this process's control group or one of its parents: `cpu.max` of version 2, or
+//! `cpu.cfs_quota_us` of version 1. If both versions are mounted, only one of them has the controller `cpu`.
 
 use super::finding::{Finding, Severity};
 use super::tree::HostFiles;
 
-/// The groups around this process in one hierarchy.
+/// This process's group and its parents in one hierarchy.
 #[derive(Debug)]
 struct QuotaGroups {
     /// Where the hierarchy is mounted.
     mount: String,
-    /// This process's group below that; empty or with a slash at its start.
+    /// This process's group below the mount; empty or with a leading slash.
     own: String,
     read: fn(&HostFiles, &str) -> Option<Quota>,
 }
@@ -17,20 +17,20 @@ struct QuotaGroups {
 #[derive(Debug)]
 struct Quota {
     file: String,
-    /// Microseconds of the quota, and of the period after which it is given again.
+    /// The quota and its period, in microseconds.
     limit: String,
-    /// What lifts it if it is written to the file.
+    /// The value that lifts the limit when written to the file.
     unlimited: &'static str,
 }
 
-/// The quota that is nearest to this process.
+/// The quota of the nearest group that has one.
 pub(super) fn find(tree: &HostFiles) -> Option<Finding> {
     hierarchies(tree)
         .iter()
         .find_map(|groups| nearest(tree, groups))
 }
 
-/// The hierarchies that may have a quota of this process, by `/proc/self/cgroup`: a line `ID:CONTROLLERS:GROUP` each.
+/// The hierarchies in which this process may have a quota, from `/proc/self/cgroup`: lines `ID:CONTROLLERS:GROUP`.
 fn hierarchies(tree: &HostFiles) -> Vec<QuotaGroups> {
     let text = |name| tree.text(name).ok().flatten().unwrap_or_default();
     let mounts = text("/proc/self/mountinfo");
@@ -50,7 +50,7 @@ fn hierarchies(tree: &HostFiles) -> Vec<QuotaGroups> {
             list => ("/".to_owned(), format!("/sys/fs/cgroup/{list}")),
         };
         let (root, mount) = mount.unwrap_or_else(default);
-        // In a container the mount may begin at the container's group, which is then all that can be looked at.
+        // In a container, the mount may begin at the container's group; groups above it are not visible.
         let below = group.strip_prefix(root.trim_end_matches('/'));
         let is_below = |below: &&str| {
             let mut parts = below.split('/');
@@ -63,7 +63,8 @@ fn hierarchies(tree: &HostFiles) -> Vec<QuotaGroups> {
     groups.lines().filter_map(hierarchy).collect()
 }
 
-/// The root within the hierarchy, and the place, of the last mount of this type with this controller, by `/proc/self/mountinfo`.
+/// The root within the hierarchy and the mount point of the last mount of this type with this controller, from
+/// `/proc/self/mountinfo`.
 fn mount(mounts: &str, of: &str, controller: Option<&str>) -> Option<(String, String)> {
     let mount = |line: &str| {
         // `ID PARENT DEVICE ROOT PLACE OPTIONS [TAGS] - TYPE SOURCE OPTIONS`

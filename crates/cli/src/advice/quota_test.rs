@@ -12,7 +12,7 @@ const HYBRID: &str = "\
 28 25 0:26 / /sys/fs/cgroup/cpu,cpuacct rw shared:7 - cgroup cgroup rw,cpu,cpuacct
 ";
 
-/// The quota on a host with these files; that in `/proc/self/mountinfo` may be left out.
+/// The quota on a host with these files. An empty `mounts` leaves `/proc/self/mountinfo` out.
 fn found(mounts: &str, groups: &str, files: &[(&str, &str)]) -> Option<Finding> {
     let root = tempfile::tempdir().unwrap();
     let own = [

@@ -1,12 +1,12 @@
-//! The shell commands that mend what prevents the assignment of a device. They are only printed: what binds a driver of
-//! the host or changes its kernel is the decision of its owner.
+//! Shell commands that remove what prevents the assignment of a device. They are only printed: binding a driver of the
+//! host or changing its kernel is its owner's decision.
 
 use std::borrow::Cow;
 
 use vmbell_vfio::host::{Bus, Member, ModuleState, NoIommu, Obstacle};
 
-/// The commands for root's shell that mend an obstacle; a line that begins with `#` says what has to be done by hand.
-/// Empty if nothing can be done.
+/// The commands for root's shell that remove an obstacle; a line that begins with `#` says what to do by hand. Empty if
+/// nothing can be done.
 pub(crate) fn commands(obstacle: &Obstacle) -> Vec<String> {
     match obstacle {
         Obstacle::LeftOut { .. } | Obstacle::NoReset { required: false } => Vec::new(),
@@ -36,7 +36,7 @@ pub(crate) fn commands(obstacle: &Obstacle) -> Vec<String> {
     }
 }
 
-/// What turns the IOMMU on.
+/// How to turn the IOMMU on.
 fn of_no_iommu(cause: &NoIommu) -> Vec<String> {
     let lines: &[&str] = match cause {
         NoIommu::UnsafeMode => &[
@@ -76,7 +76,7 @@ fn of_no_iommu(cause: &NoIommu) -> Vec<String> {
     lines.iter().map(|line| (*line).to_owned()).collect()
 }
 
-/// The option of the kernel's build that has the driver which hands out a device of this bus.
+/// The option in the kernel's configuration for the VFIO driver of this bus.
 const fn kernel_option(bus: Bus) -> &'static str {
     match bus {
         Bus::Pci => "CONFIG_VFIO_PCI",
@@ -102,8 +102,8 @@ fn bind(bus: Bus, name: &str, is_bound: bool) -> Vec<String> {
     lines
 }
 
-/// A member of a group whose other member is assigned. A device that is not a bridge gets VFIO's driver, so that the host
-/// does not bind another one to it.
+/// Frees the other members of a device's IOMMU group. A device that is not a bridge gets VFIO's driver, so that the
+/// host does not bind another driver to it.
 fn give_up(member: &Member) -> Vec<String> {
     let Some(bus) = member.bus else {
         return vec![format!("# unbind {} from its driver", member.name)];
@@ -115,7 +115,7 @@ fn give_up(member: &Member) -> Vec<String> {
     bind(bus, &member.name, true)
 }
 
-/// `word` so that a POSIX shell reads it as one word.
+/// Quotes `word` so that a POSIX shell reads it as one word.
 fn quote(word: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/_-.:,+@%=".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -1,5 +1,5 @@
-//! The host's files below a root, so that tests have hosts of their own. What they say goes to a terminal, and is cut and
-//! cleaned here.
+//! The host's files below a root, so that tests can supply their own. Text from these files is printed on a terminal,
+//! so it is cut and cleaned here.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -33,13 +33,13 @@ impl HostFiles {
             File::open(self.path(name)).and_then(|file| file.take(MOST).read_to_end(&mut bytes));
         match read {
             Ok(_) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
-            // ENODEV and the like: the file stands for something that this host does not have.
+            // ENODEV and the like: the file is for something that this host does not have.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// The first line of a file, fit to be shown; `None` if there is no such file, or nothing in it.
+    /// The first line of a file, cleaned for printing; `None` if the file does not exist or is empty.
     pub(crate) fn line(&self, name: &str) -> io::Result<Option<String>> {
         let text = self.text(name)?;
         Ok(text.and_then(|text| {
@@ -58,7 +58,7 @@ impl HostFiles {
             .map(drop)
     }
 
-    /// The names in a folder, sorted; none if there is no such folder or it cannot be read.
+    /// The names in a folder, sorted; empty if the folder does not exist or cannot be read.
     pub(crate) fn names(&self, name: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(name))
             .into_iter()

@@ -1,4 +1,4 @@
-//! The options `--export-...`: where a report is written, besides the terminal.
+//! The options `--export-...`: files that the report is written to.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -48,7 +48,7 @@ impl FromArgMatches for ExportArgs {
 }
 
 impl ExportArgs {
-    /// The formats that were asked for, each with its file, in the order of the options.
+    /// The requested formats with their files, in the order of the options.
     pub(crate) fn given(&self) -> impl Iterator<Item = (Exporter, &Path)> {
         let given = self.0.iter();
         given.map(|(exporter, path)| (*exporter, path.as_path()))
@@ -92,7 +92,7 @@ impl Exports {
     }
 }
 
-/// Where what is shown is written, of a command whose result is not a report.
+/// The export options of a command whose result is not a report.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct BlockExportArgs {
     /// Write what is shown as Markdown; - is stdout
@@ -112,7 +112,7 @@ impl BlockExportArgs {
     }
 }
 
-/// Writes blocks, under a title where the format has one.
+/// Writes blocks, with a title if the format has one.
 type BlockWriter = fn(&str, &[Block]) -> String;
 
 /// The files and streams that blocks are exported to.
@@ -159,7 +159,7 @@ fn one_to_stdout<'e>(exports: impl Iterator<Item = &'e Export>) -> Result<()> {
     }
 }
 
-/// The first of the reports to be read that one of the exports would replace.
+/// Returns the first input report that an export would overwrite.
 pub(crate) fn replaced<'p>(
     exports: &[&Path],
     reports: impl IntoIterator<Item = &'p PathBuf>,
@@ -170,12 +170,12 @@ pub(crate) fn replaced<'p>(
     reports.find(|report| exports.iter().any(|export| is_same(export, report)))
 }
 
-/// Fails if two exports would be one file, of which only the last would be left.
+/// Fails if two exports have the same file, because only the last would be left.
 pub(crate) fn distinct(paths: &[&Path]) -> Result<()> {
     let place = |path: &Path| fs::canonicalize(path).or_else(|_| absolute(path)).ok();
     for (index, path) in paths.iter().enumerate() {
         let is_same = |other: &&&Path| place(other) == place(path);
-        // Stdout, devices and pipes take several texts.
+        // Stdout, devices and pipes can take several texts.
         let is_stream = *path == Path::new("-") || path.metadata().is_ok_and(|to| !to.is_file());
         if !is_stream && paths[..index].iter().any(|other| is_same(&other)) {
             bail!(

@@ -1,14 +1,14 @@
-//! The words of a command line that are passed on to another `vmbell`: to the two sides of an interleaved comparison, to the
-//! command in the lab, and from `bench eoi` to `bench net`.
+//! The words of a command line that are passed on to another `vmbell`: to both sides of an interleaved comparison, to
+//! the command in the lab, and from `bench eoi` to `bench net`.
 //!
-//! They are taken from what clap parsed, so that a new option is passed on without a line here.
+//! They come from what clap parsed, so new options are passed on without a change here.
 
 use std::ffi::{OsStr, OsString};
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-/// The innermost command of a command line with what it was given, and the names that lead to it.
+/// The innermost subcommand with its arguments, and the names that lead to it.
 pub(crate) fn innermost(
     mut command: Command,
     mut matches: ArgMatches,
@@ -24,7 +24,7 @@ pub(crate) fn innermost(
     (path, command, matches)
 }
 
-/// The words of all arguments that were given, but for the options in `left_out`; positional ones come last.
+/// The words of all given arguments except the options in `left_out`; positional ones come last.
 pub(crate) fn words(command: &Command, matches: &ArgMatches, left_out: &[&str]) -> Vec<OsString> {
     let mut words = options(command, matches, left_out);
     let arguments = command
@@ -38,7 +38,7 @@ pub(crate) fn words(command: &Command, matches: &ArgMatches, left_out: &[&str]) 
     words
 }
 
-/// The words of all options that were given, but for those in `left_out`.
+/// The words of all given options except those in `left_out`.
 fn options(command: &Command, matches: &ArgMatches, left_out: &[&str]) -> Vec<OsString> {
     let mut words = Vec::new();
     for arg in command.get_arguments().filter(|arg| is_given(matches, arg)) {

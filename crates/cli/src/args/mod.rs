@@ -1,14 +1,14 @@
-//! Options that several subcommands have: their values, what names a file of an export, and how a command line is passed on to
-//! another `vmbell`.
+//! What several subcommands share: values of options, export options, and passing a command line on to another
+//! `vmbell`.
 //!
-//! What only measurements have is in `suites`.
+//! Options that only measurements have are in `suites`.
 
 pub(crate) mod exports;
 pub(crate) mod forward;
 pub(crate) mod suggest;
 pub(crate) mod values;
 
-/// Headings of options in `--help` that several subcommands have.
+/// Headings in `--help` that several subcommands use.
 pub(crate) const GUEST: &str = "The guest";
 pub(crate) const MACHINE: &str = "The machine";
 pub(crate) const MEASUREMENT: &str = "How it is measured";

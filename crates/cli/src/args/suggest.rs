@@ -1,10 +1,10 @@
-//! Suggests `vmbell lab kernel` for an option that only that has.
+//! Suggests `vmbell lab kernel` for an option or subcommand that `vmbell lab` does not have.
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Command};
 
-/// The error, which tells of an option or a command that `vmbell lab` does not have that `vmbell lab kernel` has it. `program`
-/// parses the arguments.
+/// Adds a tip to the error if `vmbell lab` lacks an option or subcommand that `vmbell lab kernel` has. `program` parses
+/// the arguments.
 pub(crate) fn kernel_of_lab(mut error: clap::Error, program: &Command) -> clap::Error {
     let Some(lab) = program.find_subcommand("lab") else {
         return error;
@@ -20,7 +20,7 @@ pub(crate) fn kernel_of_lab(mut error: clap::Error, program: &Command) -> clap::
     };
     let usage = usage.to_string();
     let is_of_lab = usage.contains("vmbell lab ") && !usage.contains("vmbell lab kernel");
-    // An error about what `vmbell lab` has is about its value or its place.
+    // If `vmbell lab` has the option, the error is about its value or its position.
     if is_of_lab && has(kernel, word) && !has(lab, word) {
         let tip = format!("'vmbell lab kernel' has '{word}'");
         let tip = ContextValue::StyledStrs(vec![tip.into()]);

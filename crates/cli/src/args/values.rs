@@ -13,7 +13,7 @@ use vmbell_report::cpu_list;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CpuList(pub(crate) Vec<usize>);
 
-/// A value with its name and what it is, which it always has: no variant is left out.
+/// The name and help of a value, which exist for every variant.
 pub(crate) fn value(of: &impl ValueEnum) -> PossibleValue {
     of.to_possible_value().unwrap_or_default()
 }
@@ -47,8 +47,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// Parses a size: a number and `K`, `M`, `G` or `T`, each 1024 times the one before; without a unit,
-/// bytes.
+/// Parses a size in bytes, or with `K`, `M`, `G` or `T`, each 1024 times the one before.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let split = text
         .find(|c: char| !c.is_ascii_digit())
@@ -70,7 +69,7 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "more than 64 bits".to_owned())
 }
 
-/// Parses a percentage, which needs its sign: `5%` is 0.05.
+/// Parses a percentage; the sign is required. `5%` is 0.05.
 pub(crate) fn percent(text: &str) -> Result<f64, String> {
     let wanted = || "expected a percentage, such as 5% or 0.5%".to_owned();
     let number = text.trim().strip_suffix('%').ok_or_else(wanted)?;

@@ -1,4 +1,4 @@
-//! How every command that measures ends: warnings, then the files, then what is shown.
+//! How every measuring command ends: it prints warnings, writes the files, then shows the report.
 
 use std::io::{self, IsTerminal};
 
@@ -14,7 +14,7 @@ use vmbell_report::{Block, Look, Report, Screen, blocks, terminal, widest};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     pub(crate) style: Style,
-    /// Whether the reasons to doubt its numbers are printed.
+    /// Whether to print the reasons to doubt its numbers.
     pub(crate) warns: bool,
     /// What is shown.
     pub(crate) look: Look,
@@ -22,8 +22,8 @@ pub(crate) struct Delivery {
 
 /// Prints warnings on stderr, writes the exports, and shows the report with `more` after it.
 ///
-/// Warnings come first, so that on a terminal the table is the last thing that is printed. Files are written before the
-/// terminal can fail, and the terminal shows the report even if a file could not be written; it is stderr if an export uses
+/// Warnings come first, so that on a terminal the table is printed last. Files are written before a closed terminal can
+/// cause an error, and the report is shown even if a file could not be written. It goes to stderr if an export uses
 /// stdout.
 pub(crate) fn deliver(
     report: &Report,
@@ -32,7 +32,7 @@ pub(crate) fn deliver(
     more: Vec<Block>,
 ) -> Result<()> {
     let Delivery { style, look, warns } = delivery;
-    // The short form of paths has the warnings in a few words.
+    // The short form of paths shows the warnings in a few words.
     let is_short = report.paths().is_some() && !look.verbose;
     if warns && style != Style::None && !is_short {
         warn(report);
@@ -65,14 +65,14 @@ pub(crate) fn show(style: Style, stdout_is_taken: bool, blocks: &[Block]) -> Res
     put(style, stdout_is_taken, &terminal(blocks, screen))
 }
 
-/// Shows blocks below what was printed before, with an empty line between the two.
+/// Shows blocks after earlier output, with an empty line between them.
 pub(crate) fn show_below(style: Style, stdout_is_taken: bool, blocks: &[Block]) -> Result<()> {
     let screen = screen(style, stdout_is_taken);
     let text = format!("\n{}", terminal(blocks, screen));
     put(style, stdout_is_taken, &text)
 }
 
-/// What is known of the stream.
+/// The width and colours of the stream.
 fn screen(style: Style, is_stderr: bool) -> Screen {
     Screen {
         color: match is_stderr {

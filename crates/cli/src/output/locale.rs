@@ -1,11 +1,11 @@
-//! Whether text for people may have characters that are not ASCII: the one place that decides it. Exports are always UTF-8.
+//! Decides whether text for people may contain non-ASCII characters. Exports are always UTF-8.
 
 use std::borrow::Cow;
 use std::env;
 use std::sync::LazyLock;
 
-/// Characters of vmbell's own texts, each with what stands for it in as many columns. A blank before `±` leaves room for both of its
-/// signs.
+/// Characters in vmbell's own texts, each with a replacement of the same width. A blank before `±` leaves room for the
+/// two characters of `+-`.
 const ASCII: [(&str, &str); 7] = [
     (" ±", "+-"),
     ("±", "+-"),
@@ -24,15 +24,15 @@ pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether this process's locale is one of UTF-8, or is not named.
+/// Whether this process's locale uses UTF-8, or no locale is named.
 pub(crate) fn is_utf8() -> bool {
     static IS_UTF8: LazyLock<bool> =
         LazyLock::new(|| names_utf8(|name| env::var_os(name)?.into_string().ok()));
     *IS_UTF8
 }
 
-/// The first variable that has a value names the locale (locale(7)). Without one, as in most containers and services, output goes to
-/// a log, and these are in UTF-8.
+/// The first variable with a value names the locale (locale(7)). Without one, as in most containers and services,
+/// output goes to a log in UTF-8.
 fn names_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
     let mut names = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter();
     let locale = names.find_map(|name| variable(name).filter(|value| !value.is_empty()));

@@ -1,13 +1,12 @@
-//! Printing results to stdout, and messages to stderr, whose readers may go at any time (`| head`, `2>&1 | head`).
-//!
-//! That is not an error of a command: it ends with the status that it has anyway. The macros of std panic instead.
+//! Prints results to stdout and messages to stderr. Their readers may close them at any time (`| head`, `2>&1 | head`),
+//! which is not an error: the command goes on and keeps its exit status. The standard library's macros would panic.
 
 /// Prints a message to stderr.
 macro_rules! eprint {
     ($($text:tt)*) => {{
         let text = format!($($text)*);
         let text = $crate::output::locale::shown(&text);
-        // Without a reader, nothing is left to do with a message.
+        // If stderr is closed, no one reads the message.
         let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
     }};
 }
@@ -17,7 +16,7 @@ macro_rules! eprintln {
     ($($text:tt)*) => { eprint!("{}\n", format_args!($($text)*)) };
 }
 
-// They use the macros, so they come after them.
+// They use the macros, so they must follow them.
 pub(crate) mod deliver;
 pub(crate) mod locale;
 pub(crate) mod progress;
@@ -36,7 +35,7 @@ pub(super) fn print(text: &str) -> Result<()> {
     print_bytes(text.as_bytes())
 }
 
-/// Prints text for people, as their locale can show it.
+/// Prints text for people, with characters that their locale can show.
 pub(super) fn print_shown(text: &str) -> Result<()> {
     print(&shown(text))
 }
@@ -46,12 +45,12 @@ pub(super) fn print_line(line: impl Display) -> Result<()> {
     print(&format!("{line}\n"))
 }
 
-/// Prints what may be no text.
+/// Prints bytes that may not be text.
 pub(super) fn print_bytes(bytes: &[u8]) -> Result<()> {
     print_to_reader(bytes).map(drop)
 }
 
-/// Prints one of many parts, and returns whether somebody may read the next one.
+/// Prints one of several parts, and returns whether stdout is still open.
 pub(super) fn print_to_reader(bytes: &[u8]) -> Result<bool> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {

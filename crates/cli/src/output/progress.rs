@@ -1,4 +1,4 @@
-//! The progress bar, on stderr and only on a terminal; in the lab, records of the progress for the bar of the lab.
+//! The progress bar, on stderr and only on a terminal. In the lab, progress records for the lab's own bar.
 
 use std::io::{self, Write};
 
@@ -12,37 +12,38 @@ use vmbell_report::units;
 
 const TEMPLATE: &str = "{prefix:<10} [{bar:30}] {pos}/{len}, {eta} left  {wide_msg}";
 
-/// A progress bar that is drawn between runs, on the measuring thread: a thread that redraws it by a
-/// timer would take CPU time from what is measured.
+/// A progress bar, drawn between runs on the measuring thread. A thread that redraws it by a timer would take CPU time
+/// from the measurement.
 #[derive(Debug)]
 pub(crate) struct BenchProgress {
     bar: ProgressBar,
     records: Option<ProgressRecords>,
 }
 
-/// What the lab is told of the progress, whether it shows it or not, so that the counts are the same.
+/// Progress records for the lab. They are written even if the lab shows no bar, so that instruction counts are the
+/// same.
 #[derive(Debug)]
 struct ProgressRecords {
     phase: BenchPhase,
-    /// Runs of each row after the calibration.
+    /// Runs of each row, after its calibration.
     runs: u64,
     done: u64,
     all: u64,
 }
 
 impl ProgressRecords {
-    /// Tells the lab that this number of steps is done, the last of them with this row.
+    /// Tells the lab that this many steps are done, the last of them with this row.
     fn step(&mut self, steps: u64, name: &str) {
         self.done += steps;
         let record = record(self.done, self.all, name);
-        // The progress is no reason to fail.
+        // A failed write must not fail the measurement.
         let _ = io::stderr().write_all(record.as_bytes());
     }
 }
 
 impl BenchProgress {
-    /// The progress of a measurement with this number of runs of each row, or of one without calibration; it shows nothing
-    /// unless `shown`.
+    /// The progress of a measurement with this number of runs per row, after a calibration. Shows nothing unless
+    /// `shown`.
     pub(crate) fn new(shown: bool, runs: u32) -> Self {
         Self {
             records: (shown && is_in_lab()).then(|| ProgressRecords {
@@ -99,7 +100,7 @@ impl Observer for BenchProgress {
             .println(format!("{name} {}: {reason}", status.name()));
         self.bar.inc(1);
         if let Some(records) = &mut self.records {
-            // A row that cannot be made has no runs.
+            // A row that cannot be set up has no runs.
             let runs = match records.phase {
                 BenchPhase::Calibrate => records.runs,
                 BenchPhase::WarmUp | BenchPhase::Measure => 0,

@@ -1,4 +1,4 @@
-//! `--style`: colours and progress; the words mean what they mean for hyperfine.
+//! `--style`: colours and progress, with the same names as in hyperfine.
 
 use std::env;
 use std::ffi::OsString;
@@ -39,8 +39,8 @@ impl Style {
     }
 }
 
-/// The number of characters that fit into a line of stdout, or of stderr: what the terminal says, or
-/// `COLUMNS` where there is none; `None` without a limit.
+/// The number of characters that fit on a line of stdout or stderr: the terminal's width, or `COLUMNS` if it is not a
+/// terminal; `None` without a limit.
 pub(crate) fn width(is_stderr: bool) -> Option<usize> {
     let size = if is_stderr {
         terminal_size::terminal_size_of(io::stderr())
@@ -57,7 +57,7 @@ fn allowed_by_environment() -> bool {
     allows(env::var_os("NO_COLOR"), env::var_os("TERM"))
 }
 
-/// Any value of NO_COLOR but an empty one forbids colours (<https://no-color.org>), and so does `TERM=dumb`.
+/// Colours are forbidden by a non-empty NO_COLOR (<https://no-color.org>) or `TERM=dumb`.
 fn allows(no_color: Option<OsString>, term: Option<OsString>) -> bool {
     no_color.is_none_or(|value| value.is_empty()) && term.is_none_or(|value| value != "dumb")
 }

@@ -1,11 +1,11 @@
-//! Text of errors and of other programs, which goes to terminals, tables and files.
+//! Text of errors and of other programs, cleaned for terminals, tables and files.
 
 use vmbell_report::visible;
 
-/// How many characters of a text are kept.
+/// The most characters that are kept of a text.
 const MOST: usize = 200;
 
-/// The text without control characters and what follows the first few hundred characters.
+/// The text without control characters, cut after [`MOST`] characters.
 pub(crate) fn cleaned(text: &str) -> String {
     let visible = text.trim().chars().filter(|c| !c.is_control());
     let mut short: String = visible.clone().take(MOST).collect();
@@ -20,12 +20,12 @@ pub(crate) fn chain(error: impl Into<anyhow::Error>) -> String {
     format!("{:#}", error.into())
 }
 
-/// The same as an error, for one that may quote a file that anybody may have written.
+/// The same as an error, for errors that may quote an untrusted file.
 pub(crate) fn made_visible(error: impl Into<anyhow::Error>) -> anyhow::Error {
     anyhow::Error::msg(visible(&chain(error)))
 }
 
-/// What the guests of `vmbell bench vmms` and `vmbell bench net` print of themselves, by how it begins.
+/// How the lines begin that guests of `vmbell bench vmms` and `vmbell bench net` print by design.
 const OF_GUESTS: [&str; 3] = ["=== vmbell", "row ", "{"];
 
 /// The lines of what a program printed, without control characters and blank lines.
@@ -36,7 +36,7 @@ pub(crate) fn lines_of(output: &[u8]) -> Vec<String> {
     lines.filter(|line: &String| !line.is_empty()).collect()
 }
 
-/// The last line of what a VMM printed that is not its guest's marks, rows or results.
+/// The last line that a VMM printed, except its guest's marks, rows and results.
 pub(crate) fn last_words(output: &[u8]) -> Option<String> {
     let is_of_guest = |line: &str| {
         line.contains(OF_GUESTS[0]) || OF_GUESTS.iter().any(|mark| line.starts_with(mark))
