@@ -25,8 +25,8 @@ const ALL: DeviceNeeds = DeviceNeeds {
 };
 const KINDS: [ThreadKind; 3] = [ThreadKind::Main, ThreadKind::Vcpu(3), ThreadKind::Device];
 
-/// How a process ended that has installed the filter of this kind and then called `act`, and what it wrote to standard
-/// error. A return from `act` is status 0.
+/// Installs the filter of this kind in a new process, which then calls `act`. Returns how the process ended and what it
+/// wrote to standard error. The status is 0 if `act` returns.
 fn confined(kind: ThreadKind, act: fn()) -> (i32, String) {
     let program = program::compile(policy::of(kind, &ALL).unwrap()).unwrap();
     let (mut reader, writer) = pipe().unwrap();
@@ -244,7 +244,7 @@ fn a_disk_makes_no_call_that_is_not_allowed() {
         let theirs = &memory;
         let mut driver = SplitDriver::new(&theirs, &layout, Features::default(), brand).unwrap();
         start(&transport, &layout);
-        // Reads, writes, which flush, and a flush.
+        // Reads, writes (which flush), and a flush.
         for (kind, data) in [
             (0_u8, &[one][..]),
             (0, &two),
@@ -274,7 +274,7 @@ fn a_disk_makes_no_call_that_is_not_allowed() {
             let device = std::thread::spawn(move || {
                 apply_filter(&program).unwrap();
                 let _ = queue.serve();
-                // The disk's thread for flushes, which was started before, does the same.
+                // The disk's flushing thread, which was started before, does the same.
                 flushed.sync_data()
             });
             device.join().unwrap().unwrap();

@@ -11,7 +11,7 @@ use kvm_bindings::{
 };
 use libc::{_IO, _IOR, _IOW, Ioctl};
 
-/// As a filter compares it: the kernel takes the low 32 bits.
+/// Truncated to the low 32 bits, which are all that the kernel uses.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -25,13 +25,14 @@ const fn request(request: Ioctl) -> u32 {
 /// Enters the guest.
 pub(super) const KVM_RUN: u32 = request(_IO(KVMIO, 0x80));
 
-/// Interrupts that a device's thread raises.
+/// Interrupts raised by a device's thread.
 pub(super) const INTERRUPTS: &[u32] = &[
     request(_IOW::<kvm_irq_level>(KVMIO, 0x61)), // KVM_IRQ_LINE
     request(_IOW::<kvm_msi>(KVMIO, 0xa5)),       // KVM_SIGNAL_MSI
 ];
 
-/// What exits make a vCPU's thread change: doorbells, irqfds and routes; and the registers of a vCPU that has faulted.
+/// What a vCPU's thread changes on an exit: doorbells, irqfds and routes; and reading the registers of a vCPU that
+/// faulted.
 pub(super) const EXITS: &[u32] = &[
     request(_IOW::<kvm_ioeventfd>(KVMIO, 0x79)), // KVM_IOEVENTFD
     request(_IOW::<kvm_irqfd>(KVMIO, 0x76)),     // KVM_IRQFD
@@ -40,7 +41,7 @@ pub(super) const EXITS: &[u32] = &[
     request(_IOW::<kvm_one_reg>(KVMIO, 0xab)),   // KVM_GET_ONE_REG
 ];
 
-/// Where memory is in the guest that is not its RAM.
+/// Guest memory other than RAM.
 pub(super) const MEMORY: &[u32] = &[
     request(_IOW::<kvm_userspace_memory_region>(KVMIO, 0x46)), // KVM_SET_USER_MEMORY_REGION
 ];
@@ -63,7 +64,7 @@ pub(super) const WAKE: &[u32] = &[
 #[cfg(target_arch = "aarch64")]
 pub(super) const WAKE: &[u32] = &[];
 
-/// The terminal's settings, which the main thread gives back at the end.
+/// The terminal's settings, which the main thread restores at the end.
 pub(super) const TERMINAL: &[u32] = &[
     0x5401,                                        // TCGETS
     0x5402,                                        // TCSETS
@@ -71,12 +72,12 @@ pub(super) const TERMINAL: &[u32] = &[
     request(_IOW::<[u32; 11]>(b'T' as u32, 0x2b)), // TCSETS2
 ];
 
-/// What the driver accepts of a tap's offloads.
+/// A tap's offloads, as the driver negotiates them.
 pub(super) const TAP: &[u32] = &[request(_IOW::<libc::c_uint>(b'T' as u32, 208))]; // TUNSETOFFLOAD
 
 const VHOST: u32 = 0xaf;
 
-/// The queues of a worker of the kernel, and its start and stop.
+/// The queues of a vhost worker, and starting and stopping it.
 pub(super) const WORKER: &[u32] = &[
     request(_IOW::<u64>(VHOST, 0x00)),         // VHOST_SET_FEATURES
     request(_IOW::<u64>(VHOST, 0x03)),         // VHOST_SET_MEM_TABLE
@@ -92,7 +93,7 @@ pub(super) const WORKER: &[u32] = &[
 
 const VFIO: u32 = 0x3b;
 
-/// An assigned device: its interrupts and reset, and what its end takes back. Its registers are [`MEMORY`].
+/// An assigned device: its interrupts, reset and tear-down. Its registers are in [`MEMORY`].
 pub(super) const ASSIGNED: &[u32] = &[
     request(_IOW::<kvm_device_attr>(KVMIO, 0xe1)), // KVM_SET_DEVICE_ATTR
     request(_IO(VFIO, 105)),                       // VFIO_GROUP_UNSET_CONTAINER

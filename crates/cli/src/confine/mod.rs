@@ -1,8 +1,8 @@
-//! Confines `vmbell run`: what its threads can do once the guest runs, should the guest take one of them over.
+//! Confines `vmbell run`: limits what its threads can do if the guest takes one of them over.
 //!
-//! Set-up is done with the user's rights. Before the guest's first instruction each thread gives them up as it starts
-//! ([`vmbell::thread`]): capabilities, files (Landlock), and all system calls but those of its kind ([`policy`]). A
-//! thread that one of these starts inherits that, and narrows its calls further. `docs/security.md` says what is
+//! Set-up runs with the user's rights. Before the guest's first instruction, each thread gives them up as it starts
+//! ([`vmbell::thread`]): capabilities, files (Landlock), and all system calls except those of its kind ([`policy`]). A
+//! thread that one of these starts inherits this and narrows its calls further. `docs/security.md` says what is
 //! promised.
 
 mod descriptors;
@@ -31,18 +31,17 @@ struct Confinement {
     main: BpfProgram,
     vcpu: BpfProgram,
     device: BpfProgram,
-    /// Whether the kernel has filters of system calls.
+    /// Whether the kernel has seccomp filters.
     has_filters: bool,
     inherited: InheritedDescriptors,
 }
 
 thread_local! {
-    /// Whether this thread is confined, and with it all that it starts.
+    /// Whether this thread is confined, and with it all threads that it starts.
     static CONFINED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From here on the threads of every guest confine themselves when they start. To be called on the process's only
-/// thread.
+/// Makes the threads of every guest confine themselves when they start. Call this while the process has one thread.
 pub(super) fn begin(devices: &DeviceNeeds) -> Result<()> {
     let program = |kind| program::compile(policy::of(kind, devices)?);
     let confinement = Confinement {
@@ -63,7 +62,7 @@ pub(super) fn begin(devices: &DeviceNeeds) -> Result<()> {
     panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("without a name");
-        // A backtrace would look for symbols in files, which are out of reach.
+        // A backtrace would have to open files for symbols, which is denied.
         eprintln!("thread '{name}' {panic}\nnote: `--sandbox off` allows a backtrace");
     }));
     let confinement = Arc::new(confinement);
@@ -76,13 +75,13 @@ pub(super) fn begin(devices: &DeviceNeeds) -> Result<()> {
             }
         }) as OnStart
     };
-    // The process has one guest, so nothing else was set.
+    // Only this call sets it, because the process has one guest.
     let _ = on_spawn(Box::new(prepare));
     Ok(())
 }
 
-/// Restricts a thread that makes guests one after another and measures them, and all threads and processes that it
-/// starts: they can change and execute no files. That costs no exit, which a filter of system calls does.
+/// Restricts a thread that creates and measures guests one after another, and all threads and processes that it starts:
+/// they can neither change nor execute files. Unlike a system call filter, this does not slow exits down.
 pub(super) fn measuring_thread() -> Result<()> {
     static TOLD: Once = Once::new();
     if let Some(lacking) = privileges::give_up_changes()? {
@@ -92,7 +91,8 @@ pub(super) fn measuring_thread() -> Result<()> {
 }
 
 impl Confinement {
-    /// Gives up what this kind of thread does not need. It `inherits` what the thread that started it has given up.
+    /// Gives up what this kind of thread does not need. If `inherits`, the thread that started it has given up its
+    /// rights already.
     fn enter(&self, kind: ThreadKind, inherits: bool) -> Result<()> {
         if CONFINED.replace(true) {
             // The main thread, after the guest has slept.

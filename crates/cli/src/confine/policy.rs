@@ -1,8 +1,8 @@
-//! Which system calls each kind of thread may make, depending on the devices of the guest.
+//! Which system calls each kind of thread may make, depending on the guest's devices.
 //!
-//! All threads share their memory, so a guest that has taken one over may use the others: what it can do is what all of
-//! them together may. No rule opens a file, makes a socket, starts a process, names another process or makes memory
-//! executable.
+//! All threads share their memory, so a guest that takes over one may use the others: it can do what all of them
+//! together may do. No rule allows a thread to open a file, make a socket, start a process, name another process or
+//! make memory executable.
 
 use std::collections::BTreeMap;
 
@@ -16,20 +16,20 @@ use vmbell::thread::ThreadKind;
 
 use super::ioctl;
 
-/// What a guest has that needs further calls.
+/// The guest's devices that need further calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DeviceNeeds {
     /// A disk.
     pub(crate) disk: bool,
     /// A network card on a tap.
     pub(crate) tap: bool,
-    /// Queues that a worker of the kernel serves.
+    /// Queues that a kernel thread serves (vhost).
     pub(crate) worker: bool,
-    /// Queues that another process serves.
+    /// Queues that another process serves (vhost-user).
     pub(crate) user_worker: bool,
-    /// A device of the host.
+    /// An assigned device of the host.
     pub(crate) assigned: bool,
-    /// PCI configuration space as memory, which is taken away when a function answers for its registers itself.
+    /// PCI configuration space as memory, which is unmapped when a function handles its own registers.
     pub(crate) config_memory: bool,
     /// pc-testdev, which flushes pages.
     pub(crate) pc_testdev: bool,
@@ -42,13 +42,13 @@ pub(super) struct ThreadPolicy {
     pub(super) runs_vcpu: bool,
 }
 
-/// The alternatives of each allowed call; none stands for every argument.
+/// The alternatives of each allowed call; an empty list allows all arguments.
 pub(super) type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
-/// A condition on an argument: its number, its width, the comparison and the value.
+/// A condition on an argument: its index, width, comparison and value.
 type ArgumentCondition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
 
-/// What every thread calls: its own time, memory, locks and end, and the descriptors that are open.
+/// What every thread calls: time, memory, locks, its own exit, and open descriptors.
 const ALWAYS: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_clock_gettime,
@@ -60,16 +60,16 @@ const ALWAYS: &[c_long] = &[
     libc::SYS_getpid,
     libc::SYS_getrandom,
     libc::SYS_gettid,
-    // How an eventfd is signalled without waiting for room in its count.
+    // Signals an eventfd without blocking if its count is full.
     libc::SYS_io_getevents,
     libc::SYS_io_submit,
     libc::SYS_madvise,
-    // How one that changes a bus orders the accesses of the threads that read it.
+    // Orders the accesses of a bus's readers when a thread changes the bus.
     libc::SYS_membarrier,
     libc::SYS_mremap,
     libc::SYS_munmap,
     libc::SYS_nanosleep,
-    // How one waits for room in a non-blocking descriptor, and reads a pending bit of an assigned device.
+    // Waits for room in a non-blocking descriptor, and reads a pending bit of an assigned device.
     libc::SYS_ppoll,
     libc::SYS_read,
     libc::SYS_readv,
@@ -81,7 +81,7 @@ const ALWAYS: &[c_long] = &[
     libc::SYS_sched_yield,
     libc::SYS_set_robust_list,
     libc::SYS_sigaltstack,
-    // A timer of an event loop, which the loop's thread sets, and those of vCPUs.
+    // Timers of event loops, set by their threads, and of vCPUs.
     libc::SYS_timerfd_settime,
     libc::SYS_write,
     libc::SYS_writev,
@@ -92,7 +92,7 @@ const ALWAYS: &[c_long] = &[
     libc::SYS_poll,
 ];
 
-/// What a vCPU's thread calls besides: it makes eventfds, and waits for them, as the guest sets its devices up.
+/// What a vCPU's thread also calls: it makes eventfds, and waits for them, while the guest sets its devices up.
 const VCPU: &[c_long] = &[
     libc::SYS_dup,
     libc::SYS_epoll_create1,
@@ -101,7 +101,7 @@ const VCPU: &[c_long] = &[
     libc::SYS_timerfd_create,
 ];
 
-/// A file that is a disk, and its end.
+/// A disk's file, and its size.
 const DISK: &[c_long] = &[
     libc::SYS_fdatasync,
     libc::SYS_lseek,
@@ -114,10 +114,10 @@ const DISK: &[c_long] = &[
 /// Registers of an assigned device, and the file that they are mapped from.
 const REGISTERS: &[c_long] = &[libc::SYS_fstat, libc::SYS_pread64, libc::SYS_pwrite64];
 
-/// Requests to another process, at a socket that is connected.
+/// Requests to another process, on a connected socket.
 const SOCKET: &[c_long] = &[libc::SYS_recvmsg, libc::SYS_sendmsg, libc::SYS_shutdown];
 
-/// The flags with which the C library starts a thread, except CLONE_DETACHED, which does nothing.
+/// The flags with which the C library starts a thread, without CLONE_DETACHED, which does nothing.
 const THREAD: libc::c_int = libc::CLONE_VM
     | libc::CLONE_FS
     | libc::CLONE_FILES
@@ -128,8 +128,8 @@ const THREAD: libc::c_int = libc::CLONE_VM
     | libc::CLONE_PARENT_SETTID
     | libc::CLONE_CHILD_CLEARTID;
 
-/// The rules of a kind of thread, in a guest with these devices. What a vCPU's thread may, the main thread may, too,
-/// since it starts those threads again when the guest wakes from sleep.
+/// The rules for a kind of thread in a guest with these devices. The main thread may do what vCPU threads may do,
+/// because it starts them again when the guest wakes from sleep.
 pub(super) fn of(kind: ThreadKind, devices: &DeviceNeeds) -> Result<ThreadPolicy, BackendError> {
     let mut rules = Rules::new();
     let mut allow = |calls: &[c_long]| rules.extend(calls.iter().map(|call| (*call, Vec::new())));
@@ -138,14 +138,14 @@ pub(super) fn of(kind: ThreadKind, devices: &DeviceNeeds) -> Result<ThreadPolicy
         allow(DISK);
     }
     if devices.tap {
-        // How the thread of a sending queue sleeps: for some time while an interrupt waits.
+        // A thread that sends packets sleeps with a time limit while an interrupt is delayed.
         allow(&[libc::SYS_epoll_pwait2]);
     }
     if devices.assigned {
         allow(REGISTERS);
     }
     let starts_threads = kind != ThreadKind::Device;
-    // The host may ask for an assigned device, which a thread of the device then takes out of the guest.
+    // The host may ask for an assigned device back; then a thread of the device removes it from the guest.
     if starts_threads || devices.assigned {
         allow(VCPU);
     }
@@ -153,7 +153,7 @@ pub(super) fn of(kind: ThreadKind, devices: &DeviceNeeds) -> Result<ThreadPolicy
         allow(if starts_threads {
             SOCKET
         } else {
-            // At the end of its patience.
+            // When it gives up waiting.
             &[libc::SYS_shutdown]
         });
     }
@@ -167,7 +167,7 @@ pub(super) fn of(kind: ThreadKind, devices: &DeviceNeeds) -> Result<ThreadPolicy
         restrict(&mut rules, libc::SYS_mprotect, [not(2, executable)])?;
     }
     restrict(&mut rules, libc::SYS_prctl, [is(0, libc::PR_SET_NAME)])?;
-    // A debug build asks before it closes a descriptor.
+    // A debug build checks a descriptor before it closes it.
     restrict(&mut rules, libc::SYS_fcntl, [is(1, libc::F_GETFD)])?;
     let this = std::process::id();
     let signals = [libc::SIGRTMIN(), libc::SIGABRT];
@@ -177,7 +177,7 @@ pub(super) fn of(kind: ThreadKind, devices: &DeviceNeeds) -> Result<ThreadPolicy
     });
     restrict(&mut rules, libc::SYS_tgkill, to_itself)?;
     if starts_threads {
-        // musl sets the flag once more after F_DUPFD_CLOEXEC.
+        // musl sets the flag again after F_DUPFD_CLOEXEC.
         let commands = [libc::F_GETFD, libc::F_SETFD, libc::F_DUPFD_CLOEXEC];
         restrict(
             &mut rules,
@@ -191,7 +191,7 @@ pub(super) fn of(kind: ThreadKind, devices: &DeviceNeeds) -> Result<ThreadPolicy
             libc::SYS_clone,
             [[(0, Qword, MaskedEq(!detached), flags)]],
         )?;
-        // Its own filter, which can only take calls away, and what the crate does before that.
+        // Installing its own filter, which can only remove calls, and what seccompiler does before that.
         let set_filter = libc::SECCOMP_SET_MODE_FILTER;
         let no_flags = (1, Qword, Eq, 0);
         restrict(
@@ -212,9 +212,9 @@ pub(super) fn of(kind: ThreadKind, devices: &DeviceNeeds) -> Result<ThreadPolicy
     })
 }
 
-/// The requests of ioctls.
+/// The allowed ioctl requests.
 fn requests(kind: ThreadKind, devices: &DeviceNeeds) -> Vec<[ArgumentCondition; 1]> {
-    // The thread that ends a run that does not end by itself gives the terminal back, too.
+    // The thread that ends a hanging run also restores the terminal.
     let mut lists = vec![ioctl::INTERRUPTS, ioctl::TERMINAL];
     if devices.assigned {
         lists.extend([ioctl::EXITS, ioctl::ASSIGNED, ioctl::MEMORY]);

@@ -1,4 +1,4 @@
-//! Capabilities and files, which a thread gives up for good.
+//! Capabilities and files, which a thread gives up permanently.
 #![allow(unsafe_code, reason = "mallopt")]
 
 use anyhow::{Context, Result};
@@ -12,19 +12,20 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities,
 };
 
-/// The newest rights that are denied; an older kernel knows fewer.
+/// The newest Landlock rights that are denied; an older kernel knows fewer.
 const RIGHTS: ABI = ABI::V5;
 
-/// What guests are made of: the only files that a thread which makes them can open for writing.
+/// The device files that guests are created from: the only files that a thread which creates guests can open for
+/// writing.
 const DEVICES: [&str; 4] = ["/dev/iommu", "/dev/kvm", "/dev/vfio", "/dev/vfio-forward"];
 
-/// Denies every file that is not open, and TCP. Returns what the kernel lacks for that.
+/// Denies every file that is not yet open, and TCP. Returns a note if the kernel supports this only in part.
 pub(super) fn give_up_files() -> Result<Option<&'static str>> {
     restrict(None).context("cannot deny files by Landlock")
 }
 
-/// Denies all changes of files, the execution of files, and TCP; devices that guests are made of can be opened. Returns
-/// what the kernel lacks for that.
+/// Denies changing and executing files, and TCP. The devices that guests are created from can still be opened. Returns
+/// a note if the kernel supports this only in part.
 pub(super) fn give_up_changes() -> Result<Option<&'static str>> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let write = read | AccessFs::WriteFile | AccessFs::IoctlDev;
@@ -50,13 +51,13 @@ fn restrict(allowed: Option<Allowed>) -> Result<Option<&'static str>, RulesetErr
     })
 }
 
-/// Empties all sets of capabilities. The bounding set needs CAP_SETPCAP; without that it has no effect, because
-/// no_new_privs keeps a program that is executed from more.
+/// Empties all capability sets. The bounding set needs CAP_SETPCAP; without CAP_SETPCAP it does not matter, because
+/// no_new_privs keeps executed programs from gaining capabilities.
 pub(super) fn give_up_capabilities() -> rustix::io::Result<()> {
     for number in 0..u64::BITS {
         match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << number)) {
             Ok(()) => {}
-            // After the kernel's last one, or not allowed.
+            // A number after the kernel's last capability, or not permitted.
             Err(Errno::INVAL | Errno::PERM) => break,
             Err(error) => return Err(error),
         }
@@ -71,8 +72,8 @@ pub(super) fn give_up_capabilities() -> rustix::io::Result<()> {
     set_capabilities(None, sets)
 }
 
-/// Makes all threads allocate from one arena: when glibc gives memory of another one back, it opens
-/// `/proc/sys/vm/overcommit_memory` (`malloc/arena.c`, `check_may_shrink_heap`).
+/// Makes all threads allocate from one arena, because glibc opens `/proc/sys/vm/overcommit_memory` when it returns
+/// another arena's memory (`malloc/arena.c`, `check_may_shrink_heap`).
 pub(super) fn use_one_arena() {
     #[cfg(target_env = "gnu")]
     // SAFETY: no pointers, and the process has one thread yet. A failure costs nothing but the setting.

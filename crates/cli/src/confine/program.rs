@@ -1,8 +1,8 @@
-//! Makes the program of a filter from its rules.
+//! Compiles a thread's rules to a BPF program.
 //!
-//! seccompiler compares the number of a system call with those of the rules one after the other. The call that a vCPU
-//! makes at each exit, `ioctl(KVM_RUN)`, is therefore tested by hand before that. Only one other test has its place there:
-//! glibc falls back to `clone`, whose flags a filter can see, if `clone3` does not exist.
+//! seccompiler compares a call's number with those of the rules one after another, so `ioctl(KVM_RUN)`, which a vCPU
+//! makes at each exit, is tested first, by hand-written instructions. One other call is also tested here: `clone3`
+//! fails with ENOSYS, so that glibc falls back to `clone`, whose flags a filter can see.
 
 use anyhow::Result;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, sock_filter};
@@ -34,12 +34,12 @@ const fn op(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
-/// The program of a policy: what it does not allow raises SIGSYS, and another architecture's calls kill the process.
+/// Compiles a policy: denied calls raise SIGSYS, and calls of another architecture kill the process.
 pub(super) fn compile(policy: ThreadPolicy) -> Result<BpfProgram> {
     let (native, arch) = NATIVE;
     let (ioctl, clone3) = (number(libc::SYS_ioctl), number(libc::SYS_clone3));
     let no_such_call = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
-    // What is not decided here goes on to the rules, which test the architecture again.
+    // Calls that are not decided here go on to the rules, which test the architecture again.
     let mut program = if policy.runs_vcpu {
         vec![
             op(LOAD, 0, 0, ARCHITECTURE),

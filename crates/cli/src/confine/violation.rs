@@ -1,9 +1,9 @@
-//! A system call that a filter denies: the kernel does not make it, and raises SIGSYS in its thread, whose handler names
-//! the call and ends the process.
+//! A system call that a filter denies: the kernel does not execute it and raises SIGSYS in the thread. The handler
+//! prints the call and ends the process.
 //!
-//! The handler may run in a thread that the guest has taken over. It writes one line and ends the process, calls nothing
-//! that allocates or takes a lock, and trusts nothing of what it prints. If such a thread blocks the signal, the kernel
-//! kills the process.
+//! The handler may run in a thread that the guest has taken over. It writes one line and ends the process, neither
+//! allocates nor takes a lock, and trusts nothing that it prints. If such a thread blocks the signal, the kernel kills
+//! the process.
 #![allow(unsafe_code, reason = "a signal handler")]
 
 use std::cell::Cell;
@@ -15,7 +15,7 @@ use std::ptr;
 use syscalls::Sysno;
 use vmbell::thread::ThreadKind;
 
-/// The exit status: even, so no guest can have it, and none of this command's.
+/// The exit status. It is even, so no guest can cause it, and no other error of this command uses it.
 pub(crate) const STATUS: u8 = 148;
 
 /// The `si_code` of a SIGSYS that a filter raised (Linux `uapi/asm-generic/siginfo.h`).
@@ -62,11 +62,11 @@ pub(super) fn catch() -> io::Result<()> {
 
 /// Ends the process at once.
 pub(super) fn end() -> ! {
-    // SAFETY: ends the process; nothing of it runs any more.
+    // SAFETY: ends the process; no code runs after it.
     unsafe { libc::_exit(STATUS.into()) }
 }
 
-/// What the kernel tells of a denied call (`_sigsys` in Linux `uapi/asm-generic/siginfo.h`).
+/// The kernel's description of a denied call (`_sigsys` in Linux `uapi/asm-generic/siginfo.h`).
 #[repr(C)]
 struct Denied {
     signo: libc::c_int,
@@ -85,7 +85,7 @@ extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut 
     // SAFETY: with SA_SIGINFO the kernel passes a ucontext_t, which lives until the handler returns.
     let context = unsafe { &*context.cast::<libc::ucontext_t>() };
     let mut line = ViolationLine::default();
-    // A line that is cut is still told.
+    // A truncated line is still printed.
     let _ = match denied.code {
         SYS_SECCOMP => explain(&mut line, KIND.get(), denied.call, second_argument(context)),
         _ => writeln!(
@@ -105,7 +105,7 @@ fn explain(
     request: u64,
 ) -> fmt::Result {
     let name = usize::try_from(call).ok().and_then(Sysno::new);
-    let name = name.map_or("of an unknown name", |call| call.name());
+    let name = name.map_or("of unknown name", |call| call.name());
     write!(line, "error: {kind}: system call {name} ({call}")?;
     if libc::c_long::from(call) == libc::SYS_ioctl {
         write!(line, ", request {request:#x}")?;
@@ -117,20 +117,20 @@ fn explain(
     )
 }
 
-/// The second argument of the call in whose place the signal came.
+/// The second argument of the denied call.
 #[cfg(target_arch = "x86_64")]
 fn second_argument(context: &libc::ucontext_t) -> u64 {
     let registers = &context.uc_mcontext.gregs;
     registers[libc::REG_RSI as usize].cast_unsigned()
 }
 
-/// The second argument of the call in whose place the signal came.
+/// The second argument of the denied call.
 #[cfg(target_arch = "aarch64")]
 fn second_argument(context: &libc::ucontext_t) -> u64 {
     context.uc_mcontext.regs[1]
 }
 
-/// A line in memory of its own.
+/// A line in a fixed buffer.
 struct ViolationLine {
     bytes: [u8; 320],
     len: usize,
@@ -146,7 +146,7 @@ impl Default for ViolationLine {
 }
 
 impl ViolationLine {
-    /// Writes it to standard error. There is no one to tell of an error.
+    /// Writes the line to standard error. A failure cannot be reported.
     fn write(&self) {
         // SAFETY: the call reads `len` bytes, which are part of `bytes`.
         unsafe { libc::write(libc::STDERR_FILENO, self.bytes.as_ptr().cast(), self.len) };
