@@ -1,4 +1,4 @@
-//! A child process in its own process group, and its output streams, which are read without blocking.
+//! A child process in its own process group, and its output streams, read without blocking.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -10,9 +10,10 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// The longest mark that [`RunningProgram::until`](super::RunningProgram::until) finds if it is printed in two pieces.
+/// The length of the longest mark that [`RunningProgram::until`](super::RunningProgram::until) finds if it arrives in
+/// two pieces.
 pub(super) const LONGEST_MARK: usize = 64;
-/// How often limits are looked at while nothing is printed.
+/// How often limits are checked while nothing is printed.
 const LOOK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
@@ -34,24 +35,23 @@ pub(crate) struct ProgramOutput {
 pub(crate) enum ProgramEnd {
     /// By itself.
     Exited(ExitStatus),
-    /// All that was wanted was printed, and the program lived on until it was killed.
+    /// It printed everything that was expected, but had to be killed.
     Lingered,
-    /// It ran out of its time.
+    /// It exceeded its time limit.
     TimeLimit,
-    /// It is a VMM, and its guest spun.
+    /// It is a VMM, and its guest kept spinning.
     Spun,
     /// It printed more than is kept.
     TooMuch,
-    /// The command is to end: by a signal, or at its time limit.
+    /// The command itself must end: by a signal, or at its time limit.
     Stopped,
 }
 
-/// The program and the group that was made for it, which is killed when this is dropped: nothing of the program lives on,
-/// whatever happens to the command.
+/// The program in its own process group. The group is killed on drop, so nothing of the program outlives the command.
 pub(super) struct ProcessGroup(pub(super) Child);
 
 impl ProcessGroup {
-    /// Whether the program has exited. It is not waited for, so its number stays its own until the group is killed.
+    /// Whether the program has exited. It is not reaped, so its PID is not reused before the group is killed.
     pub(super) fn has_exited(&self) -> io::Result<bool> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let ended = waitid(WaitId::Pid(Pid::from_child(&self.0)), options)?;
@@ -59,7 +59,7 @@ impl ProcessGroup {
     }
 
     pub(super) fn kill(&mut self) -> io::Result<ExitStatus> {
-        // The child has not been waited for, so the number is that of the group made for it.
+        // The child has not been reaped, so the PID still names its group.
         let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
         self.0.wait()
     }
@@ -67,15 +67,15 @@ impl ProcessGroup {
 
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        // A child that was waited for has a status now, and its group was killed.
+        // A reaped child has a status, and its group was killed.
         if !matches!(self.0.try_wait(), Ok(Some(_))) {
-            // A failure of the wait cannot be reported.
+            // A failed wait cannot be reported.
             let _ = self.kill();
         }
     }
 }
 
-/// Waits until a stream has something or a moment has passed.
+/// Waits for output on a stream, or for a moment.
 pub(super) fn wait(streams: &[OutputStream; 2]) -> io::Result<()> {
     let open = streams.iter().filter_map(OutputStream::fd);
     let mut polled: Vec<PollFd<'_>> = open
@@ -87,7 +87,7 @@ pub(super) fn wait(streams: &[OutputStream; 2]) -> io::Result<()> {
     }
 }
 
-/// One of the program's streams, which is never waited for.
+/// One of the program's streams, read without blocking.
 pub(super) struct OutputStream {
     from: Option<File>,
     pub(super) kept: Vec<u8>,
@@ -115,7 +115,7 @@ impl OutputStream {
         self.from.as_ref().map(AsFd::as_fd)
     }
 
-    /// Reads what is there, and no more than is kept.
+    /// Reads what is available, up to the limit.
     pub(super) fn read(&mut self) -> io::Result<()> {
         let mut chunk = [0; 4096];
         while let Some(from) = self.from.as_mut().filter(|_| !self.is_cut) {
@@ -135,7 +135,7 @@ impl OutputStream {
     }
 }
 
-/// Where a program's output has this mark.
+/// The offset of this mark in a program's output.
 pub(crate) fn find(output: &[u8], mark: &str) -> Option<usize> {
     let windows = &mut output.windows(mark.len());
     windows.position(|window| window == mark.as_bytes())

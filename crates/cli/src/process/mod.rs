@@ -1,9 +1,9 @@
-//! Runs one program in its own process group, keeps what it prints, and ends it: a VMM of `vmbell bench vmms`, and the other
+//! Runs a program in its own process group, keeps its output and ends it: a VMM of `vmbell bench vmms`, or the other
 //! vmbell of `vmbell bench --interleave`.
 //!
-//! The calling thread waits for output, for the end of the time, and for a signal to the command. Whatever the program
-//! does, its group is killed before this returns: one that is done and does not end, one that prints without end and one
-//! that hangs are all told apart by their `ProgramEnd`.
+//! The calling thread waits for output, a time limit, or a signal to the command. The group is killed before `run`
+//! returns. `ProgramEnd` tells apart a program that has finished its output but does not exit, one that prints without
+//! end, and one that hangs.
 
 mod child;
 pub(crate) mod program;
@@ -18,9 +18,9 @@ pub(super) use self::running::{Reached, RunningProgram};
 use vmbell_bench::CommandLimit;
 use vmbell_lab::spin::Watch;
 
-/// The most bytes that are kept of what a program prints, unless its task says otherwise.
+/// The default limit on the bytes kept of a program's output.
 pub(super) const MOST_OUTPUT: usize = 1 << 20;
-/// How long a program may live on after the image has said all.
+/// How long a program may live on after its output is complete.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// A program with its arguments and what it may use.
@@ -29,20 +29,20 @@ pub(super) struct ProgramTask<'a> {
     pub(super) words: &'a [OsString],
     /// How long it may run.
     pub(super) limit: Duration,
-    /// The most bytes that are kept of each of its outputs; one that prints more is ended.
+    /// The most bytes that are kept of each output stream; a program that prints more is ended.
     pub(super) most: usize,
-    /// When the command is to end.
+    /// When the command itself must end.
     pub(super) stop: &'a CommandLimit,
-    /// Whether it is ended if it is a VMM whose guest spins ([`vmbell_lab::spin`]).
+    /// Whether to end it if it is a VMM whose guest spins ([`vmbell_lab::spin`]).
     pub(super) ends_if_spinning: bool,
-    /// The CPUs that it may use; all that this process may use if there are none.
+    /// The CPUs that it may use; empty means all CPUs of this process.
     pub(super) cpus: &'a [usize],
-    /// Whether a piece of its output has the mark after which nothing more is wanted.
+    /// Whether a piece of its output has the mark that completes the output.
     pub(super) is_complete: &'a dyn Fn(&[u8]) -> bool,
 }
 
 impl<'a> ProgramTask<'a> {
-    /// A program that runs on any CPU, until it ends or one of the limits is reached.
+    /// A program that runs on any CPU, until it ends or reaches a limit.
     pub(super) fn new(words: &'a [OsString], limit: Duration, stop: &'a CommandLimit) -> Self {
         Self {
             words,
@@ -70,7 +70,7 @@ pub(super) fn run(task: &ProgramTask<'_>) -> io::Result<ProgramOutput> {
     })
 }
 
-/// Waits for the program's end, and returns `None`, or for the reason to end it.
+/// Waits until the program ends (`None`) or there is a reason to end it.
 fn watch(task: &ProgramTask<'_>, running: &mut RunningProgram) -> io::Result<Option<ProgramEnd>> {
     let begun = Instant::now();
     if let Reached::End(end) = running.until(task.is_complete, task.limit, task.stop)? {

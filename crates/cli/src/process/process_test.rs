@@ -5,7 +5,7 @@ use super::*;
 use kit::wait::await_that;
 use vmbell_bench::affinity::allowed_cpus;
 
-/// The limit of a command that a signal has asked to end.
+/// The limit of a command that a signal asked to end.
 fn interrupted() -> CommandLimit {
     static STOP: AtomicBool = AtomicBool::new(true);
     CommandLimit::new(None, &STOP)
@@ -26,7 +26,7 @@ fn shell(script: &str, limit: Duration, stop: &CommandLimit) -> ProgramOutput {
 
 const LONG: Duration = Duration::from_secs(120);
 
-/// How a script ends at its limit. It says something before that, which a busy host may need a longer limit for.
+/// How a script ends at its limit. It prints something first, so on a busy host the limit may have to be raised.
 fn at_its_limit(script: &str) -> ProgramOutput {
     let mut limit = Duration::from_secs(1);
     loop {
@@ -109,7 +109,7 @@ fn a_program_that_hangs_is_ended_with_its_children() {
         .trim()
         .parse()
         .unwrap();
-    // SIGKILL was sent; the kernel may need a moment, and a reaper another one.
+    // SIGKILL was sent; the kernel and a reaper may take a moment.
     await_that("the end of the child", || !is_alive(child));
 }
 

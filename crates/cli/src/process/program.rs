@@ -1,21 +1,23 @@
-//! What programs of this host need: their files, found as a shell does, and KVM.
+//! What programs of this host need: their files, found as by a shell, and KVM.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
-/// Why KVM cannot be used, if it cannot.
+/// Why KVM cannot be used; `None` if it can.
 pub(crate) fn no_kvm() -> Option<String> {
     let opened = OpenOptions::new().read(true).write(true).open("/dev/kvm");
     let error = opened.err()?;
-    Some(format!("it needs KVM, and /dev/kvm does not open: {error}"))
+    Some(format!(
+        "it needs KVM, but /dev/kvm cannot be opened: {error}"
+    ))
 }
 
 /// The path of this program.
 pub(crate) fn own() -> Result<PathBuf, String> {
-    std::env::current_exe().map_err(|error| format!("cannot tell where vmbell itself is: {error}"))
+    std::env::current_exe().map_err(|error| format!("cannot find vmbell's own program: {error}"))
 }
 
-/// The path of a program, which is searched on PATH unless its name has a slash.
+/// The path of a program, searched for on PATH unless its name has a slash.
 pub(crate) fn on_path(program: &str) -> Result<PathBuf, String> {
     which::which(program).map_err(|_| match Path::new(program) {
         path if path.components().count() > 1 && path.is_file() => {

@@ -1,4 +1,4 @@
-//! A program that runs beside what the command does meanwhile: a VMM whose guest serves others.
+//! A program that keeps running while the command goes on: a VMM whose guest is a server.
 #![allow(unsafe_code, reason = "a closure that runs between fork and exec")]
 
 use std::ffi::OsString;
@@ -16,25 +16,25 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use super::child::{LONGEST_MARK, OutputStream, ProcessGroup, ProgramEnd, ProgramOutput, wait};
 use vmbell_bench::CommandLimit;
 
-/// A program that was started; it is killed with its group when this is dropped.
+/// A program that was started. It is killed with its group on drop.
 pub(crate) struct RunningProgram {
     pub(super) group: ProcessGroup,
     pub(super) streams: [OutputStream; 2],
-    /// While this is open, a read of the program's terminal waits.
+    /// Kept open so that reading the program's terminal blocks.
     _keyboard: OwnedFd,
 }
 
-/// What a wait for a mark came to.
+/// The result of waiting for a mark.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reached {
     /// The program printed it.
     Mark,
-    /// The program is over, or is to end, for this reason; it exited if there is none.
+    /// The program exited (`None`), or has to be ended for this reason.
     End(Option<ProgramEnd>),
 }
 
 impl RunningProgram {
-    /// Starts a program on these CPUs, or on all if there are none; `most` bytes of each of its outputs are kept.
+    /// Starts a program on these CPUs (empty means all); `most` bytes of each output stream are kept.
     pub(crate) fn start(words: &[OsString], most: usize, cpus: &[usize]) -> io::Result<Self> {
         let mut allowed = CpuSet::new();
         cpus.iter().for_each(|cpu| allowed.set(*cpu));
@@ -57,7 +57,7 @@ impl RunningProgram {
         // SAFETY: between fork and exec the closure makes two system calls with what it owns, which is async-signal-safe.
         unsafe { command.pre_exec(before_exec) };
         let mut group = ProcessGroup(command.spawn()?);
-        // What the command was made of holds the terminal, which the program alone is to have.
+        // The command still holds the terminal, which only the program may keep.
         drop(command);
         let streams = [
             OutputStream::of(group.0.stdout.take(), most)?,
@@ -70,13 +70,13 @@ impl RunningProgram {
         })
     }
 
-    /// The number of its process.
+    /// The PID.
     pub(crate) fn id(&self) -> u32 {
         self.group.0.id()
     }
 
-    /// Waits until `is_found` finds what it looks for in the standard output. It is called with each piece that was printed, which
-    /// begins with the last bytes of the piece before.
+    /// Waits until `is_found` accepts a piece of standard output. It is called with each new piece, preceded by the
+    /// last bytes of the piece before.
     pub(crate) fn until(
         &mut self,
         is_found: impl Fn(&[u8]) -> bool,
@@ -86,7 +86,7 @@ impl RunningProgram {
         let begun = Instant::now();
         let mut searched = 0;
         loop {
-            // What it printed before it exited is read after that was seen.
+            // Checked before reading, so that the last output before the exit is read too.
             let has_exited = self.group.has_exited()?;
             for stream in &mut self.streams {
                 stream.read()?;
@@ -117,11 +117,11 @@ impl RunningProgram {
         self.streams.iter().any(|stream| stream.is_cut)
     }
 
-    /// Kills the program, if it has not exited, and returns what it printed; `end` says why it is ended.
+    /// Kills the program, unless it has exited, and returns its output; `end` is the reason.
     pub(crate) fn end(mut self, end: Option<ProgramEnd>) -> io::Result<ProgramOutput> {
         let status = self.group.kill()?;
         for stream in &mut self.streams {
-            // The rest of what it had printed; the group is dead, so no more comes.
+            // Read the rest of the output; the group is dead, so no more comes.
             stream.read()?;
         }
         let end = end.or(self.has_more().then_some(ProgramEnd::TooMuch));
@@ -134,16 +134,16 @@ impl RunningProgram {
     }
 }
 
-/// Both ends of a pseudo terminal, a VMM's standard input: some VMMs end, or do not start, where that is no terminal.
+/// Both ends of a pseudo terminal for a VMM's standard input: some VMMs exit, or do not start, without a terminal.
 #[derive(Debug)]
 struct Pty {
-    /// The end of a person who types. While it is open, a reader of the other end waits.
+    /// The keyboard's end. While it is open, reads of the other end block.
     keyboard: OwnedFd,
     /// The terminal itself, for the VMM.
     terminal: File,
 }
 
-/// Opens a pseudo terminal; neither end is inherited by other programs, and no process has it as its controlling terminal.
+/// Opens a pseudo terminal. Other programs inherit neither end, and it is no process's controlling terminal.
 fn open_pty() -> io::Result<Pty> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let keyboard = openpt(flags)?;
