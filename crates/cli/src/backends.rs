@@ -19,7 +19,7 @@ use vmbell_vmm::Backend;
 /// Why KVM was chosen.
 const OPENS: &str = "/dev/kvm opens";
 
-/// How the text of an error ends that was caused by a lack of memory (ENOMEM).
+/// How an error's text ends if memory was lacking (ENOMEM).
 const NO_MEMORY: &str = "(os error 12)";
 
 /// A backend by name.
@@ -49,7 +49,7 @@ pub(super) fn probe_backends() -> Vec<BackendProbe> {
     Backend::ALL.map(probe).to_vec()
 }
 
-/// The backend that guests run on, and why it was chosen.
+/// The backend that runs the guests, and why it was chosen.
 #[derive(Debug)]
 pub(super) struct BackendChoice {
     backend: Arc<dyn Hypervisor>,
@@ -57,7 +57,7 @@ pub(super) struct BackendChoice {
 }
 
 impl BackendChoice {
-    /// The backend of this name; for `auto`, KVM if it can be opened and else the usermode backend.
+    /// The backend of this name. `auto` is KVM if it can be opened, otherwise the usermode backend.
     pub(super) fn of(name: BackendName) -> Result<Self> {
         let asked = "chosen by --backend".to_owned();
         match name {
@@ -82,8 +82,7 @@ impl BackendChoice {
         Ok(Self { backend, why })
     }
 
-    /// The backends of these names, each once; without names, every backend that can run a guest here, KVM
-    /// first.
+    /// The backends of these names, each once. Without names, every backend that can run a guest here, KVM first.
     pub(super) fn several(names: &[BackendName]) -> Result<Vec<Self>> {
         if names.is_empty() {
             return Self::all_here();
@@ -121,7 +120,7 @@ impl BackendChoice {
         vmbell_report::Backend {
             name: self.backend.name().to_owned(),
             why: self.why.clone(),
-            // A guest may have a ring 0 that does not run on the CPU.
+            // The guest's ring 0 may be emulated.
             emulates_kernel_mode: supports(Capability::Kernels)
                 && !supports(Capability::NativeKernelMode),
         }
@@ -137,7 +136,8 @@ impl BackendChoice {
         stat::entries(&self.backend, pace)
     }
 
-    /// The names of the events that `vmbell bench eoi` counts on this backend, as far as they are known before it measures.
+    /// The names of the events that `vmbell bench eoi` counts on this backend, as far as they are known before
+    /// measuring.
     pub(super) fn event_names(&self, options: &SubjectOptions) -> BTreeSet<String> {
         stat::event_names(&*self.backend, options)
     }
@@ -160,7 +160,7 @@ impl BackendChoice {
     }
 }
 
-/// What stands in the way of a backend that needs memory, if this process may map only so much.
+/// The message if a limit on this process's address space may be what stops a backend that needs memory.
 fn address_space_limit() -> Option<String> {
     let limit = getrlimit(Resource::As).current?;
     let limit = limit >> 20;
@@ -169,7 +169,7 @@ fn address_space_limit() -> Option<String> {
     ))
 }
 
-/// Why the usermode backend was taken, in a few words; `probe` gives the whole error.
+/// Why KVM was not chosen, in a few words; `probe` shows the whole error.
 fn why_not(error: Error) -> String {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     if let Some(reason) = Kvm::everyday_reason(&error) {
@@ -178,13 +178,14 @@ fn why_not(error: Error) -> String {
     chain(error)
 }
 
-/// The scenarios that any backend has on any host of this architecture. They only have names: none can be measured.
+/// The scenarios that any backend has on any host of this architecture, for their names only: none of these can be
+/// measured.
 pub(super) fn all_scenarios(scan: &ScanValues) -> Vec<BenchEntry> {
     let backend: Arc<dyn Hypervisor> = Arc::new(AllBackends);
     scenario::entries(&backend, scan)
 }
 
-/// A backend that has every capability and runs no guest: its rows are those of all backends, on every host.
+/// A backend with every capability that cannot run a guest. Its rows are those of all backends on all hosts.
 #[derive(Debug)]
 struct AllBackends;
 

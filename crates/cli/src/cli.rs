@@ -1,4 +1,4 @@
-//! The command line from above: parses the arguments, runs the subcommand and returns the exit status.
+//! The top of the command line: parses the arguments, runs the subcommand and returns the exit status.
 
 use std::process::ExitCode;
 
@@ -74,9 +74,9 @@ pub(super) enum CliCommand {
 
 /// Runs the command with the arguments of the process.
 pub fn main() -> ExitCode {
-    // If this is process 1 of the lab's Linux, the arguments are the kernel's and not the user's.
+    // Process 1 of the lab's Linux gets the kernel's arguments, not the user's.
     lab::init_if_called();
-    // What it parses by, for the commands that say something about it or pass arguments on.
+    // For commands that describe the parser or pass arguments on.
     let program = Cli::command();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

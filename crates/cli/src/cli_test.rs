@@ -107,7 +107,7 @@ fn help_fits_into_80_columns_as_it_is_laid_out() {
         for line in short.lines().chain(long.lines()) {
             assert!(line.chars().count() <= 80, "{name}: {line}");
         }
-        // clap would break a longer line of these into two.
+        // clap would break longer lines.
         for line in after.iter().flat_map(|text| text.lines()) {
             assert!(line.chars().count() <= 80, "{name}: {line}");
         }

@@ -19,7 +19,7 @@ pub(super) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Prints the script, which is made from `program`, the definitions that parse the arguments.
+/// Prints the script. It is generated from `program`, the definitions that parse the arguments.
 pub(super) fn run(args: &CompletionsArgs, program: Command) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
     let mut command = with_names(program);
@@ -28,8 +28,8 @@ pub(super) fn run(args: &CompletionsArgs, program: Command) -> anyhow::Result<Ex
     Ok(Exit::Good)
 }
 
-/// The command with the names of the rows where it takes names. The parser itself takes globs too, so only
-/// the script knows them.
+/// Returns the command with the names of rows as possible values. Only the script lists them: the parser itself also
+/// accepts globs.
 fn with_names(command: Command) -> Command {
     let mut names: Vec<String> = catalogue::all(vec![all_scenarios(&ScanValues::default())])
         .iter()

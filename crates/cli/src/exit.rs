@@ -13,16 +13,16 @@ pub(super) enum Exit {
     Failed = 1,
     /// The arguments are wrong.
     Usage = 2,
-    /// This host, or this user's rights, does not offer what was asked for. sysexits.h calls it EX_UNAVAILABLE.
+    /// This host, or this user's rights, do not allow what was asked for. sysexits.h calls it EX_UNAVAILABLE.
     Unavailable = 69,
     /// Everything was skipped. automake and kvm-unit-tests use the same status.
     Skipped = 77,
     /// The command's own time limit ran out. `timeout(1)` uses the same status.
     TimedOut = 124,
-    /// The lab failed, which has said why. `vmbell lab` uses the same status.
+    /// The lab failed and has printed why. `vmbell lab` uses the same status.
     Lab = 125,
-    /// A signal asked the command to end; what was finished has been written. The status is 128 plus the
-    /// number of the signal: 130 for SIGINT.
+    /// A signal asked the command to end; finished results were written. The status is 128 plus the signal's number:
+    /// 130 for SIGINT.
     Interrupted = 128,
 }
 
@@ -64,9 +64,9 @@ impl Usage {
     }
 }
 
-/// Prints what is wrong with the arguments, of this command or of one that it stands for; or the help, which ends here, too.
+/// Prints the error or the help of this command, or of another one that it parsed arguments for.
 pub(super) fn refused(error: &clap::Error) -> ExitCode {
-    // If stdout is closed, no reader is left.
+    // If stdout is closed, no one reads this.
     let _ = error.print();
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

@@ -1,5 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP: the first one asks the command to end early, the second one kills it. And the signals that find a
-//! terminal in raw mode: one that is fatal gives it back, and SIGCONT takes it again from the shell.
+//! SIGINT, SIGTERM and SIGHUP: the first asks the command to end early, the second kills it. Also signals that arrive
+//! while the terminal is in raw mode: a fault restores the terminal's settings, and SIGCONT sets raw mode again.
 #![allow(unsafe_code, reason = "installing a signal handler")]
 
 use std::io;
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use rustix::stdio::stdin;
 use rustix::termios::{OptionalActions, Termios, tcsetattr};
 
-/// The signals that ask a program to end: of the keyboard, of a service manager, of a closed terminal.
+/// The signals that ask a program to end: from the keyboard, a service manager, or a closed terminal.
 const SIGNALS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// The signals of a program's faults.
+/// The signals that a program's own faults raise.
 const FAULTS: [libc::c_int; 5] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -28,20 +28,20 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// The number of that signal.
 static SIGNAL: AtomicI32 = AtomicI32::new(libc::SIGINT);
 
-/// Catches the next of each of the signals and returns the flag that they set. A second one of the same kind
-/// finds the default action again, so that a program that does not end can still be ended.
+/// Catches the next of each of these signals and returns the flag that they set. A second one of the same kind has the
+/// default action again, so it can still end a program that does not end by itself.
 pub(super) fn catch() -> io::Result<&'static AtomicBool> {
     extern "C" fn handler(signal: libc::c_int) {
-        // A signal handler may do little more than store to an atomic, and that suffices here.
+        // A signal handler may do little more than store to an atomic, which is enough here.
         SIGNAL.store(signal, Ordering::Relaxed);
         INTERRUPTED.store(true, Ordering::Release);
     }
     let mut caught = default();
     caught.sa_sigaction = handler as *const () as libc::sighandler_t;
-    // With SA_RESTART, no blocking call of the program needs a loop around EINTR.
+    // With SA_RESTART, blocking calls need no loop around EINTR.
     caught.sa_flags = libc::SA_RESETHAND | libc::SA_RESTART;
     for signal in SIGNALS {
-        // One that was ignored when the program started stays so, as `nohup` wants it for SIGHUP.
+        // A signal that was ignored at the program's start stays ignored, as `nohup` wants for SIGHUP.
         if action(signal, None)?.sa_sigaction != libc::SIG_IGN {
             action(signal, Some(&caught))?;
         }
@@ -49,11 +49,11 @@ pub(super) fn catch() -> io::Result<&'static AtomicBool> {
     Ok(&INTERRUPTED)
 }
 
-/// The settings of standard input's terminal: those of the program, and those that it found.
+/// The settings of standard input's terminal: raw mode, and those found at the start.
 static TERMINAL: OnceLock<[Termios; 2]> = OnceLock::new();
 
-/// Keeps the terminal at standard input as it should be from here on: in raw mode when a shell that has stopped this program
-/// continues it, and as it was `before` when a fault ends the program.
+/// Keeps the settings of standard input's terminal right from here on: sets raw mode again after the shell stopped and
+/// continued this program, and restores `before` if a fault ends the program.
 pub(super) fn keep_terminal(raw: Termios, before: Termios) -> io::Result<()> {
     extern "C" fn continued(_: libc::c_int) {
         set_terminal(0);
@@ -62,7 +62,7 @@ pub(super) fn keep_terminal(raw: Termios, before: Termios) -> io::Result<()> {
         set_terminal(1);
         // SAFETY: the kernel passes a siginfo that is valid during the handler.
         if unsafe { (*info).si_code } <= 0 {
-            // A program has sent it, so it does not come again.
+            // Sent by a program, so returning would not raise it again.
             // SAFETY: no pointers, and async-signal-safe.
             unsafe { libc::_exit(128 + signal) };
         }
@@ -73,7 +73,7 @@ pub(super) fn keep_terminal(raw: Termios, before: Termios) -> io::Result<()> {
     on.sa_flags = libc::SA_RESTART;
     on.sa_sigaction = continued as *const () as libc::sighandler_t;
     action(libc::SIGCONT, Some(&on))?;
-    // The faulting instruction is executed again, and finds the default action.
+    // After the handler, the faulting instruction runs again and the default action ends the program.
     on.sa_flags = libc::SA_RESETHAND | libc::SA_SIGINFO | libc::SA_ONSTACK;
     on.sa_sigaction = fault as *const () as libc::sighandler_t;
     for signal in FAULTS {
@@ -82,10 +82,10 @@ pub(super) fn keep_terminal(raw: Termios, before: Termios) -> io::Result<()> {
     Ok(())
 }
 
-/// For a signal handler: makes a system call, and nothing else.
+/// Makes one system call and nothing else, as it runs in a signal handler.
 fn set_terminal(which: usize) {
     if let Some(settings) = TERMINAL.get() {
-        // The terminal may have gone.
+        // The terminal may be gone.
         let _ = tcsetattr(stdin(), OptionalActions::Now, &settings[which]);
     }
 }
@@ -96,8 +96,8 @@ fn default() -> libc::sigaction {
     unsafe { mem::zeroed() }
 }
 
-/// The action of a signal, which becomes `new` if there is one. A handler in it is a function of this file, which lives as long as
-/// the program and is async-signal-safe.
+/// Returns the action of a signal, and sets it to `new` if given. Handlers are functions of this file, which live as
+/// long as the program and are async-signal-safe.
 fn action(signal: libc::c_int, new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
     let mut old = default();
     let new = new.map_or(ptr::null(), ptr::from_ref);
@@ -108,24 +108,24 @@ fn action(signal: libc::c_int, new: Option<&libc::sigaction>) -> io::Result<libc
     }
 }
 
-/// Sends a signal to this thread, which handles it before this returns.
+/// Sends a signal to this thread, which handles it before the call returns.
 fn send(signal: libc::c_int) {
     // SAFETY: no pointers.
     unsafe { libc::raise(signal) };
 }
 
-/// The number of the signal that ended the command early; SIGINT if none has.
+/// The number of the signal that ended the command early. Defaults to SIGINT.
 pub(super) fn signal() -> u8 {
     u8::try_from(SIGNAL.load(Ordering::Relaxed)).unwrap_or_default()
 }
 
-/// Sends the signal that ended the command early once more, which kills the process: its action is the default one again
-/// (SA_RESETHAND).
+/// Raises the signal that ended the command early once more. Its action is the default one again (SA_RESETHAND), so it
+/// kills the process.
 pub(super) fn raise() {
     send(SIGNAL.load(Ordering::Relaxed));
 }
 
-/// Stops the process until it is continued, as Ctrl-Z does. It has stopped and is continued when this returns.
+/// Stops the process as Ctrl-Z does. Returns after it was continued.
 pub(super) fn stop() {
     send(libc::SIGTSTP);
 }

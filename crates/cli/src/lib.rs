@@ -1,14 +1,13 @@
-//! The command line: a file or a folder for each subcommand, by its name; those of `bench` are in `suites`. It is the only place
-//! that names a backend.
+//! The command line. Each subcommand has a file or folder of its name; those of `bench` are in `suites`. No other crate
+//! names a backend.
 //!
-//! `cli` parses the arguments and calls the subcommand. `args` has the options that several of them share, and `output` what
-//! they print. `process` runs other programs, `confine` is the sandbox.
-//! Results go to stdout and everything else to stderr, so that `vmbell bench --export-json - | jq`
-//! needs no further flag. `exit` has the exit statuses.
+//! `cli` parses the arguments and calls the subcommand. `args` has the options that several subcommands share, `output`
+//! prints. `process` runs other programs, `confine` is the sandbox, `exit` has the exit statuses. Results go to stdout
+//! and everything else to stderr, so `vmbell bench --export-json - | jq` needs no further flag.
 
 #![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 
-// Its macros are for all others.
+// The other modules use its macros.
 #[macro_use]
 mod output;
 

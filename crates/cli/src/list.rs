@@ -49,7 +49,7 @@ struct ListedRow<'a> {
     group: &'a str,
     description: &'a str,
     reference: Option<&'a str>,
-    /// The device that the host has to have, by the name of `vmbell lab --device`.
+    /// The device that the host needs, by its name in `vmbell lab --device`.
     device: Option<&'a str>,
     /// Whether `vmbell bench` measures it without `--all` or a name.
     first: bool,

@@ -1,7 +1,7 @@
 //! `vmbell man [COMMAND...]`: prints a manual page, or writes all of them.
 //!
-//! clap_mangen makes the sections about the arguments. The text after them becomes sections here: each of its headings is one, and a
-//! line in it with two spaces in front begins an item.
+//! clap_mangen makes the sections about the arguments. This file turns the text after the options into sections: each
+//! heading begins one, and a line indented by two spaces begins an item.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,14 +24,14 @@ pub(super) struct ManArgs {
     all: Option<PathBuf>,
 }
 
-/// The headings of the text after the options and those of their sections, in the order of man-pages(7).
+/// Headings in the text after the options, and the section of each, in the order of man-pages(7).
 pub(super) const SECTIONS: [(&str, &str); 3] = [
     ("Exit status:", "EXIT STATUS"),
     ("Environment variables:", "ENVIRONMENT"),
     ("Examples:", "EXAMPLES"),
 ];
 
-/// Prints the page, which is made from `program`, the definitions that parse the arguments.
+/// Prints the page. It is generated from `program`, the definitions that parse the arguments.
 pub(super) fn run(args: &ManArgs, program: Command) -> Result<Exit> {
     let mut command = without_help(program);
     // This fills in the names of subcommands and the flags that they inherit.
@@ -53,7 +53,7 @@ pub(super) fn run(args: &ManArgs, program: Command) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// The command without its subcommand `help` and those of its subcommands, which have no pages.
+/// Returns the command without the subcommands `help`, which have no pages.
 fn without_help(command: Command) -> Command {
     let command = command.disable_help_subcommand(true);
     command.mut_subcommands(without_help)
@@ -125,8 +125,8 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// Adds items such as `  COMMAND  description`. A description may also be in the lines below, with more spaces in front, and a
-/// command goes on in the next line after a backslash.
+/// Adds items such as `  COMMAND  description`. The description may also be on the next lines, indented further. A
+/// backslash at the end of a line continues a command.
 fn add_items(roff: &mut Roff, lines: &[&str]) {
     let mut goes_on = false;
     for line in lines {

@@ -1,8 +1,8 @@
-//! `-V`, one line, and `--version`: what this program is built from, and what it has.
+//! `-V`, one line, and `--version`: what this program was built from and what it contains.
 
 use std::fmt::Write;
 
-/// The git revision that it was built from, if it was built in a repository or from a package of one.
+/// The git revision of the build, if it was built in a repository or from a package of one.
 pub(super) const GIT: Option<&str> = option_env!("VMBELL_GIT");
 
 /// `0.1.0 (0123456789ab)`.
@@ -14,10 +14,10 @@ pub(super) fn short() -> String {
     )
 }
 
-/// The short form, and below it what the program has and was built with.
+/// The short form, and below it what the program contains and how it was built.
 pub(super) fn long() -> String {
     let image = if vmbell_probe_image::ELF.is_empty() {
-        "none, so that `vmbell bench vmms` measures nothing"
+        "none; `vmbell bench vmms` cannot measure"
     } else {
         "for `vmbell bench vmms`"
     };
