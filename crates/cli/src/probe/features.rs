@@ -1,5 +1,5 @@
-//! Features of the kernel that this process can use. Each is tried and not concluded from the kernel's
-//! version, because a container may forbid what the kernel has.
+//! Features of the kernel that this process can use. Each is tried, not derived from the kernel's version, because a
+//! container may forbid what the kernel has.
 #![allow(unsafe_code, reason = "bare system calls")]
 
 use std::fs::OpenOptions;
@@ -27,7 +27,7 @@ pub(super) fn features() -> Vec<(&'static str, Support)> {
     ]
 }
 
-/// Limits and settings, as names and texts.
+/// Limits and settings, as names and values.
 pub(super) fn settings() -> Vec<(&'static str, String)> {
     vec![
         (
@@ -91,7 +91,7 @@ fn protection_keys() -> Support {
     let key = unsafe { libc::syscall(libc::SYS_pkey_alloc, 0, 0) };
     if key < 0 {
         return match io::Error::last_os_error().raw_os_error() {
-            // Without support in the CPU, the kernel has no key to give.
+            // Without support in the CPU, the kernel has no key to allocate.
             Some(libc::ENOSPC | libc::EINVAL) => {
                 Support::No("the CPU has none, or the kernel does not use them".to_owned())
             }
@@ -119,7 +119,7 @@ fn memfd() -> Support {
     Support::Yes
 }
 
-/// The limit of a resource and what it may be raised to, each in the words of `number`.
+/// The soft and hard limit of a resource, formatted by `number`.
 fn limit(resource: Resource, number: fn(u64) -> String) -> String {
     let Rlimit { current, maximum } = getrlimit(resource);
     let number = |value: Option<u64>| value.map_or_else(|| "unlimited".to_owned(), number);

@@ -50,7 +50,7 @@ pub(super) struct ProbeArgs {
     exports: BlockExportArgs,
 }
 
-/// Options that JSON and the devices do not have.
+/// Options that are not for `--json` or `--devices`.
 const EXPORTS: [&str; 2] = ["export_markdown", "export_html"];
 
 #[derive(Serialize)]
@@ -120,7 +120,7 @@ fn shown(args: &ProbeArgs) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// What acts on the numbers here; takes a third of a second.
+/// What distorts or slows measurements here. Takes a third of a second.
 fn found(host: &Host, clock: Option<&TickClock>, backends: &[BackendProbe]) -> Vec<Finding> {
     let known = advice::KnownHost {
         host,

@@ -1,4 +1,4 @@
-//! What `vmbell probe` shows: in at most 40 lines what decides the numbers here, and with `--verbose` everything.
+//! What `vmbell probe` shows: what affects the numbers here, in at most 40 lines, or everything with `--verbose`.
 
 use crate::advice::{self, Finding};
 use crate::backends::BackendProbe;
@@ -20,7 +20,7 @@ pub(super) struct Offer {
     pub(super) advice: Vec<Finding>,
 }
 
-/// Shows it, in short or as a whole.
+/// Formats it, in short or in full.
 pub(super) fn blocks(offer: &Offer, is_verbose: bool) -> Vec<Block> {
     let mut blocks = vec![Block::Facts(host(offer, is_verbose))];
     if is_verbose {
@@ -55,7 +55,7 @@ pub(super) fn blocks(offer: &Offer, is_verbose: bool) -> Vec<Block> {
     blocks
 }
 
-/// A table of names and texts; none without rows.
+/// A table of names and values; `None` without rows.
 fn pairs<N: Into<String>, T: Into<String>>(
     title: &str,
     rows: impl Iterator<Item = (N, T)>,
@@ -67,7 +67,7 @@ fn pairs<N: Into<String>, T: Into<String>>(
     (!table.is_empty()).then_some(Block::Table(table))
 }
 
-/// The backends: whether each runs here, and how much it can do.
+/// The backends: whether each runs here, and its number of capabilities.
 fn backends(backends: &[BackendProbe]) -> Table {
     let here = |capabilities: &[(Capability, Support)]| {
         let run = capabilities.iter().find(|(one, _)| *one == Capability::Run);

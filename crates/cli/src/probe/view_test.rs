@@ -1,7 +1,7 @@
 use super::*;
 use vmbell_report::{Screen, terminal};
 
-/// A host with the findings of a bad day, and backends that lack something.
+/// A host with many findings, and backends that lack something.
 fn offer(findings: usize) -> Offer {
     let no = || Support::No("old kernel".to_owned());
     let capabilities = vec![

@@ -1,10 +1,10 @@
-//! The devices to show, each with what stands in its way.
+//! The devices to show, each with its obstacles.
 
 use std::collections::BTreeMap;
 
 use vmbell_vfio::host::{HostDevice, Obstacle};
 
-/// A device with what stands in its way.
+/// A device with its obstacles.
 pub(super) struct DeviceCandidate {
     pub(super) device: HostDevice,
     pub(super) obstacles: Vec<Obstacle>,
@@ -24,8 +24,8 @@ impl DeviceCandidate {
         }
     }
 
-    /// What is worth mending now. Without an IOMMU group no driver of VFIO's takes the device, so the host would
-    /// lose its driver for nothing.
+    /// The obstacles that are worth removing now. Without an IOMMU group no VFIO driver takes the device, so unbinding
+    /// it from the host's driver would be for nothing.
     pub(super) fn first_obstacles(&self) -> impl Iterator<Item = &Obstacle> {
         let is_before_binding = |obstacle: &&Obstacle| {
             matches!(
@@ -39,7 +39,7 @@ impl DeviceCandidate {
     }
 }
 
-/// The devices to show, and how many others there are.
+/// The devices to show, and the number of others.
 pub(super) struct DeviceCandidates {
     pub(super) shown: Vec<DeviceCandidate>,
     pub(super) left_out: BTreeMap<&'static str, usize>,

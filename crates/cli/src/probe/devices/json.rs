@@ -34,7 +34,7 @@ struct JsonDevice<'c> {
     driver: Option<&'c str>,
     group: Option<u32>,
     cdev: Option<&'c str>,
-    /// `null` if the host does not know.
+    /// `null` if the host does not say.
     reset: Option<Vec<&'c str>>,
     regions: Vec<JsonRegion>,
     ready: bool,

@@ -1,5 +1,5 @@
-//! `vmbell probe --devices`: what this host could assign to a guest, what stands in the way of each device, and the
-//! commands that mend it. They are only printed.
+//! `vmbell probe --devices`: what this host could assign to a guest, the obstacles for each device, and commands that
+//! remove them. The commands are only printed.
 
 mod candidates;
 mod json;
@@ -13,7 +13,7 @@ use vmbell_vfio::host::{Bus, Host, LeftOut};
 
 use self::candidates::{DeviceCandidate, DeviceCandidates};
 
-/// What is printed for the devices of those names, or for all candidates if there are no names.
+/// The text for the devices of those names, or for all candidates if there are no names.
 pub(crate) fn report(names: &[String], root: Option<&Path>, is_json: bool) -> Result<String> {
     let host = root.map_or_else(Host::system, Host::at);
     let mut left_out = BTreeMap::new();

@@ -45,7 +45,7 @@ fn table(shown: &[DeviceCandidate]) -> Table {
     table
 }
 
-/// The answer in one sentence.
+/// The summary in one sentence.
 fn summary(shown: &[DeviceCandidate]) -> String {
     let ready = shown
         .iter()
@@ -70,7 +70,7 @@ fn summary(shown: &[DeviceCandidate]) -> String {
     }
 }
 
-/// An obstacle, and what mends it for which devices.
+/// An obstacle, and the commands that remove it, by device.
 struct ObstacleText<'c> {
     title: String,
     parts: Vec<SameFix<'c>>,
@@ -103,7 +103,7 @@ fn entries(shown: &[DeviceCandidate]) -> Vec<ObstacleText<'_>> {
     entries
 }
 
-/// The commands, under the text of what they mend.
+/// Writes the commands, below the obstacles that they remove.
 fn mend(text: &mut String, shown: &[DeviceCandidate]) {
     let entries = entries(shown);
     if entries.is_empty() {
