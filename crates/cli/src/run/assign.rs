@@ -1,4 +1,4 @@
-//! `--device vfio-pci` and `--device vfio-platform`: finds the device of the host, and says what stands in the way.
+//! `--device vfio-pci` and `--device vfio-platform`: finds the host's device and reports obstacles.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use vmbell_vfio::node::{
 };
 use vmbell_vmm::{OnEvent, Pc};
 
-/// The host's device tree, where there is one.
+/// The host's device tree, if it has one.
 const HOST_TREE: &str = "/proc/device-tree";
 
 /// Gives the guest a PCI device.
@@ -25,13 +25,13 @@ pub(super) fn pci(pc: &Pc, device: &AssignedDevice) -> Result<()> {
     Ok(pc.assign(&found, device.mmap, &warnings(&found))?)
 }
 
-/// Prints what happens to the device.
+/// Prints warnings about the device.
 fn warnings(device: &HostDevice) -> OnEvent {
     let name = device.name.clone();
     Arc::new(move |event| eprintln!("warning: {name}: {event}"))
 }
 
-/// Gives the guest a platform device, says where it is, and returns its node.
+/// Gives the guest a platform device, prints its addresses, and returns its node.
 pub(super) fn platform(pc: &Pc, device: &AssignedDevice) -> Result<DeviceNode> {
     let found = ready(&[Bus::Platform, Bus::Amba], device)?;
     let name = &found.name;
@@ -58,7 +58,7 @@ pub(super) fn platform(pc: &Pc, device: &AssignedDevice) -> Result<DeviceNode> {
     })
 }
 
-/// What the user's tree says of the device, or the host's.
+/// The device's node in the user's tree, or in the host's.
 fn node(device: &HostDevice, dtb: Option<&Path>) -> Result<DeviceNode> {
     if let Some(path) = dtb {
         let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -85,7 +85,7 @@ pub(super) fn dump(nodes: &[DeviceNode], path: &Path) -> Result<()> {
     fs::write(path, blob).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The device, if nothing stands in the way of assigning it.
+/// The device, if it can be assigned.
 fn ready(buses: &[Bus], device: &AssignedDevice) -> Result<HostDevice> {
     let host = Host::system();
     let found = host.find(buses, &device.host)?;

@@ -1,6 +1,6 @@
-//! Lists with commas between their parts, in which two commas are one of a part, as QEMU reads its options.
+//! Lists separated by commas. Two commas are one comma in a part, as in QEMU's options.
 
-/// The parts. There is always one, which may be empty.
+/// Returns the parts. There is always at least one, which may be empty.
 pub(super) fn split(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut chars = text.chars().peekable();

@@ -1,5 +1,6 @@
-//! The console of a kernel: standard input goes to the guest's serial port, or to its virtio console if it has one. A terminal is put into raw mode meanwhile, so
-//! that each key reaches the guest at once, and Ctrl-C, too; Ctrl-A x ends the run.
+//! The console of a kernel: standard input goes to the guest's serial port, or to its virtio console if it has one.
+//! Meanwhile a terminal is in raw mode, so that each key reaches the guest at once, including Ctrl-C. Ctrl-A x ends the
+//! run.
 
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
@@ -14,11 +15,11 @@ use crate::interrupt;
 use vmbell::thread::{self, ThreadKind};
 use vmbell_devices::Serial;
 
-/// Ctrl-A, which begins a command, and the commands.
+/// Ctrl-A, the prefix of commands, and the commands.
 const ESCAPE: u8 = 0x01;
 const QUIT: u8 = b'x';
 
-/// Gives a guest what the user types.
+/// Gives the guest what the user types.
 pub(super) type GuestInput = Box<dyn FnMut(&[u8]) + Send>;
 
 /// The input of a serial port.
@@ -27,21 +28,21 @@ pub(super) fn of_port(port: &Arc<Serial>) -> GuestInput {
     Box::new(move |bytes| port.receive(bytes, || false))
 }
 
-/// Standard input while a guest has it. The terminal gets its settings back when this is dropped.
+/// Standard input while it is the guest's. Drop restores the terminal's settings.
 pub(super) struct StdinConsole {
     before: Option<Arc<Termios>>,
     quit: Arc<AtomicBool>,
 }
 
 impl StdinConsole {
-    /// Starts a thread that calls `give` with what comes from standard input, up to its end. The thread ends with the
-    /// process, since nothing wakes it from its read.
+    /// Starts a thread that passes standard input to `give`, up to its end. The thread lives as long as the process,
+    /// because nothing wakes it from its read.
     pub(super) fn attach(give: GuestInput) -> Result<Self> {
         let stdin = io::stdin();
         let before = if stdin.is_terminal() {
             let before = tcgetattr(&stdin).context("cannot read the terminal's settings")?;
             let raw = raw(&before);
-            // Before the terminal is raw, so that no signal finds it so for good.
+            // Before raw mode is set, so that a signal in between cannot leave the terminal raw.
             interrupt::keep_terminal(raw.clone(), before.clone())
                 .context("cannot catch signals")?;
             tcsetattr(&stdin, OptionalActions::Now, &raw)
@@ -63,13 +64,13 @@ impl StdinConsole {
         Ok(console)
     }
 
-    /// Gives a terminal its settings back, on any thread; `None` if standard input is not a terminal.
+    /// Returns a function for any thread that restores the terminal; `None` if standard input is not a terminal.
     pub(super) fn restore(&self) -> Option<impl Fn() + Send + 'static> {
         let before = self.before.clone()?;
         Some(move || restore(&before))
     }
 
-    /// Whether the user asked for the end.
+    /// Whether the user asked to end the run.
     pub(super) fn has_quit(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.quit)
     }
@@ -88,7 +89,7 @@ fn restore(before: &Termios) {
     let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
 }
 
-/// Raw mode, but for output: lines that this command writes still begin at the left.
+/// Raw mode, except for output: lines that this command writes still begin in the first column.
 fn raw(before: &Termios) -> Termios {
     let mut raw = before.clone();
     raw.make_raw();
@@ -96,7 +97,8 @@ fn raw(before: &Termios) -> Termios {
     raw
 }
 
-/// Copies until the end of the input, or until the user asks for the end. Without `escapes` every byte is the guest's.
+/// Copies until the end of the input, or until the user asks to end the run. Without `escapes`, every byte goes to the
+/// guest.
 fn copy(
     mut input: impl Read + AsFd,
     mut give: impl FnMut(&[u8]),
@@ -108,7 +110,8 @@ fn copy(
         let read = match input.read(&mut buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                // Whoever shares it has made it non-blocking. If this fails, the read does so next.
+                // Another process that shares the terminal may have made it non-blocking. If poll fails, so does the
+                // read.
                 let _ = poll(&mut [PollFd::new(&input, PollFlags::IN)], None);
                 continue;
             }
@@ -127,7 +130,7 @@ fn copy(
     }
 }
 
-/// Finds the commands in what the user types.
+/// Finds commands in what the user types.
 #[derive(Debug, Default)]
 struct Escapes {
     /// Ctrl-A was the last key.
@@ -135,7 +138,8 @@ struct Escapes {
 }
 
 impl Escapes {
-    /// The guest's part of some keys, and whether the command to quit came behind it. Ctrl-A twice is one for the guest.
+    /// The bytes for the guest, and whether the command to quit followed them. Ctrl-A twice sends one Ctrl-A to the
+    /// guest.
     fn filter(&mut self, keys: &[u8]) -> (Vec<u8>, bool) {
         let mut bytes = Vec::new();
         for key in keys {

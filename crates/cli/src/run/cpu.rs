@@ -1,9 +1,9 @@
-//! Parses `--cpu-features -NAME,...`: features of the CPU that the guest does not see.
+//! Parses `--cpu-features -NAME,...`: CPU features that are hidden from the guest.
 
 use vmbell_bench::did_you_mean;
 use vmbell_hypervisor::CpuFeatures;
 
-/// Parses the value of `--cpu`.
+/// Parses the option's value.
 pub(super) fn hidden(text: &str) -> Result<CpuFeatures, String> {
     let mut features = CpuFeatures::NONE;
     if text.is_empty() {
@@ -12,13 +12,13 @@ pub(super) fn hidden(text: &str) -> Result<CpuFeatures, String> {
     for part in text.split(',') {
         let Some(name) = part.strip_prefix('-') else {
             return Err(format!(
-                "'{part}' has no '-': features can only be hidden, such as '-x2apic'"
+                "'{part}' has no '-': features can only be hidden, as in '-x2apic'"
             ));
         };
         if !features.insert(name) {
             let all: Vec<_> = CpuFeatures::names().collect();
             let hint = did_you_mean(name, &all);
-            return Err(format!("no feature '{name}' of a CPU is known{hint}"));
+            return Err(format!("unknown CPU feature '{name}'{hint}"));
         }
     }
     Ok(features)

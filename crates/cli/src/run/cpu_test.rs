@@ -13,12 +13,12 @@ fn mistakes_are_named_with_what_was_meant() {
     for (text, message) in [
         (
             "-x2apci",
-            "no feature 'x2apci' of a CPU is known, did you mean 'x2apic'?",
+            "unknown CPU feature 'x2apci', did you mean 'x2apic'?",
         ),
         ("-tsc-deadline", "did you mean 'tsc_deadline_timer'?"),
         ("-smap,+x2apic", "'+x2apic' has no '-'"),
         ("x2apic", "'x2apic' has no '-'"),
-        ("-", "no feature '' of a CPU is known"),
+        ("-", "unknown CPU feature ''"),
         ("-smap,", "'' has no '-'"),
     ] {
         let error = hidden(text).unwrap_err();

@@ -1,7 +1,7 @@
-//! What ends a run from outside of the guest, and the exit status of every end.
+//! What ends a run from outside the guest, and the exit status in every case.
 //!
-//! After a time limit or a signal the run has a moment for what the guest has printed. A thread, `end`, then ends the process, whatever
-//! its other threads wait for: a disk that does not answer, a reader that does not read.
+//! After a time limit or a signal, the guest's output has a moment to be written. Then the thread `end` ends the
+//! process, whatever its other threads wait for: a disk that does not answer, or a reader that does not read.
 
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,20 +18,19 @@ use vmbell_devices::Output;
 use vmbell_report::units::plural;
 use vmbell_vmm::{BoardError, Stop};
 
-/// How often a thread looks whether the run has to end.
+/// How often a thread checks whether the run has to end.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long what the guest has printed may still be written after a time limit or a signal.
+/// How long the guest's output may still be written after a time limit or a signal.
 const PRINTING: Duration = Duration::from_millis(800);
-/// How long after one the process ends in any case.
+/// How long after a time limit or a signal the process ends in any case.
 const LONGEST: Duration = Duration::from_millis(900);
-/// As a shell says of a program that SIGPIPE has ended.
+/// The status that a shell reports for a program killed by SIGPIPE.
 const BROKEN_PIPE: u8 = 128 + 13;
 
-/// The exit status of every failure except wrong arguments. It is even, so no guest can have it (see
-/// [`status`]).
+/// The exit status of every failure except wrong arguments. It is even, so no guest can cause it (see [`status`]).
 pub(super) const FAILED: u8 = 126;
 
-/// Signals, the console's command to quit, the time limit and the output, while the guest runs.
+/// Signals, the console's command to quit, the time limit, and failed output, while the guest runs.
 pub(super) struct RunEnding {
     why: Arc<EndingReasons>,
     console: Option<StdinConsole>,
@@ -46,12 +45,12 @@ struct EndingReasons {
     output: Output,
     /// The exit status, once it is known.
     status: OnceLock<u8>,
-    /// Done when the user was told what was not written, and of the time limit.
+    /// Done once the user was told about lost output, and about the time limit.
     told: [Once; 2],
 }
 
 impl RunEnding {
-    /// Begins to watch, for no longer than `timeout` unless that is zero, and gives the guest what the user types if there is an `input`.
+    /// Begins to watch. A `timeout` of zero is no limit. If there is an `input`, the guest gets what the user types.
     pub(super) fn begin(
         timeout: Duration,
         input: Option<GuestInput>,
@@ -77,13 +76,13 @@ impl RunEnding {
         Ok(Self { why, console })
     }
 
-    /// Whether the run has to end, for any thread.
+    /// Whether the run has to end; callable on any thread.
     pub(super) fn is_due(&self) -> impl Fn() -> bool + Send + Sync + 'static {
         let why = Arc::clone(&self.why);
         move || why.is_due()
     }
 
-    /// Waits for the guest's output, gives the terminal back, and says how the guest ended.
+    /// Waits for the guest's output, restores the terminal, and returns how the guest ended.
     pub(super) fn status(self, stop: Result<Stop, BoardError>) -> Result<u8> {
         let why = self.why;
         let mut limit = EndingTime::new(PRINTING);
@@ -100,7 +99,7 @@ impl RunEnding {
             (Ok(Stop::Kicked), _) => Ok(why.kicked()),
             (Ok(Stop::Halted), _) => Err(anyhow!("the guest halted and nothing can wake it")),
         };
-        // It is set once.
+        // This is the only place that sets it.
         let _ = why.status.set(*status.as_ref().unwrap_or(&FAILED));
         status
     }
@@ -125,7 +124,7 @@ impl EndingReasons {
         });
     }
 
-    /// The exit status of a run that something outside of the guest ended; says so if that was the time limit.
+    /// The exit status of a run that was ended from outside the guest; prints an error if that was the time limit.
     fn kicked(&self) -> u8 {
         if is_set(self.interrupted) || self.quit.as_deref().is_some_and(is_set) {
             return Exit::Interrupted.status();
@@ -142,7 +141,7 @@ impl EndingReasons {
         }
     }
 
-    /// Ends the process some time after the run has to end. Unless that was done, it gives the `terminal` back before.
+    /// Ends the process some time after the run has to end, and restores the `terminal` before, unless that was done.
     fn end_in_any_case(&self, terminal: Option<impl Fn()>) {
         let mut limit = EndingTime::new(LONGEST);
         while !limit.has_passed(self.is_due()) {
@@ -162,7 +161,7 @@ impl EndingReasons {
     }
 }
 
-/// A time that begins when the run has to end.
+/// A time limit that starts when the run has to end.
 struct EndingTime {
     length: Duration,
     begun: Option<Instant>,
@@ -187,8 +186,7 @@ fn is_set(flag: &AtomicBool) -> bool {
     flag.load(Ordering::Acquire)
 }
 
-/// The exit status of QEMU when a guest writes `code` to QEMU's device `isa-debug-exit`; it is always
-/// odd.
+/// The exit status of QEMU when a guest writes `code` to QEMU's device `isa-debug-exit`; it is always odd.
 pub(super) const fn status(code: u32) -> u8 {
     let [low, ..] = code.to_le_bytes();
     low << 1 | 1

@@ -1,4 +1,4 @@
-//! Plugs the devices of the command line into a board.
+//! Adds the devices of the command line to a board.
 
 use std::io::{self, PipeWriter, Write};
 use std::path::Path;
@@ -19,12 +19,12 @@ use vmbell_report::units::plural;
 use vmbell_vfio::node::DeviceNode;
 use vmbell_vmm::Pc;
 
-/// What plugging leaves to be done.
+/// What remains to be done after the devices were added.
 #[derive(Default)]
 pub(super) struct PluggedParts {
     /// The nodes of platform devices.
     pub(super) nodes: Vec<DeviceNode>,
-    /// Where the input of a virtio console comes in.
+    /// Where a virtio console's input goes.
     pub(super) keys: Option<ConsoleKeys>,
 }
 
@@ -39,13 +39,13 @@ impl ConsoleKeys {
     pub(super) fn input(mut self) -> GuestInput {
         Box::new(move |bytes| {
             self.ready.wait();
-            // It fails when the guest has gone, and with it who reads.
+            // It fails if the guest is gone, and its reader with it.
             let _ = self.pipe.write_all(bytes);
         })
     }
 }
 
-/// Plugs them in, in this order. The drivers of virtio devices notify by `notify`, unless `--device` says otherwise.
+/// Adds the devices in this order. The drivers of virtio devices notify by `notify`, unless `--device` says otherwise.
 pub(super) fn all(
     pc: &Pc,
     devices: &[RunDevice],
@@ -56,7 +56,7 @@ pub(super) fn all(
     for device in devices {
         match device {
             RunDevice::ChrTestdev => bail!(
-                "only the arm64 board has chr-testdev: a PC's guest writes its code to port 0xf4"
+                "only the arm64 board has chr-testdev: a PC's guest writes its exit code to port 0xf4"
             ),
             RunDevice::PcTestdev => pc.add_pc_testdev()?,
             RunDevice::PciTestdev(config) => pc.add_testdev(*config)?,
@@ -76,7 +76,7 @@ pub(super) fn all(
 }
 
 impl PluggedParts {
-    /// Opens what a virtio device needs of the host, for a guest with this memory.
+    /// Opens the host's files for a virtio device, for a guest with this memory.
     pub(super) fn open(
         &mut self,
         device: &VirtioDevice,
@@ -89,11 +89,11 @@ impl PluggedParts {
             VirtioDevice::Console => {
                 ensure!(
                     self.keys.is_none(),
-                    "a guest has one virtio-console at most"
+                    "a guest can have only one virtio-console"
                 );
                 let (input, pipe) = io::pipe().context("cannot make a pipe")?;
                 let console = virtio::Console::new(input.into(), output);
-                let console = console.context("cannot make a console of a pipe")?;
+                let console = console.context("cannot create a console from a pipe")?;
                 let ready = console.ready();
                 self.keys = Some(ConsoleKeys { pipe, ready });
                 virtio::VirtioDevice::new(console, CONSOLE_QUEUES, config)
@@ -111,17 +111,15 @@ impl PluggedParts {
     }
 }
 
-/// Tells the user that the guest has lost a disk.
+/// Tells the user that the guest's disk is gone.
 fn gone(socket: &Path) -> OnGone {
     let socket = socket.display().to_string();
     Box::new(move |gone| {
         let why = match gone {
             Gone::HungUp => "has gone",
-            Gone::Unanswered => "has left requests unanswered for too long",
+            Gone::Unanswered => "did not answer requests in time",
         };
-        eprintln!(
-            "warning: the back end at {socket} {why}, and its disk answers the guest no more"
-        );
+        eprintln!("warning: the back end at {socket} {why}: the guest's disk no longer works");
     })
 }
 
@@ -163,13 +161,13 @@ fn disk(drive: &DiskFile) -> Result<Disk> {
     }
     if !is_raw && let Some(format) = disk.format() {
         bail!(
-            "{file} is an image in the format {format}, of which the guest would see the bytes: convert it \
+            "{file} is an image in the format {format}, whose bytes the guest would see: convert it \
              (`qemu-img convert -O raw`), or say format=raw"
         );
     }
     if disk.rest() > 0 {
         eprintln!(
-            "warning: {file} does not end with a whole sector, and the guest does not see the last {}",
+            "warning: {file} does not end with a whole sector: the guest does not see the last {}",
             plural(disk.rest(), "byte")
         );
     }

@@ -2,7 +2,7 @@ use super::ending::status;
 use super::*;
 use clap::Parser;
 
-/// A command line of `vmbell run`, behind its name.
+/// A command line of `vmbell run`, without the name.
 #[derive(Debug, Parser)]
 struct Line {
     #[command(flatten)]
@@ -63,7 +63,7 @@ fn modules_have_their_files_and_the_whole_text_as_qemu_has_it() {
         ]
     );
     assert!(boot.initrd.is_none());
-    // A kernel's is one file, whatever its name.
+    // A kernel's initrd is one file, whatever its name.
     let path = format!("{folder}/b,c");
     let boot = files(&args(&["--initrd", &path]), true, false).unwrap();
     assert!(boot.initrd.is_some() && boot.modules.is_empty());
@@ -99,6 +99,6 @@ fn nested_guest_polls_and_its_kernel_gets_parameters_before_those_of_the_user() 
     assert_eq!(nested.notify(), Notify::Poll);
     let words = "virtio_net.napi_tx=0 virtio_net.napi_tx=1";
     assert_eq!(nested.arguments(true), words);
-    // Another image may read its arguments in any way.
+    // Other images may interpret their arguments differently.
     assert_eq!(nested.arguments(false), "virtio_net.napi_tx=1");
 }

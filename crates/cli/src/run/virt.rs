@@ -1,4 +1,4 @@
-//! The board of arm64, with the devices that the user names.
+//! The arm64 board with the user's devices.
 
 use anyhow::{Result, bail};
 
@@ -16,20 +16,16 @@ pub(super) fn boot_on(
     boot: &Boot,
 ) -> Result<u8> {
     if args.cpu_features != CpuFeatures::NONE {
-        bail!(
-            "--cpu-features hides features that CPUID shows, which arm64 does not have: leave it out"
-        );
+        bail!("--cpu-features hides CPUID features, which arm64 does not have: leave it out");
     }
     if args.pv_eoi != "on" {
-        bail!("--pv-eoi hides a feature that only x86-64's guests have: leave it out");
+        bail!("--pv-eoi is for x86-64 guests only: leave it out");
     }
     if args.on_triple_fault.is_some() {
-        bail!(
-            "--on-triple-fault is for x86-64's guests, as others have no triple fault: leave it out"
-        );
+        bail!("--on-triple-fault is for x86-64 guests only: leave it out");
     }
     if args.machine == MachineModel::Micro {
-        bail!("--machine micro is a model of the PC, which an arm64 guest is not: leave it out");
+        bail!("--machine micro is for x86-64 guests only: leave it out");
     }
     if args.dump_dtb.is_some() {
         bail!(
@@ -58,7 +54,7 @@ pub(super) fn boot_on(
             ),
         }
     }
-    // Only a kernel reads what the user types; the other images leave standard input to the shell.
+    // Only a kernel reads what the user types; for other images, standard input stays the shell's.
     let input = match plugged.keys {
         Some(keys) => Some(keys.input()),
         None if image.is_kernel() => Some(console::of_port(virt.serial())),

@@ -61,9 +61,9 @@ fn what_an_arm64_machine_cannot_run_is_refused_with_what_to_do() {
         "give the machine more memory (--memory)",
         "/guest/kernel: needs ",
         "an arm64 guest can have chr-testdev, those of virtio, and vhost-user-blk",
-        "--cpu-features hides features that CPUID shows",
-        "--pv-eoi hides a feature that only x86-64's guests have",
-        "--machine micro is a model of the PC",
+        "--cpu-features hides CPUID features",
+        "--pv-eoi is for x86-64 guests only",
+        "--machine micro is for x86-64 guests only",
         "--dump-dtb writes the nodes of vfio-platform devices",
         "vcpus is 9, must be from 1 to 8",
     ] {

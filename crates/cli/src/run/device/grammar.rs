@@ -1,5 +1,5 @@
-//! `NAME[,PROPERTY=VALUE]...`, QEMU's syntax of a device, for types that derive clap's traits: a name is a subcommand, and a
-//! property an option. So the types are the grammar, and the help is made from them. Two commas are one of a value.
+//! `NAME[,PROPERTY=VALUE]...`, QEMU's syntax for a device, parsed by types with clap's traits: a name is a subcommand,
+//! a property is an option. The help is generated from the same types. Two commas are one comma in a value.
 
 use clap::builder::{StyledStr, ValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -21,7 +21,7 @@ impl OnOff {
     }
 }
 
-/// Reads a device.
+/// Parses a device.
 pub(super) fn parse<T: Subcommand>(text: &str) -> Result<T, String> {
     let devices = devices::<T>();
     let mut parts = commas::split(text).into_iter();
@@ -33,7 +33,7 @@ pub(super) fn parse<T: Subcommand>(text: &str) -> Result<T, String> {
     };
     let mut words = vec!["device".to_owned(), name.to_owned()];
     for part in parts {
-        // A property without a value is switched on.
+        // A property without a value means `on`.
         let (property, value) = part.split_once('=').unwrap_or((&part, "on"));
         check(device, property, &part)?;
         words.push(format!("--{property}={value}"));
@@ -44,7 +44,7 @@ pub(super) fn parse<T: Subcommand>(text: &str) -> Result<T, String> {
     parsed.map_err(|error| message(&device, &error))
 }
 
-/// The devices with their properties, one after the other, and what they are.
+/// The help text: each device with its properties and what it is.
 pub(super) fn help<T: Subcommand>() -> String {
     let devices = devices::<T>();
     let mut text = "Plug in a device\n".to_owned();
@@ -91,7 +91,7 @@ fn check(device: &Command, property: &str, part: &str) -> Result<(), String> {
     ))
 }
 
-/// An error of clap's about a device in the words of its grammar.
+/// Rephrases clap's error about a device in terms of this syntax.
 fn message(device: &Command, error: &clap::Error) -> String {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),
@@ -124,7 +124,7 @@ fn message(device: &Command, error: &clap::Error) -> String {
     }
 }
 
-/// The properties after the device's name: those that it needs, and whether it has others.
+/// The properties after the device's name: the required ones, and whether there are others.
 fn properties(own: &[&Arg]) -> String {
     let (needed, others): (Vec<&Arg>, Vec<&Arg>) =
         own.iter().copied().partition(|arg| arg.is_required_set());
@@ -142,7 +142,7 @@ fn line(arg: &Arg) -> String {
     format!("    {}: {}\n", property(arg), plain(arg.get_help()))
 }
 
-/// What a property may be: its possible values, or the name of its value.
+/// The value of a property: its possible values, or the name of the value.
 fn value(arg: &Arg) -> String {
     let possible = possible(arg);
     match possible.is_empty() {

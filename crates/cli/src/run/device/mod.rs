@@ -1,5 +1,5 @@
-//! `--device NAME[,PROPERTY=VALUE]...`: [`DeviceWords`] is what the user writes, whose types are the grammar (see `grammar`), and
-//! [`RunDevice`] what it means.
+//! `--device NAME[,PROPERTY=VALUE]...`: [`DeviceWords`] is what the user writes, parsed by `grammar`, and [`RunDevice`]
+//! is what it means.
 
 mod grammar;
 mod model;
@@ -120,7 +120,7 @@ pub(super) fn device(text: &str) -> Result<RunDevice, String> {
     grammar::parse::<DeviceWords>(text)?.try_into()
 }
 
-/// What `--help` says of `--device`.
+/// The help text of `--device`.
 pub(super) fn help() -> String {
     grammar::help::<DeviceWords>()
 }

@@ -1,4 +1,4 @@
-//! What a device of `--device` is made of, as the machine is told.
+//! The devices of `--device`, as the machine takes them.
 
 use std::path::PathBuf;
 
@@ -11,9 +11,9 @@ use vmbell_devices::virtio::{DiskSerial, Notify, Raise, VirtioConfig};
 /// A device to plug in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RunDevice {
-    /// A console by which the guest ends the machine with a code.
+    /// A console through which the guest ends the machine with a code.
     ChrTestdev,
-    /// Interrupt lines, ports and memory to test with.
+    /// Interrupt lines, ports and memory for tests.
     PcTestdev,
     /// Doorbells to measure, on the PCI bus.
     PciTestdev(PciTestdevConfig),
@@ -37,12 +37,12 @@ impl RunDevice {
         )
     }
 
-    /// Whether the backend has to store what the driver says with its notifications.
+    /// Whether the backend must store the values that the driver writes with its notifications.
     pub(crate) const fn needs_payloads(&self) -> bool {
         matches!(self, Self::Virtio(_, ways) if ways.notification_data)
     }
 
-    /// What the guest's threads need for it, besides what they always need.
+    /// Adds what the guest's threads need for this device, beyond what they always need.
     pub(crate) const fn needs(&self, devices: &mut DeviceNeeds) {
         match self {
             Self::PcTestdev => devices.pc_testdev = true,
@@ -62,7 +62,7 @@ impl RunDevice {
     }
 }
 
-/// A device of the host, as the user names it.
+/// A device of the host, by the user's name for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AssignedDevice {
     /// Its name on its bus, such as `0000:00:03.0`.
@@ -84,22 +84,22 @@ pub(crate) enum VirtioDevice {
     Net(TapLink),
     /// Random bytes.
     Rng,
-    /// A disk of another process's, behind a socket.
+    /// A disk that another process serves through a socket.
     UserBlk(PathBuf),
     /// Sockets between programs of the guest and of the host.
     Vsock(Cid),
 }
 
-/// What a disk is made of.
+/// A disk's file and how it is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DiskFile {
     /// A file or a block device.
     pub(crate) file: PathBuf,
     /// Whether the guest may only read.
     pub(crate) readonly: bool,
-    /// Whether it is a raw image although it begins as another format does.
+    /// Whether it is a raw image even if it begins like another format.
     pub(crate) is_raw: bool,
-    /// Whether it is locked, and refused if another program has locked it.
+    /// Whether to lock it, and to refuse it if another program has locked it.
     pub(crate) locks: bool,
     pub(crate) serial: DiskSerial,
 }
@@ -111,20 +111,20 @@ pub(crate) struct TapLink {
     pub(crate) tap: String,
     /// The Ethernet address of the guest's interface.
     pub(crate) mac: Mac,
-    /// Whether packets may be long, and lack their checksums.
+    /// Whether packets may be longer than a frame, and lack checksums.
     pub(crate) offloads: Offloads,
-    /// Whether the kernel moves the packets.
+    /// Whether vhost-net moves the packets.
     pub(crate) vhost: bool,
 }
 
-/// How a virtio device is served, where `--device` says it.
+/// How a virtio device is served, if `--device` says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VirtioWays {
     pub(super) notify: Option<Notify>,
     pub(super) raise: Raise,
     pub(super) notify_ports: bool,
     pub(super) packed: bool,
-    /// Whether the driver may say how far it is with a notification.
+    /// Whether the driver may send its position with a notification.
     pub(super) notification_data: bool,
 }
 

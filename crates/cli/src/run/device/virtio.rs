@@ -10,21 +10,23 @@ use vmbell_devices::virtio::net::{Mac, Offloads};
 use vmbell_devices::virtio::vhost::Cid;
 use vmbell_devices::virtio::{DiskSerial, Notify, Raise};
 
-/// The heading of the properties that every virtio device has.
+/// The heading of the properties of all virtio devices.
 const EVERY: &str = "Every virtio device and vhost-user-blk";
 
-/// How a virtio device is seen and served.
+/// How a virtio device is presented and served.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = EVERY)]
 pub(super) struct VirtioWaysArgs {
-    /// Serve a notification on a thread that an ioeventfd wakes, on one thread for all queues that also polls before it sleeps, or on
-    /// the vCPU's thread in its exit [default: ioeventfd; poll with --nested-guest]
+    /// Handle notifications on a thread that an ioeventfd wakes (ioeventfd), on one thread for all queues that also
+    /// polls before it sleeps (poll), or on the vCPU's thread during its exit (exit) [default: ioeventfd; poll with
+    /// --nested-guest]
     #[arg(long, value_enum)]
     notify: Option<NotifyBy>,
     /// Raise interrupts by an irqfd, or by a call for each message
     #[arg(long, value_enum, default_value_t = RaiseBy::Irqfd)]
     interrupt: RaiseBy,
-    /// Also let the driver notify at I/O ports, where an exit costs less than that of a store to memory [default: on with transport=pci]
+    /// Also let the driver notify at I/O ports, where an exit costs less than at an address in memory [default: on with
+    /// transport=pci]
     #[arg(long, value_enum)]
     notify_ports: Option<OnOff>,
     /// Offer packed rings to the driver
@@ -58,7 +60,7 @@ enum Transport {
 }
 
 impl VirtioWaysArgs {
-    /// The device, which is seen and served so.
+    /// The device with these settings.
     pub(super) fn of(&self, device: VirtioDevice) -> Result<RunDevice, String> {
         let ways = VirtioWays {
             notify: self.notify.map(|notify| match notify {
@@ -87,7 +89,7 @@ impl VirtioWaysArgs {
             }
             if self.transport == Transport::Mmio {
                 return Err(
-                    "notification-data needs transport=pci: MMIO registers have one for all queues"
+                    "notification-data needs transport=pci: MMIO has one notification register for all queues"
                         .to_owned(),
                 );
             }
@@ -98,19 +100,21 @@ impl VirtioWaysArgs {
         })
     }
 
-    /// The same for a device whose queues are served by `server`, which has no packed rings, does not poll and takes no
+    /// The same for a device whose queues are served by `server`, which supports neither packed rings nor polling nor
     /// notification data.
     fn of_worker(&self, device: VirtioDevice, server: &str) -> Result<RunDevice, String> {
         let notify = self.notify.unwrap_or(NotifyBy::Ioeventfd);
         if self.packed.is_on() {
-            return Err(format!("{server} has no packed rings: leave packed out"));
+            return Err(format!(
+                "{server} does not support packed rings: leave packed out"
+            ));
         }
         if notify == NotifyBy::Poll {
             return Err(format!("{server} does not poll: leave notify=poll out"));
         }
         if self.notification_data.is_on() {
             return Err(format!(
-                "{server} takes no notification data: leave notification-data out"
+                "{server} does not support notification data: leave notification-data out"
             ));
         }
         let given = Self {

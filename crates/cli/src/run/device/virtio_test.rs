@@ -56,7 +56,7 @@ fn a_way_of_notifications_that_is_not_named_is_the_default() {
     assert_eq!(notify("virtio-rng"), Notify::Poll);
     assert_eq!(notify("virtio-rng,notify=ioeventfd"), Notify::Doorbell);
     assert_eq!(notify("virtio-rng,notify=exit"), Notify::Exit);
-    // A worker has no thread that polls.
+    // vhost-net has no thread that polls.
     assert_eq!(notify("virtio-net,tap=tap0"), Notify::Poll);
     assert_eq!(notify("virtio-net,tap=tap0,vhost"), Notify::Doorbell);
     assert_eq!(notify("virtio-vsock,cid=3"), Notify::Doorbell);
@@ -172,14 +172,14 @@ fn mistakes_are_named() {
         ("virtio-net,tap=a,mac=1", "mac: an address of one interface"),
         (
             "virtio-net,tap=a,vhost,packed",
-            "vhost-net has no packed rings",
+            "vhost-net does not support packed rings",
         ),
         (
             "virtio-net,tap=a,offload=2",
             "offload: expected 'on' or 'off'",
         ),
         ("vhost-user-blk", "vhost-user-blk needs socket=PATH"),
-        ("vhost-user-blk,socket=a,packed", "no packed rings"),
+        ("vhost-user-blk,socket=a,packed", "not support packed rings"),
         (
             "virtio-rng,notification-data,notify=exit",
             "notification-data needs notify=ioeventfd",
@@ -194,7 +194,7 @@ fn mistakes_are_named() {
         ),
         (
             "virtio-vsock,cid=3,notification-data",
-            "vhost-vsock takes no notification data",
+            "vhost-vsock does not support notification data",
         ),
         (
             "virtio-vsock",
@@ -205,7 +205,7 @@ fn mistakes_are_named() {
             "cid: '2' is not a context ID of a guest",
         ),
         ("virtio-vsock,cid=4294967295", "a number from 3 to 42949672"),
-        ("virtio-vsock,cid=3,packed", "has no packed rings"),
+        ("virtio-vsock,cid=3,packed", "not support packed rings"),
     ];
     for (text, message) in cases {
         let error = device(text).unwrap_err();
