@@ -1,6 +1,6 @@
 //! `vmbell bench eoi`: prints the events of a guest that takes interrupts, with PV EOI off and on.
 //!
-//! [`vmbell_bench::stat`] has the two entries, which the bench's runner measures by turns.
+//! [`vmbell_bench::stat`] has the two entries, which the bench's runner measures in turns.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -31,10 +31,10 @@ const EDGES: &str = if cfg!(target_arch = "aarch64") {
 } else {
     "MSIs"
 };
-/// How many interrupts there are a second otherwise, and for how long in each mode.
+/// The default number of interrupts per second without `--deterministic`, and for how long in each mode.
 const RATE: u32 = 25_000;
 const DURATION: Duration = Duration::from_secs(1);
-/// How many runs each mode has then.
+/// The default number of runs of each mode without `--deterministic`.
 const RUNS: u32 = 10;
 
 const EXAMPLES: &str = "\
@@ -111,7 +111,7 @@ impl EoiArgs {
     }
 }
 
-/// Runs both modes by turns and prints their counts.
+/// Runs both modes in turns and prints their counts.
 pub(crate) fn run(args: &EoiArgs) -> Result<Exit> {
     let choice = BackendChoice::of(args.backend.unwrap_or(BackendName::Auto))?;
     choice.check()?;
@@ -160,8 +160,8 @@ const fn pace(args: &EoiArgs) -> InterruptPace {
     }
 }
 
-/// The plan: both modes take the same number of interrupts in each of their runs. A number that the user
-/// gave is one run; a time is divided into several runs, of as many interrupts as this host takes in each.
+/// The plan: both modes take the same number of interrupts in each run. With `--interrupts` there is one run; a time is
+/// divided into several runs, each with as many interrupts as this host takes in that time.
 fn plan(args: &EoiArgs, timing: Timing) -> BenchPlan {
     let each = args.duration.unwrap_or(DURATION) / args.runs();
     let most = (f64::from(args.rate()) * each.as_secs_f64()).round();
@@ -187,7 +187,7 @@ fn plan(args: &EoiArgs, timing: Timing) -> BenchPlan {
     }
 }
 
-/// What counted the events; empty if no guest could be made.
+/// What counted the events; empty if no guest could be created.
 fn source(record: &Record) -> String {
     let counters = record.series.iter().map(|one| one.setting.counter.clone());
     counters.flatten().next().unwrap_or_default()
@@ -201,8 +201,8 @@ fn events(record: &Record) -> BTreeSet<String> {
         .collect()
 }
 
-/// If no interrupt was ended by the bit, no difference between the modes is due to PV EOI: the report says so
-/// and compares nothing.
+/// If PV EOI's bit ended no interrupt, PV EOI causes no difference between the modes: the report says so and compares
+/// nothing.
 fn without_the_bit(report: &mut Report) {
     let Some(on) = report.results.iter_mut().find(|row| row.command == ON) else {
         return;
@@ -218,12 +218,12 @@ fn without_the_bit(report: &mut Report) {
     measured.ratios.clear();
     on.reference = None;
     on.note = Some(format!(
-        "no interrupt was ended by the bit, so there is nothing to compare: {}",
+        "PV EOI ended no interrupt, so there is nothing to compare: {}",
         why_no_bit(&on.backend)
     ));
 }
 
-/// Why a backend that was asked for PV EOI may never set the bit.
+/// Why a backend with PV EOI may never set the bit.
 fn why_no_bit(backend: &str) -> &'static str {
     let on = |module: &str, parameter: &str| {
         let path = format!("/sys/module/{module}/parameters/{parameter}");
@@ -244,7 +244,7 @@ fn why_no_bit(backend: &str) -> &'static str {
     }
 }
 
-/// Fails if none of these events, if there are any, has `part` in its name.
+/// Fails if there are events, but none with `part` in its name.
 fn check_filter(part: &str, names: &BTreeSet<String>) -> Result<(), Usage> {
     if names.is_empty() || names.iter().any(|name| name.contains(part)) {
         return Ok(());
@@ -256,7 +256,7 @@ fn check_filter(part: &str, names: &BTreeSet<String>) -> Result<(), Usage> {
     )))
 }
 
-/// Removes the events that the arguments exclude; an error if nothing has the name that they want.
+/// Removes the events that the arguments exclude; fails if no event matches `--filter`.
 fn leave_out(report: &mut Report, args: &EoiArgs) -> Result<()> {
     let happened = |runs: &[u64]| runs.iter().any(|count| *count > 0);
     let measured = || report.results.iter().filter_map(Row::measured);
@@ -292,7 +292,7 @@ fn describe(args: &EoiArgs, record: &Record) -> String {
     }
 }
 
-/// Prints a line on stderr each time that an interval has passed, with what has happened since the last one.
+/// Prints a line on stderr after each interval, with the events since the last line.
 struct IntervalLines {
     progress: BenchProgress,
     interval: Option<Duration>,

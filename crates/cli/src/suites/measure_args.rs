@@ -1,5 +1,4 @@
-//! The options that all suites share ([`MeasureArgs`]): where the report goes and how it looks, how long the command may
-//! take, and on which CPUs and in which order it measures.
+//! The options that all suites share ([`MeasureArgs`]): output, time limits, CPUs and order.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,10 +19,10 @@ use vmbell_bench::timing::is_in_lab;
 use vmbell_bench::{BenchPlan, CommandLimit, EarlyStop};
 use vmbell_report::{Look, Timing, cpu_list};
 
-/// How long a command may take unless it is told otherwise.
+/// The default time limit of a command.
 const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
-/// The options of everything that measures.
+/// The options of every suite.
 #[derive(Args, Debug)]
 pub(crate) struct MeasureArgs {
     /// Stop the command after this time, write the finished results and exit with 124; 0 is no limit [default: 5m; 0 for vmms and net,
@@ -72,7 +71,7 @@ impl MeasureArgs {
         self.style.progress() && !self.quiet
     }
 
-    /// How the report is shown, with more of `look`; an error if it cannot have the unit that the user asks for.
+    /// How to show the report, with the suite's `look`; fails if the report cannot have the requested unit.
     pub(crate) fn delivery(&self, begun: &BegunBench, look: Look) -> Result<Delivery> {
         Ok(Delivery {
             style: self.style,
@@ -85,22 +84,22 @@ impl MeasureArgs {
         })
     }
 
-    /// How long the command may take; zero for no limit.
+    /// The command's time limit; zero is no limit.
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout.unwrap_or(TIMEOUT)
     }
 
-    /// The limit of the command from now on: its time, and a signal.
+    /// The command's limit from now on: its time, and a signal.
     pub(crate) fn limit(&self) -> Result<CommandLimit> {
         limit(self.timeout())
     }
 
-    /// The same for boots of VMMs, each of which has a limit: together they have one only if it is given.
+    /// The same for boots of VMMs. Each boot has its own limit, so all of them together have one only if it is given.
     pub(crate) fn limit_of_boots(&self) -> Result<CommandLimit> {
         limit(self.timeout.unwrap_or_default())
     }
 
-    /// The CPUs of `--cpu`, if it is given; an error if this process may not use all of them.
+    /// The CPUs of `--cpu`, if given; fails if this process may not use all of them.
     pub(crate) fn pinned(&self) -> Result<Option<Vec<usize>>> {
         let Some(CpuList(wanted)) = &self.cpu else {
             return Ok(None);
@@ -116,7 +115,7 @@ impl MeasureArgs {
         }
     }
 
-    /// The CPUs to measure on: those of `--cpu`, or else a pair.
+    /// The CPUs to measure on: those of `--cpu`, otherwise a pair.
     pub(crate) fn cpus(&self) -> Result<Vec<usize>> {
         match self.pinned()? {
             Some(cpus) => Ok(cpus),
@@ -124,8 +123,8 @@ impl MeasureArgs {
         }
     }
 
-    /// The seed of the order in which is measured: that of `--seed`, or else a new one, from the nanoseconds of the current
-    /// second and the number of this process. Where figures do not depend on time, the order is always the same.
+    /// The seed of the order: that of `--seed`, otherwise a new one from the current time's nanoseconds and the PID. If
+    /// figures do not depend on time, the default is always the same.
     pub(crate) fn seed(&self, timing: Timing) -> u64 {
         match (self.seed, timing) {
             (Some(seed), _) => seed.into(),
@@ -139,12 +138,12 @@ impl MeasureArgs {
     }
 }
 
-/// A limit of a signal alone.
+/// A limit by signals only.
 pub(crate) fn limit_of_signals() -> Result<CommandLimit> {
     limit(Duration::ZERO)
 }
 
-/// A limit of this time, zero for none, and of a signal.
+/// A limit by this time (zero is none) and by signals.
 fn limit(timeout: Duration) -> Result<CommandLimit> {
     let interrupted = interrupt::catch().context("cannot catch signals")?;
     let limit = CommandLimit::new(

@@ -1,4 +1,4 @@
-//! What every command that measures adds to its report, besides the samples.
+//! What every measuring command adds to its report, in addition to the samples.
 
 use std::time::{Instant, SystemTime};
 
@@ -14,13 +14,13 @@ use vmbell_report::{
     Backend, Host, Kind, Planned, Report, Row, Status, TimeUnit, Timing, Tool, Tsc, rfc3339,
 };
 
-/// A command that has begun to measure: when that was, on which host, and by which clock.
+/// A command that has begun to measure: when, on which host, and by which clock.
 #[derive(Debug)]
 pub(crate) struct BegunBench {
     host: Host,
     started: SystemTime,
     begun: Instant,
-    /// What a nanosecond stands for.
+    /// What a nanosecond of the clock means.
     pub(crate) timing: Timing,
     /// The clock that guests measure with.
     pub(crate) clock: TickClock,
@@ -39,7 +39,7 @@ impl BegunBench {
         })
     }
 
-    /// The unit of all times that the user asks for; an error if the report cannot have it.
+    /// The requested unit for all times; fails if the report cannot have it.
     pub(crate) fn time_unit(
         &self,
         unit: Option<time_unit::TimeUnitName>,
@@ -47,8 +47,8 @@ impl BegunBench {
         time_unit::checked(unit, self.timing, &self.clock)
     }
 
-    /// Makes the report of `record` with what its suite adds. `compared` names the events that its rows are compared by,
-    /// besides time.
+    /// Makes the report of `record`, with what its suite adds. `compared` names the events that rows are compared by,
+    /// in addition to time.
     pub(crate) fn report(
         self,
         record: &Record,
@@ -70,7 +70,7 @@ impl BegunBench {
         assemble(record, context, kind)
     }
 
-    /// A report of rows that no record has.
+    /// Makes a report from rows that do not come from a record.
     pub(crate) fn report_of(
         self,
         plan: Planned,
@@ -100,7 +100,7 @@ impl BegunBench {
     }
 }
 
-/// This program, as a report names it.
+/// This program, as named in reports.
 fn tool() -> Tool {
     Tool {
         name: "vmbell".to_owned(),
@@ -109,8 +109,8 @@ fn tool() -> Tool {
     }
 }
 
-/// The clock that guests measure with. Without a usable counter no guest can run, and floors need no
-/// counter, so any frequency will do. Where time is counted in instructions, the counter counts these.
+/// The clock that guests measure with. Without a usable counter no guest can run; floors need no counter, so any
+/// frequency will do. Where time is counted in instructions, so does the counter.
 fn clock(timing: Timing) -> TickClock {
     if timing == Timing::Instructions {
         return TickClock::of_instructions();
@@ -118,8 +118,8 @@ fn clock(timing: Timing) -> TickClock {
     TickClock::calibrate().unwrap_or_else(|_| TickClock::with_frequency(1e9, false))
 }
 
-/// The exit status for a report. An interrupt and the time limit come before a failed row, which they
-/// may have caused.
+/// The exit status for a report. An interrupt or the time limit has precedence over a failed row, which it may have
+/// caused.
 pub(crate) fn exit(report: &Report) -> Exit {
     exit_of(report, report.results.iter().map(Row::status))
 }

@@ -1,9 +1,9 @@
-//! `vmbell bench [SUITE or NAME...]`: the suites of measurements, each a subcommand of `bench`; without one, the arguments
-//! are those of the suite `paths`.
+//! `vmbell bench [SUITE or NAME...]`: the suites of measurements. Each is a subcommand of `bench`; without one, the
+//! arguments are those of the suite `paths`.
 //!
-//! `paths`, `rings` and `eoi` measure guests of this process, on the thread of `supervise`; `vmms` and `net` boot other programs'
-//! guests by `boots`, and count their exits by `kvm_trace`. `measure_args` has the options of all five, `measured` what all reports
-//! have.
+//! `paths`, `rings` and `eoi` measure guests of this process, on the thread of `supervise`. `vmms` and `net` boot other
+//! programs' guests with `boots`, and count their exits with `kvm_trace`. `measure_args` has the options of all suites,
+//! `measured` what all reports have.
 
 mod boots;
 mod eoi;
@@ -80,7 +80,7 @@ impl From<SuiteArgs> for BenchSuite {
 }
 
 impl BenchSuite {
-    /// Fails if the arguments are wrong in a way that another host of this architecture can tell, without measuring anything.
+    /// Fails if the arguments are wrong on every host of this architecture. Measures nothing.
     pub(super) fn check(&self) -> Result<()> {
         match self {
             Self::Paths(args) => paths::check(args),
@@ -90,7 +90,7 @@ impl BenchSuite {
         }
     }
 
-    /// Measures it, as the arguments of this process say, which `program` parses.
+    /// Measures the suite. `program` parses the arguments of this process.
     pub(super) fn run(self, program: &Command) -> Result<Exit> {
         match self {
             Self::Paths(args) => paths::run(args, program),

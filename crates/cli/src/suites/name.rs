@@ -1,4 +1,4 @@
-//! The names of the suites, which `vmbell list` takes, and which the suite `paths` knows from names of rows.
+//! The names of the suites: `vmbell list` takes them, and the suite `paths` tells them from names of rows.
 
 use clap::ValueEnum;
 

@@ -1,9 +1,8 @@
-//! Watches the measuring thread, so that the command makes a report even if a subject never returns.
+//! Watches the measuring thread, so that the command makes a report even if a measurement never returns.
 //!
-//! Subjects are made, run and dropped on a thread of their own. The calling thread waits until that
-//! ends, or until it has not ended for a while after a limit was reached. If that was the limit of one
-//! run, another thread measures the other rows; if it was the command's, the process ends while the
-//! thread still exists. Sandboxes die with their parent.
+//! Guests are created, run and dropped on their own thread. The calling thread waits until that thread ends, or until
+//! it overruns a limit by some time. After the limit of a single run, another thread measures the other rows. After the
+//! command's limit, the process ends while the thread still exists; sandboxes die with their parent.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -20,16 +19,16 @@ use vmbell_bench::{
 };
 use vmbell_report::Status;
 
-/// How long a subject may take to end after its limit was reached.
+/// How long a measurement may take to end after its limit was reached.
 const GRACE: Duration = Duration::from_millis(1500);
 
 /// The reason of a row whose subject took longer than that.
 const STUCK: &str = "did not stop on request";
 
-/// How often the limit is checked: rarely enough not to disturb what is measured.
+/// How often the limit is checked: rarely enough not to disturb the measurement.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Measures `entries` on another thread, and returns the record when that has ended or a limit ends it.
+/// Measures `entries` on another thread, and returns the record when that thread or a limit ends.
 pub(crate) fn supervise(
     entries: Vec<BenchEntry>,
     mut options: SubjectOptions,
@@ -42,8 +41,7 @@ pub(crate) fn supervise(
     );
     let mut record = Record::of(&entries);
     loop {
-        // A thread that was left behind keeps its own limit and record, so that nothing it does has an
-        // effect here.
+        // A thread that was left running keeps its own limit and record, so it has no effect here.
         options.limit = options.limit.of_other_runs();
         let shared = Arc::new(Mutex::new(record));
         let ended = measure(&entries, &options, plan, &shared, &observer)?;
@@ -72,7 +70,7 @@ pub(crate) fn supervise(
     }
 }
 
-/// Starts a thread that measures what `record` does not contain yet.
+/// Starts a thread that measures the rows that `record` lacks.
 fn measure(
     entries: &Arc<Vec<BenchEntry>>,
     options: &SubjectOptions,
@@ -82,7 +80,7 @@ fn measure(
 ) -> Result<Receiver<()>> {
     let (entries, options) = (Arc::clone(entries), options.clone());
     let (record, mut observer) = (Arc::clone(record), observer.clone());
-    // Nothing is ever sent: the channel closes when the thread ends, even by a panic.
+    // Nothing is ever sent: the channel closes when the thread ends, even after a panic.
     let (alive, ended) = mpsc::channel::<()>();
     thread::Builder::new()
         .name("bench".to_owned())
@@ -102,7 +100,7 @@ enum ThreadEnd {
     Returned,
     /// An interrupt or the command's time limit was reached, and the thread may still exist.
     Stopped(EarlyStop),
-    /// The thread still runs long after its run should have ended.
+    /// The thread still runs, long after its run should have ended.
     Stuck,
 }
 
@@ -153,7 +151,7 @@ fn snapshot(record: &Mutex<Record>) -> Record {
     record.lock().clone()
 }
 
-/// Marks the row that was being measured as failed, if it has no sample.
+/// Marks the row that was being measured as failed, unless it has a sample.
 fn give_up_running(record: &mut Record, reason: &str) {
     if let Some(series) = running(record).filter(|series| series.samples.is_empty()) {
         series.give_up(Status::Failed, reason.to_owned());

@@ -1,4 +1,4 @@
-//! `--time-unit`: the unit of all times that people read.
+//! `--time-unit`: the unit of the times shown to people.
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -18,8 +18,8 @@ pub(crate) enum TimeUnitName {
     Cycle,
 }
 
-/// The unit for a report with this timing, by this clock. Only a counter of real time has cycles that are a time, and only if its
-/// frequency never changes.
+/// Checks the unit for a report with this timing and clock. Cycles are a time only if the counter counts real time at a
+/// constant frequency.
 pub(crate) fn checked(
     unit: Option<TimeUnitName>,
     timing: Timing,
@@ -29,15 +29,15 @@ pub(crate) fn checked(
     match (unit, timing) {
         (None, _) => Ok(None),
         (Some(_), Timing::Instructions) => {
-            refused("has no effect here: the numbers are instructions, and not times")
+            refused("has no effect here: the numbers are instructions, not times")
         }
         (Some(TimeUnitName::Ns), _) => Ok(Some(vmbell_report::TimeUnit::Ns)),
         (Some(TimeUnitName::Us), _) => Ok(Some(vmbell_report::TimeUnit::Us)),
         (Some(TimeUnitName::Cycle), Timing::Emulated) => {
-            refused("cycle makes no sense here: the counter is emulated. Use ns or us")
+            refused("cycle has no meaning here: the counter is emulated. Use ns or us")
         }
         (Some(TimeUnitName::Cycle), Timing::Native) if !clock.is_invariant() => refused(
-            "cycle makes no sense here: this CPU's time stamp counter may change its frequency. Use ns or us",
+            "cycle has no meaning here: this CPU's time stamp counter may change its frequency. Use ns or us",
         ),
         (Some(TimeUnitName::Cycle), Timing::Native) => Ok(Some(vmbell_report::TimeUnit::Cycle)),
     }

@@ -177,7 +177,7 @@ fn a_mistake_in_the_command_of_a_vmm_names_its_table() {
     for (command, why) in [
         (
             "/bin/true {imgae}",
-            "the command has {imgae}, which stands for nothing, did you mean '{image}'?",
+            "the command has the unknown placeholder {imgae}, did you mean '{image}'?",
         ),
         (
             "/bin/true {disk}",
@@ -220,7 +220,11 @@ fn a_mistake_in_the_command_of_a_vmm_names_its_table() {
 #[test]
 fn a_byte_order_mark_is_no_part_of_a_plan() {
     let marked = format!("\u{feff}{}", plan_of("/bin/true {imgae}"));
-    refuses(&marked, &[], "[vmm.mine]: the command has {imgae}");
+    refuses(
+        &marked,
+        &[],
+        "[vmm.mine]: the command has the unknown placeholder {imgae}",
+    );
 }
 
 #[test]

@@ -187,7 +187,10 @@ fn a_row_that_does_not_exist_is_refused_before_anything_boots() {
     let booted = doubles.path("booted");
     let doubles = doubles.script("one", &format!(": > '{booted}'\n"));
     for (rows, hint) in [
-        ("nope", "no row has this name; there are cpuid, hypercall, "),
+        (
+            "nope",
+            "no row has this name; the rows are cpuid, hypercall, ",
+        ),
         ("cpuid,cpiud", "no row has this name, did you mean 'cpuid'?"),
         ("cpuid,", "no row has this name"),
         ("linux-boot", "the row linux-boot needs --linux"),

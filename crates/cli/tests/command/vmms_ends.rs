@@ -76,7 +76,7 @@ fn each_bad_vmm_has_a_clear_result_and_the_others_go_on() {
             (text("name"), text("reason"), vmm["last_output"].clone())
         })
         .collect();
-    let nothing = "it printed nothing of the image";
+    let nothing = "it printed nothing from the image";
     let ended = "it ended with exit status: 0";
     let last = |text: &str| Value::from(text);
     assert_eq!(
@@ -89,7 +89,7 @@ fn each_bad_vmm_has_a_clear_result_and_the_others_go_on() {
             ),
             (
                 "half",
-                &*format!("the image's results break off; {ended}"),
+                &*format!("the image's results are incomplete; {ended}"),
                 last("firmware")
             ),
             ("nothing", &*format!("{nothing}; {ended}"), Value::Null),
@@ -101,7 +101,7 @@ fn each_bad_vmm_has_a_clear_result_and_the_others_go_on() {
             (
                 "endless",
                 &*format!(
-                    "the image started and did not come to its results (it was in the row rtc-read); \
+                    "the image started but printed no results (it was in the row rtc-read); \
                      it took longer than {limit:?}"
                 ),
                 Value::Null
@@ -261,7 +261,7 @@ fn a_host_that_may_not_trace_says_why_there_are_no_exits() {
         "tracefs is not mounted at /sys/kernel/tracing",
         "this needs root and tracefs",
         "the kernel has no event kvm_exit",
-        "the trace has no marks of the image",
+        "the trace has no marks from the image",
     ];
     assert!(
         known.iter().any(|known| reason.starts_with(known)),

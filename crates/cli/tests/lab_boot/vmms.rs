@@ -244,7 +244,7 @@ fn qemus_boards_answer_every_row_by_emulation() {
     for vmm in report["vmms"].as_array().unwrap() {
         assert_eq!(vmm["emulated"], true);
         assert_eq!(vmm["guest"]["hypervisor"], "TCGTCGTCGTCG");
-        let reason = "its CPU is emulated, and has no exits";
+        let reason = "its CPU is emulated and has no exits";
         assert_eq!(vmm["exits_reason"], reason);
     }
     for board in boards {
@@ -479,8 +479,7 @@ fn a_kernel_that_spins_is_booted_once_more_and_the_report_says_so() {
     let output = output(lab.arg(format!("--linux={}", kernel.display())));
     let shown: Vec<&str> = text(&output.stdout).split_whitespace().collect();
     let shown = shown.join(" ");
-    let reason =
-        "Linux did not come to the end of its boot; the guest spun for 250ms without an exit";
+    let reason = "Linux did not finish booting; the guest spun for 250ms without an exit";
     for said in [
         format!("a boot hung and was repeated: {reason}"),
         format!("not on vmbell: linux-boot {reason}"),

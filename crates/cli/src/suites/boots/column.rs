@@ -1,4 +1,4 @@
-//! A column of a comparison: a VMM with a guest, and what its boots gave.
+//! A column of a comparison: a VMM with a guest, and the results of its boots.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub(crate) trait BootWay {
     /// The VMM's program, or why it cannot be booted here.
     fn program(&self) -> Result<PathBuf, String>;
 
-    /// The program's option that prints its version; `None` if it is not asked for that.
+    /// The program's option that prints its version; `None` to not ask for it.
     fn version(&self) -> Option<&'static str>;
 
     /// Whether the guest's CPU is emulated.
@@ -26,26 +26,26 @@ pub(crate) trait BootWay {
     }
 }
 
-/// A way that is to be measured, and what its boots gave.
+/// A column to measure, and the results of its boots.
 #[derive(Debug)]
 pub(crate) struct BootColumn<W> {
     /// The VMM and its guest.
     pub(crate) way: W,
     /// The VMM's program, or why it cannot be booted here.
     pub(crate) program: Result<PathBuf, String>,
-    /// What the program says about its version.
+    /// The version that the program prints.
     pub(crate) version: Option<String>,
-    /// What each boot gave.
+    /// The results of each boot.
     pub(crate) boots: Vec<BootResult>,
-    /// The boot that gave nothing, after which there are no others.
+    /// The boot without results, after which the column is not booted again.
     pub(crate) failure: Option<VmmFailure>,
-    /// How many boots hung and were repeated, and what the last one did not do.
+    /// How many boots hung and were repeated, and what the last of them failed to do.
     pub(crate) hung: Option<(u32, String)>,
-    /// What a further boot counted of each row, or why there is nothing; `None` if there was none.
+    /// What a further boot counted for each row, or why it counted nothing; `None` if there was no such boot.
     pub(crate) counted: Option<Result<CountedRows, String>>,
 }
 
-/// What one boot gave.
+/// The results of one boot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct BootResult {
     /// The machine that the guest found.
@@ -63,48 +63,48 @@ pub(crate) struct BootRow {
     pub(crate) description: Option<String>,
     /// The times of its batches, or why there are none.
     pub(crate) batches: Result<BatchTimes, String>,
-    /// What was counted meanwhile, or why nothing was; `None` if it was not asked for.
+    /// What was counted during the row, or why nothing was; `None` if counting was not requested.
     pub(crate) counted: Option<Result<Vec<CountedBatch>, String>>,
 }
 
-/// Batches of operations; one, if operations are not divided.
+/// Batches of operations; one batch if operations are not divided.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BatchTimes {
-    /// Operations of each.
+    /// The operations of each batch.
     pub(crate) operations: u64,
-    /// Nanoseconds of an operation, in each.
+    /// Nanoseconds per operation, for each batch.
     pub(crate) ns: Vec<f64>,
 }
 
-/// What was counted of each row, or why nothing was.
+/// What was counted for each row, or why nothing was.
 pub(crate) type CountedRows = Vec<(String, Result<Vec<CountedBatch>, String>)>;
 
-/// What was counted in a batch, or in a run of its own.
+/// What was counted in a batch, or in a separate run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct CountedBatch {
-    /// Its operations.
+    /// The number of operations.
     pub(crate) operations: f64,
-    /// Exits and returns to the VMM by the kernel's reasons.
+    /// Exits and returns to the VMM, by the kernel's reasons.
     pub(crate) reasons: ReasonsOfRun,
     /// Counts of other things, with their names.
     pub(crate) counts: Vec<(&'static str, u64)>,
-    /// Accesses of the guest that left it, by address.
+    /// The guest's accesses that caused exits, by address.
     pub(crate) events: Vec<(String, u64)>,
 }
 
-/// A boot that gave no results.
+/// A boot without results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VmmFailure {
     /// Why.
     pub(crate) reason: String,
-    /// What was printed last.
+    /// The last line of output.
     pub(crate) last: Option<String>,
-    /// Whether it ran out of its time.
+    /// Whether it exceeded its time limit.
     pub(crate) hung: bool,
 }
 
 impl<W: BootWay> BootColumn<W> {
-    /// The column of a way: its program is looked for and asked for its version, until `stop` is set.
+    /// The column of a VMM. Its program is searched for and asked for its version, until `stop` is set.
     pub(crate) fn find(way: W, stop: &CommandLimit) -> Self {
         let program = way.program();
         let version = program.as_deref().ok();
@@ -115,7 +115,7 @@ impl<W: BootWay> BootColumn<W> {
         }
     }
 
-    /// The column of a way whose program is known.
+    /// The column of a VMM whose program is known.
     pub(crate) const fn new(way: W, program: Result<PathBuf, String>) -> Self {
         Self {
             way,
@@ -128,7 +128,7 @@ impl<W: BootWay> BootColumn<W> {
         }
     }
 
-    /// The program, if the column is to be booted: no boot has failed.
+    /// The program, if the column can still be booted: no boot has failed.
     pub(crate) fn bootable(&self) -> Option<&Path> {
         let program = self.program.as_deref().ok();
         program.filter(|_| self.failure.is_none())
@@ -141,7 +141,7 @@ impl<W: BootWay> BootColumn<W> {
         self.way.is_emulated() || signatures.next() == Some(TCG)
     }
 
-    /// What a report says of the VMM.
+    /// The VMM as a report describes it.
     pub(super) fn vmm(&self) -> Vmm {
         let (status, reason) = match (&self.program, &self.failure) {
             (Err(reason), _) => (Status::Skipped, Some(reason.clone())),

@@ -1,4 +1,4 @@
-//! What programs print, and how they end: as words for people, and kept in files.
+//! What programs print and how they end: described for people, and kept in files.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,7 +17,7 @@ use vmbell_lab::spin;
 /// How long a program may take to print its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
-/// How a program ended that had this much time.
+/// Describes how a program ended that had this time limit.
 pub(crate) fn in_words(end: &ProgramEnd, limit: Duration) -> String {
     match end {
         ProgramEnd::Exited(status) => format!("it ended with {status}"),
@@ -28,7 +28,7 @@ pub(crate) fn in_words(end: &ProgramEnd, limit: Duration) -> String {
     }
 }
 
-/// Keeps what a boot of a column printed, if --keep asks for it.
+/// Keeps what a column's boot printed, if --keep is given.
 pub(crate) fn keep(
     args: &ColumnArgs,
     column: &str,
@@ -46,7 +46,7 @@ pub(crate) fn keep(
     Ok(())
 }
 
-/// What a program complained about last, or else what it and its guest printed last.
+/// The last complaint of a program, otherwise the last line that it or its guest printed.
 pub(crate) fn last_words(ended: &ProgramOutput) -> Option<String> {
     text::last_words(&ended.errors).or_else(|| text::last_words(&ended.output))
 }

@@ -1,7 +1,7 @@
-//! The engine of comparisons of VMMs: columns, each a VMM with a guest, are booted in turns, counted and shown.
+//! Compares VMMs: columns, each a VMM with a guest, are booted in turns, counted and shown.
 //!
-//! `bench vmms` and `bench net` are data for it: which columns there are ([`BootWay`]), and what one boot of a column gives
-//! ([`BootResult`]). `run` boots them and makes the report, whose rows `rows` makes of what they gave.
+//! `bench vmms` and `bench net` define the columns ([`BootWay`]) and what one boot of a column gives ([`BootResult`]).
+//! `run` boots the columns and makes the report; `rows` makes its rows from the results.
 
 pub(crate) mod args;
 mod column;

@@ -1,4 +1,4 @@
-//! Makes a report's rows of what the boots gave.
+//! Makes a report's rows from the results of the boots.
 
 use super::column::{BootColumn, BootRow, BootWay, CountedBatch};
 use vmbell_report::{
@@ -6,10 +6,10 @@ use vmbell_report::{
 };
 use vmbell_statistics::bootstrap::ratio_of_boots;
 
-/// The seed of the intervals of ratios: the same samples have the same interval.
+/// The seed for the confidence intervals of ratios: the same samples give the same interval.
 const SEED: u64 = 1;
 
-/// A row, with the times of each boot apart.
+/// A row, with the times of each boot separately.
 struct RowOfBoots {
     row: Row,
     boots: Vec<Vec<f64>>,
@@ -92,7 +92,7 @@ fn of_column<W: BootWay>(column: &BootColumn<W>, timing: Timing) -> Vec<RowOfBoo
     first.iter().map(row).collect()
 }
 
-/// Adds what was counted: in the boots themselves, or in a further one.
+/// Adds what was counted: in the boots themselves, or in a further boot.
 fn add_counted<W>(measured: &mut Measured, column: &BootColumn<W>, same: &[&BootRow]) {
     let name = same.first().map_or("", |row| &row.name);
     let of_boots = same.iter().filter_map(|row| row.counted.as_ref());
@@ -108,7 +108,7 @@ fn add_counted<W>(measured: &mut Measured, column: &BootColumn<W>, same: &[&Boot
             |(_, row)| row.as_ref().map_err(String::as_str),
         )
     });
-    // What was counted in a boot itself is not looked for in another.
+    // If the boots themselves counted, do not look at the further boot.
     let further = further.filter(|_| same.iter().all(|row| row.counted.is_none()));
     let all = of_boots
         .map(|counted| counted.as_ref().map_err(String::as_str))

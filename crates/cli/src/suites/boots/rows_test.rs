@@ -1,4 +1,4 @@
-//! Tests of the rows that all suites of columns make.
+//! Tests of the rows that `vmms` and `net` make.
 
 use std::path::PathBuf;
 
@@ -121,7 +121,7 @@ fn ratios_are_to_the_first_column_with_results() {
 
 #[test]
 fn the_interval_of_a_ratio_is_that_of_boots_and_not_of_batches() {
-    // Batches of one boot agree to a thousandth, and boots differ by a tenth.
+    // Batches of one boot differ by a thousandth, boots by 5 %.
     let boots = |of_boots: [f64; 3]| {
         let boot = |ns: f64| vec![row("cpuid", &[ns, ns * 1.001, ns * 0.999, ns, ns])];
         of_boots.map(boot).into()
@@ -182,7 +182,7 @@ fn what_a_further_boot_counted_is_counted_in_the_same_way() {
         ("cpuid".to_owned(), Ok(batches.into())),
         (
             "timer".to_owned(),
-            Err("it has no mark of its own".to_owned()),
+            Err("it has no mark, or shares one".to_owned()),
         ),
     ]));
     let rows = of(std::slice::from_ref(&column));
@@ -190,7 +190,10 @@ fn what_a_further_boot_counted_is_counted_in_the_same_way() {
     let total = |row: &Row| row.exits().and_then(|exits| exits.total);
     assert_eq!(total(&rows[0]), Some(1.0));
     let note = |row: &Row| row.measured().unwrap().exits_note.clone();
-    assert_eq!(note(&rows[1]).as_deref(), Some("it has no mark of its own"));
+    assert_eq!(
+        note(&rows[1]).as_deref(),
+        Some("it has no mark, or shares one")
+    );
     let missing = "the row had no numbers in the boot that counts";
     assert_eq!(note(&rows[2]).as_deref(), Some(missing));
     column.counted = Some(Err("it takes root".to_owned()));

@@ -1,9 +1,9 @@
-//! Boots the columns in turns, in an order of chance, so that what changes on the host changes for all; then makes the report
-//! and shows it.
+//! Boots the columns in turns and in random order, so that changes on the host affect all of them; then makes the
+//! report and shows it.
 //!
-//! One VMM runs at a time, on the calling thread. A column whose boot gave no results is not booted again, since it would
-//! give none again; but a boot that hung is repeated, and the report says so: under nested emulation a guest hangs now and
-//! then.
+//! One VMM runs at a time, on the calling thread. A column whose boot gave no results is not booted again, because the
+//! next boot would not give any either. But a boot that hung is repeated, and the report says so: under nested
+//! emulation a guest sometimes hangs.
 
 use std::cell::Cell;
 use std::fs;
@@ -26,30 +26,30 @@ use vmbell_statistics::Random;
 /// A measurement of columns.
 pub(crate) struct BootsRun<'a> {
     args: &'a ColumnArgs,
-    /// When it is to end.
+    /// When to end.
     pub(crate) limit: &'a CommandLimit,
     /// When it began, and by which clock.
     pub(crate) begun: BegunBench,
-    /// The CPUs of the VMMs; all if there are none.
+    /// The CPUs for the VMMs; empty means all.
     pub(crate) cpus: Vec<usize>,
     exports: Exports,
     delivery: Delivery,
     seed: u64,
-    /// Why it ended before all was measured.
+    /// Why it ended before everything was measured.
     stopped: Cell<Option<EarlyStop>>,
 }
 
-/// What a boot of each column is to give.
+/// What each boot of a column measures.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BootPlan {
-    /// Batches of a row in each boot.
+    /// Batches of each row per boot.
     pub(crate) batches: u32,
-    /// Operations of each, if all rows have the same number.
+    /// Operations per batch, if all rows have the same number.
     pub(crate) ops: Option<u64>,
 }
 
 impl<'a> BootsRun<'a> {
-    /// Begins to measure: opens the files of the report and makes the folder of --keep.
+    /// Begins to measure: opens the report's files and makes the folder of --keep.
     pub(crate) fn begin(args: &'a ColumnArgs, limit: &'a CommandLimit) -> Result<Self> {
         let cpus = args.measure.pinned()?.unwrap_or_default();
         let exports = Exports::open(&args.measure.exports)?;
@@ -74,8 +74,8 @@ impl<'a> BootsRun<'a> {
         })
     }
 
-    /// Boots each column as often as the arguments say, by `boot`, which gets the way, its program and the name of the
-    /// run. A boot that hangs is repeated up to `repeats` times.
+    /// Boots each column as often as the arguments say. `boot` gets the VMM, its program and the name of the run. A
+    /// boot that hangs is repeated up to `repeats` times.
     pub(crate) fn take<W: BootWay>(
         &self,
         columns: &mut [BootColumn<W>],
@@ -117,7 +117,7 @@ impl<'a> BootsRun<'a> {
         Ok(())
     }
 
-    /// Boots a column in the run `name`, and up to `repeats` times again if it hangs.
+    /// Boots a column in the run `name`, and repeats the boot up to `repeats` times if it hangs.
     pub(crate) fn repeat<W: BootWay, B>(
         &self,
         column: &mut BootColumn<W>,
@@ -138,7 +138,7 @@ impl<'a> BootsRun<'a> {
         boot(&column.way, &name)
     }
 
-    /// Does something with each column that gave results, unless all is to end.
+    /// Calls a function for each column with results, unless the command has to end.
     pub(crate) fn each<W: BootWay>(
         &self,
         columns: &mut [BootColumn<W>],
@@ -163,14 +163,14 @@ impl<'a> BootsRun<'a> {
         Ok(())
     }
 
-    /// Whether all is to end, which the report will say.
+    /// Whether the command has to end; if so, the report says why.
     fn is_stopped(&self) -> bool {
         self.stopped.set(self.stopped.get().or(self.limit.stop()));
         self.stopped.get().is_some()
     }
 
-    /// Writes the report, which `kind` makes of its VMMs, and prints its table; the exit status says whether every column gave
-    /// results.
+    /// Writes the report, which `kind` makes from its VMMs, and prints its table. The exit status says whether every
+    /// column gave results.
     pub(crate) fn finish<W: BootWay>(
         self,
         plan: BootPlan,
@@ -206,7 +206,7 @@ impl<'a> BootsRun<'a> {
         deliver(&report, self.exports, self.delivery, Vec::new())?;
         let statuses = report.vmms().iter().map(|vmm| vmm.status);
         Ok(match exit_of(&report, statuses) {
-            // VMMs that boot and measure no row have measured nothing.
+            // If VMMs boot but no row has a number, nothing was measured.
             Exit::Good if !report.results.iter().any(Row::is_ok) => Exit::Skipped,
             exit => exit,
         })

@@ -1,10 +1,10 @@
-//! A trace buffer of our own: an instance of tracefs, with KVM's events of one program and its children, or of all.
+//! Our own trace buffer: an instance of tracefs with KVM's events, of one program and its children or of all programs.
 //!
-//! Linux `Documentation/trace/ftrace.rst`: a folder made in `instances` is a buffer with its own events, filters and options,
-//! and is gone when the folder is removed. `set_event_pid` names the threads whose events are recorded, and with the
-//! option `event-fork` the threads and processes that these start are added. An instance lives as long as its value, which holds
-//! a file of it open: the kernel removes no instance with an open file. One that nothing holds, since its process was killed, is
-//! removed by the next command, which may be in another PID namespace.
+//! Linux `Documentation/trace/ftrace.rst`: a folder made in `instances` is a buffer with its own events, filters and
+//! options, which exists until the folder is removed. `set_event_pid` names the threads whose events are recorded; the
+//! option `event-fork` adds the threads and processes that these start. An instance lives as long as its
+//! [`TraceInstance`], which keeps one of its files open, because the kernel does not remove an instance with an open
+//! file. If a process is killed, the next command removes its instance, even from another PID namespace.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -15,30 +15,30 @@ use std::time::Duration;
 
 use vmbell_lab::tracefs::{self, PLACES};
 
-/// What the names of our instances begin with, and how many letters and digits follow by chance.
+/// How names of our instances begin, and how many random letters and digits follow.
 const PREFIX: &str = "vmbell-";
 const RANDOM: usize = 8;
-/// The buffers of all CPUs together, and the least and the most of each, in KiB. One event takes about 50 bytes.
+/// The size of all CPUs' buffers together, and the minimum and maximum per CPU, in KiB. One event takes about 50 bytes.
 const BUFFERS: usize = 64 << 10;
 const LEAST: usize = 1 << 10;
 const MOST: usize = 8 << 10;
-/// How often, and how far apart, a busy instance is tried to be removed.
+/// How often, and at what interval, to try to remove a busy instance.
 const LOOKS: u32 = 50;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Why the exits of other programs cannot be counted here.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TracefsError {
-    /// Tracefs is mounted nowhere.
+    /// Tracefs is not mounted.
     #[error("tracefs is not mounted at {}", PLACES[0])]
     NotMounted,
-    /// Its files may not be used.
-    #[error("this needs root and tracefs: {} does not open", path.display())]
+    /// This process may not use its files.
+    #[error("this needs root and tracefs: cannot open {}", path.display())]
     Denied {
         /// The file or folder.
         path: PathBuf,
     },
-    /// The kernel does not have an event.
+    /// The kernel lacks an event.
     #[error("the kernel has no event {event} (is KVM's module loaded?)")]
     NoEvent {
         /// The event.
@@ -47,21 +47,21 @@ pub(crate) enum TracefsError {
     /// A file or folder of tracefs could not be used.
     #[error("{} cannot be {done}", path.display())]
     Failed {
-        /// What was to be done with it.
+        /// The failed operation.
         done: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// An event of KVM that is recorded.
+/// An event of KVM to record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WantedEvent {
     /// Its name.
     event: &'static str,
-    /// The fields that it must have to be recorded; all without.
+    /// The filter on its fields; `None` records all.
     filter: Option<&'static str>,
 }
 
@@ -83,12 +83,12 @@ impl WantedEvent {
     }
 }
 
-/// Whose events are recorded.
+/// The threads whose events are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TracedThreads {
-    /// Those of the calling thread, and of what it starts from then on.
+    /// The calling thread, and what it starts from then on.
     Children,
-    /// Those of every program and of the kernel's own threads.
+    /// Every program, and the kernel's threads.
     All,
 }
 
@@ -96,7 +96,7 @@ pub(crate) enum TracedThreads {
 #[derive(Debug)]
 pub(crate) struct TraceInstance {
     folder: PathBuf,
-    /// A file of it, open until it is removed.
+    /// One of its files, open until the instance is removed.
     held: Option<File>,
 }
 
@@ -112,7 +112,7 @@ impl TraceInstance {
         Ok(instance)
     }
 
-    /// Makes a folder whose name no other has, and holds a file of it.
+    /// Makes a folder with a new name, and opens one of its files.
     fn make(instances: &Path) -> Result<Self, TracefsError> {
         let mut looks = 0;
         loop {
@@ -129,7 +129,7 @@ impl TraceInstance {
                 Err(error) => error,
             };
             let _ = fs::remove_dir(&folder);
-            // Another command may have taken it for one that was left.
+            // Another command may have removed it, because nothing held it yet.
             if error.kind() != ErrorKind::NotFound || looks == LOOKS {
                 return Err(failed("read", &path)(error));
             }
@@ -144,7 +144,7 @@ impl TraceInstance {
     ) -> Result<(), TracefsError> {
         let size = (BUFFERS / cpus).clamp(LEAST, MOST);
         self.write("buffer_size_kb", &size.to_string())?;
-        // One counter for all CPUs: it says whether the events of a thread that moves are read in their order.
+        // One counter for all CPUs: it orders the events of a thread that moves between CPUs.
         self.write("trace_clock", "counter")?;
         if whose == TracedThreads::Children {
             self.write("options/event-fork", "1")?;
@@ -161,7 +161,7 @@ impl TraceInstance {
         Ok(())
     }
 
-    /// Opens the events for reading, which takes them out of the buffer. Reading does not wait.
+    /// Opens the events for reading, which removes them from the buffer. Reading does not block.
     pub(crate) fn pipe(&self) -> Result<File, TracefsError> {
         let path = self.folder.join("trace_pipe");
         let mut options = OpenOptions::new();
@@ -169,12 +169,12 @@ impl TraceInstance {
         options.open(&path).map_err(failed("read", &path))
     }
 
-    /// Records no more.
+    /// Stops recording.
     pub(crate) fn stop(&self) -> Result<(), TracefsError> {
         self.write("tracing_on", "0")
     }
 
-    /// How many events the kernel had no room for.
+    /// The number of events that the kernel had no room for.
     pub(crate) fn lost(&self) -> Result<u64, TracefsError> {
         tracefs::lost(&self.folder).map_err(failed("read", &self.folder))
     }
@@ -190,13 +190,13 @@ impl Drop for TraceInstance {
     fn drop(&mut self) {
         self.held = None;
         if remove(&self.folder).is_err() {
-            // The next command removes it; until then nothing is to be slower for its events.
+            // The next command removes the instance; until then its events must not slow anything down.
             let _ = self.write("events/enable", "0");
         }
     }
 }
 
-/// The first of the folders that is a tracefs with KVM's events.
+/// The first of these folders that is a tracefs with KVM's events.
 fn place<'p>(places: &[&'p Path], wanted: &[WantedEvent]) -> Result<&'p Path, TracefsError> {
     for place in places {
         let events = place.join("events");
@@ -217,7 +217,7 @@ fn place<'p>(places: &[&'p Path], wanted: &[WantedEvent]) -> Result<&'p Path, Tr
     Err(TracefsError::NotMounted)
 }
 
-/// Removes our instances that nothing holds.
+/// Removes our instances that no process holds.
 fn remove_unused(instances: &Path) {
     let is_ours = |name: &str| {
         let random = name.strip_prefix(PREFIX);
@@ -227,13 +227,14 @@ fn remove_unused(instances: &Path) {
     };
     for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(is_ours) {
-            // One that is held is busy and stays.
+            // If a process holds it, it is busy and stays.
             let _ = fs::remove_dir(entry.path());
         }
     }
 }
 
-/// Removes an instance. It is busy while somebody has a file of it open, who may be only having a look.
+/// Removes an instance. While another process has one of its files open, for example to look at it, the instance is
+/// busy.
 fn remove(folder: &Path) -> io::Result<()> {
     for _ in 0..LOOKS {
         match fs::remove_dir(folder) {
@@ -244,7 +245,7 @@ fn remove(folder: &Path) -> io::Result<()> {
     fs::remove_dir(folder)
 }
 
-/// The number of the calling thread.
+/// The calling thread's ID.
 fn this_thread() -> Result<String, TracefsError> {
     let path = Path::new("/proc/thread-self");
     let target = fs::read_link(path).map_err(failed("read", path))?;

@@ -94,7 +94,7 @@ fn our_instances_are_removed_unless_they_are_held() {
     ] {
         fs::create_dir(folder.path().join(name)).unwrap();
     }
-    // The kernel removes no instance with an open file, and any kernel no folder with one in it.
+    // The kernel does not remove an instance with an open file; here, a file in the folder prevents the removal.
     fs::write(folder.path().join("vmbell-0000held/file"), "").unwrap();
     remove_unused(folder.path());
     let entries = fs::read_dir(folder.path()).unwrap();
@@ -109,7 +109,7 @@ fn our_instances_are_removed_unless_they_are_held() {
 #[test]
 fn an_instance_that_cannot_be_held_is_not_left() {
     let folder = TempDir::new().unwrap();
-    // No kernel makes the files of an instance in this folder.
+    // In this folder, no kernel makes the files of an instance.
     let error = TraceInstance::make(folder.path()).unwrap_err().to_string();
     assert!(
         error.contains("/vmbell-") && error.ends_with("/tracing_on cannot be read"),

@@ -1,38 +1,38 @@
 //! Lines of `trace_pipe`: which thread left the guest, and why.
 //!
-//! The kernel writes `COMMAND-THREAD [CPU] FLAGS SEQUENCE: EVENT: FIELDS` (Linux `kernel/trace/trace_output.c`), with the
-//! command's name in 16 columns, of which it uses 15 at most; the fields are those of `arch/x86/kvm/trace.h` and
-//! `include/trace/events/kvm.h`. A program chooses its own name, so nothing is searched in these columns.
+//! The kernel writes `COMMAND-THREAD [CPU] FLAGS SEQUENCE: EVENT: FIELDS` (Linux `kernel/trace/trace_output.c`), with
+//! the command's name in 16 columns, of which at most 15 are used; the fields are those of `arch/x86/kvm/trace.h` and
+//! `include/trace/events/kvm.h`. A program chooses its own name, so nothing is searched for in these columns.
 
 /// The width of a command's name.
 const COMMAND: usize = 16;
 /// The longest name of a reason.
 const REASON: usize = 40;
-/// What a write to the port of marks begins with.
+/// How the text of a write to the port of marks begins.
 const MARK: &str = "pio_write at 0x80 ";
 
-/// A line that is not as the kernel writes it.
+/// A line in an unknown form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the trace has a line that cannot be read")]
 pub(crate) struct UnreadableLine;
 
-/// What a line says.
+/// The content of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TraceLine<'a> {
     /// Something happened on a thread.
     Event(KvmEvent<'a>),
     /// The kernel had no room for events.
     Lost,
-    /// Nothing that is counted.
+    /// A line that is not counted.
     Other,
 }
 
 /// Something that happened on a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KvmEvent<'a> {
-    /// The thread's number.
+    /// The thread's ID.
     pub(crate) thread: u32,
-    /// The event's place among all events.
+    /// The event's position among all events.
     pub(crate) sequence: u64,
     /// What happened.
     pub(crate) what: KvmEventKind<'a>,
@@ -45,7 +45,7 @@ pub(crate) enum KvmEventKind<'a> {
     Exit(&'a str),
     /// `KVM_RUN` returned to the VMM, for this reason.
     Userspace(&'a str),
-    /// The guest wrote this to the port of marks.
+    /// The guest wrote this value to the port of marks.
     Mark(u64),
     /// The guest accessed a port.
     Port(u64),
@@ -55,14 +55,15 @@ pub(crate) enum KvmEventKind<'a> {
     MmioRead(u64),
     /// The guest accessed a model-specific register.
     Msr(u64),
-    /// An interrupt was sent as a message.
+    /// An interrupt was sent as an MSI.
     Msi,
 }
 
-/// Reads a line, without its end.
+/// Parses a line without its line end.
 pub(crate) fn parse(line: &[u8]) -> Result<TraceLine<'_>, UnreadableLine> {
     match line {
-        // A heading, or the kernel's note that a CPU has events now. No name of 15 characters fills the first column.
+        // A heading, or the kernel's note that a CPU's buffer started. A name has at most 15 characters, so it does not
+        // fill the first column.
         [] | [b'#', ..] => return Ok(TraceLine::Other),
         // "CPU:3 [LOST 12 EVENTS]"
         [b'C', ..] => return Ok(TraceLine::Lost),
@@ -89,11 +90,11 @@ pub(crate) fn parse(line: &[u8]) -> Result<TraceLine<'_>, UnreadableLine> {
         "kvm_mmio" if fields.starts_with("mmio write ") => {
             KvmEventKind::MmioWrite(number(fields, "gpa")?)
         }
-        // A read that the VMM answers is announced as `unsatisfied-read` before.
+        // If the VMM answers a read, `unsatisfied-read` precedes this line.
         "kvm_mmio" if fields.starts_with("mmio read ") => {
             KvmEventKind::MmioRead(number(fields, "gpa")?)
         }
-        // A doorbell that KVM found without decoding the instruction.
+        // A doorbell that KVM matched without decoding the instruction.
         "kvm_fast_mmio" => KvmEventKind::MmioWrite(number(fields, "gpa")?),
         "kvm_msr" => KvmEventKind::Msr(msr(fields).ok_or(UnreadableLine)?),
         "kvm_msi_set_irq" => KvmEventKind::Msi,
@@ -106,8 +107,8 @@ pub(crate) fn parse(line: &[u8]) -> Result<TraceLine<'_>, UnreadableLine> {
     }))
 }
 
-/// The reason of an exit. Intel's CPUs have one for exceptions of the guest and NMIs of the host, which the word `intr_info`
-/// tells apart (SDM volume 3, 25.9.2).
+/// The reason of an exit. Intel's CPUs have one reason for both the guest's exceptions and the host's NMIs; `intr_info`
+/// tells them apart (SDM volume 3, 25.9.2).
 fn exit(fields: &str) -> Result<&str, UnreadableLine> {
     const VALID: u32 = 1 << 31;
     const TYPE: u32 = 7 << 8;
@@ -124,7 +125,7 @@ fn exit(fields: &str) -> Result<&str, UnreadableLine> {
     Ok(reason)
 }
 
-/// The word after `reason`, which goes into reports.
+/// The word after `reason`. It goes into reports, so it is checked.
 fn reason(fields: &str) -> Result<&str, UnreadableLine> {
     let word = after(fields, "reason").ok_or(UnreadableLine)?;
     let is_plain = word

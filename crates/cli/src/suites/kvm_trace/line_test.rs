@@ -146,7 +146,7 @@ fn lost_events_and_headings_are_told_apart() {
 
 #[test]
 fn a_line_that_is_cut_is_unreadable() {
-    // Behind the reason nothing is needed.
+    // After the reason, nothing is needed.
     let needed = SVM.find(" rip").unwrap();
     for length in 1..needed - "cpuid".len() {
         assert_eq!(

@@ -1,7 +1,7 @@
-//! KVM's own events of other programs, by tracefs: which thread left the guest, and why. This takes root.
+//! KVM's events in other programs, from tracefs: which thread left the guest, and why. This needs root.
 //!
-//! `instance` is a trace buffer that no other program uses, `line` parses what is read of it, and `recording` reads it while a
-//! VMM runs and counts by a [`EventTally`].
+//! `instance` is a private trace buffer, `line` parses its lines, and `recording` reads it while a VMM runs and counts
+//! with an [`EventTally`].
 
 mod instance;
 mod line;

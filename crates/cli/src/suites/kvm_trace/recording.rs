@@ -1,5 +1,5 @@
-//! Reads the events of a trace buffer while a VMM runs, on its own thread, which counts them and keeps no more than the
-//! counts. It sleeps between two looks, so that it seldom takes a CPU from the VMM.
+//! Reads the events of a trace buffer while a VMM runs, on its own thread, which keeps only counts. The thread sleeps
+//! between reads, so that it rarely takes a CPU from the VMM.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -13,34 +13,34 @@ use vmbell_report::Reasons;
 use super::instance::{TraceInstance, TracedThreads, TracefsError, WantedEvent};
 use super::line::{KvmEvent, TraceLine, UnreadableLine, parse};
 
-/// How long the thread sleeps when all has been read.
+/// How long the thread sleeps after it has read everything.
 const PAUSE: Duration = Duration::from_millis(10);
-/// The longest line that the kernel writes, and more.
+/// More than the longest line that the kernel writes.
 const LONGEST: usize = 64 << 10;
-/// The most reasons of exits that are told apart: a kernel has fewer.
+/// The most reasons of exits that are distinguished. A kernel has fewer.
 const REASONS: usize = 256;
 
 /// Why a trace gives no counts.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TraceError {
-    /// There is no trace.
+    /// The trace could not be set up.
     #[error(transparent)]
     Tracefs(#[from] TracefsError),
     /// Reading failed.
     #[error("the trace cannot be read")]
     Read(#[from] io::Error),
-    /// A line is not as the kernel writes it.
+    /// A line is in an unknown form.
     #[error(transparent)]
     Unreadable(#[from] UnreadableLine),
-    /// Events of a thread do not follow each other.
+    /// A thread's events are out of order.
     #[error("the trace is out of order")]
     OutOfOrder,
-    /// More of something than any guest causes.
+    /// There is more of something than any guest causes.
     #[error("the trace has more than {most} {what}")]
     TooMany {
         /// What there is too much of.
         what: &'static str,
-        /// How many are counted.
+        /// The limit.
         most: usize,
     },
     /// The buffer was too small for a while.
@@ -51,9 +51,9 @@ pub(crate) enum TraceError {
     Panicked,
 }
 
-/// What counts events.
+/// Counts events.
 pub(crate) trait EventTally: Send + 'static {
-    /// Counts an event; each thread's come in their order.
+    /// Counts an event. Each thread's events come in order.
     fn add(&mut self, event: KvmEvent<'_>) -> Result<(), TraceError>;
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct TraceRecording<T> {
 }
 
 impl<T: EventTally> TraceRecording<T> {
-    /// Records these events from now on, and counts them by `tally`.
+    /// Records these events from now on, and counts them with `tally`.
     pub(crate) fn start(
         wanted: &[WantedEvent],
         whose: TracedThreads,
@@ -84,7 +84,7 @@ impl<T: EventTally> TraceRecording<T> {
         })
     }
 
-    /// What was counted until now.
+    /// Stops recording and returns the counts.
     pub(crate) fn finish(mut self) -> Result<T, TraceError> {
         self.instance.stop()?;
         let tally = self.join()?;
@@ -107,7 +107,7 @@ impl<T> Drop for TraceRecording<T> {
     fn drop(&mut self) {
         if self.reader.is_some() {
             let _ = self.instance.stop();
-            // The instance can be removed when the thread has closed the pipe.
+            // The instance can be removed once the thread has closed the pipe.
             let _ = self.join();
         }
     }
@@ -124,7 +124,7 @@ pub(crate) fn count(reasons: &mut Reasons, reason: &str) -> Result<(), TraceErro
     Ok(())
 }
 
-/// Fails if there are `most` of something already.
+/// Fails if `most` of something are counted already.
 pub(crate) const fn bounded(
     count: usize,
     what: &'static str,
@@ -136,12 +136,12 @@ pub(crate) const fn bounded(
     Ok(())
 }
 
-/// Reads until all is read and no more comes.
+/// Reads until the recording is over and everything has been read.
 fn read<T: EventTally>(mut pipe: File, is_over: &AtomicBool, tally: T) -> Result<T, TraceError> {
     let mut lines = TraceLines::new(tally);
     let mut chunk = [0; 16 << 10];
     loop {
-        // What was recorded before the flag was set is read after it was seen.
+        // The flag is read first: everything recorded before it was set is read after it.
         let is_last = is_over.load(Ordering::Acquire);
         loop {
             match pipe.read(&mut chunk) {
@@ -159,11 +159,11 @@ fn read<T: EventTally>(mut pipe: File, is_over: &AtomicBool, tally: T) -> Result
     }
 }
 
-/// Puts lines together from what is read.
+/// Assembles lines from the pieces that are read.
 #[derive(Debug)]
 pub(crate) struct TraceLines<T> {
     tally: T,
-    /// The beginning of a line whose end has not been read.
+    /// An incomplete line.
     begun: Vec<u8>,
 }
 
@@ -176,7 +176,7 @@ impl<T: EventTally> TraceLines<T> {
     /// Counts the lines that end in `bytes`.
     pub(crate) fn add(&mut self, bytes: &[u8]) -> Result<(), TraceError> {
         let mut pieces = bytes.split(|byte| *byte == b'\n');
-        // After the last end of a line another one begins.
+        // After the last line end, the next line begins.
         let last = pieces.next_back().unwrap_or_default();
         for piece in pieces {
             if self.begun.is_empty() {
@@ -202,7 +202,7 @@ impl<T: EventTally> TraceLines<T> {
         }
     }
 
-    /// The counts, if the last line has ended.
+    /// The counts; fails if the last line is incomplete.
     pub(crate) fn finish(self) -> Result<T, TraceError> {
         if self.begun.is_empty() {
             Ok(self.tally)

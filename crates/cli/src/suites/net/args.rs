@@ -112,12 +112,12 @@ pub(crate) struct NetSuiteArgs {
 }
 
 impl NetSuiteArgs {
-    /// Whether a card is wanted: all ways include one that takes it.
+    /// Whether a card is needed, as it also is if no path is named.
     pub(crate) fn wants_card(&self) -> bool {
         self.ways.is_empty() || self.ways.iter().any(|way| way.is_assigned())
     }
 
-    /// The words to add to the kernel's command line.
+    /// Words to add to the kernel's command line.
     pub(crate) fn append(&self) -> &str {
         &self.append
     }

@@ -1,4 +1,4 @@
-//! One boot: a network, a guest at its other end, and netperf on the host for each pattern.
+//! One boot: a network, a guest, and netperf on the host for each pattern.
 
 use std::path::Path;
 use std::time::Instant;
@@ -23,12 +23,12 @@ use vmbell_lab::spin::Watch;
 use vmbell_report::Timing;
 use vmbell_report::units::thousandths;
 
-/// The row of the time from the VMM's start to the guest's first program.
+/// The row for the time from the VMM's start to the guest's first program.
 const BOOT: &str = "boot";
-/// Round trips before the first pattern, which are not measured: addresses are asked for, and pages touched.
+/// Round trips before the first pattern that are not measured: they resolve addresses and touch pages.
 const WARM_UP: u32 = 100;
 
-/// What all boots have.
+/// What all boots share.
 pub(super) struct NetBootContext<'a> {
     pub(super) args: &'a NetSuiteArgs,
     pub(super) run: &'a BootsRun<'a>,
@@ -49,7 +49,7 @@ impl VmmFailure {
 }
 
 impl NetBootContext<'_> {
-    /// Boots a guest and measures; what it and its VMM print is kept under `name` if that was asked for.
+    /// Boots a guest and measures. The output of the guest and its VMM is kept under `name` if --keep is given.
     pub(super) fn boot(
         &self,
         way: NetWay,
@@ -72,7 +72,7 @@ impl NetBootContext<'_> {
                 return Ok(Err(VmmFailure::of(reason, &ProgramEnd::Stopped)));
             }
         };
-        // There the time limit of a guest that spins would take this host minutes.
+        // With instructions as the clock, a spinning guest would take minutes to reach its time limit.
         let is_counted = self.run.begun.timing == Timing::Instructions;
         let watch = is_counted.then(|| Watch::start(running.id()));
         let watch = watch.transpose().context("cannot watch a guest")?;
@@ -181,7 +181,7 @@ impl NetBootContext<'_> {
             .map_err(|error| VmmFailure::of(format!("{name}: {error}"), &ended.end))
     }
 
-    /// Runs a pattern once more and counts its events.
+    /// Runs a pattern again and counts its events.
     fn count(
         &self,
         process: u32,
@@ -198,7 +198,7 @@ impl NetBootContext<'_> {
     }
 }
 
-/// A row of one number, without events.
+/// A row with one number, without events.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,5 +1,5 @@
-//! Counts KVM's events while a pattern runs: exits of the VMM's threads by their reasons, and the notifications and
-//! interrupts of the whole host, since a thread of the kernel may send them.
+//! Counts KVM's events while a pattern runs: exits of the VMM's threads by reason, and notifications and interrupts of
+//! the whole host, because a kernel thread may send them.
 
 use std::collections::BTreeSet;
 
@@ -11,9 +11,9 @@ use crate::suites::kvm_trace::{
 use vmbell_lab::spin::threads;
 use vmbell_report::ReasonsOfRun;
 
-/// The events. Of writes to registers those to the interrupt controllers are left out (Intel SDM volume 3, 11.4.1), and of those to
-/// ports those to the devices of a PC, which are below the ports of PCI: the rest are notifications, as a driver of virtio writes
-/// nothing else while it works.
+/// The recorded events. Filters exclude register writes to interrupt controllers (Intel SDM volume 3, 11.4.1) and port
+/// writes to a PC's devices, which are below PCI's ports. The other writes are notifications, because a running virtio
+/// driver writes nothing else.
 const EVENTS: [WantedEvent; 6] = [
     WantedEvent::all("kvm_exit"),
     WantedEvent::all("kvm_userspace_exit"),
@@ -29,21 +29,21 @@ const EVENTS: [WantedEvent; 6] = [
 const KICKS: &str = "kicks";
 const INTERRUPTS: &str = "interrupts";
 
-/// What was counted.
+/// The counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NetEvents {
     /// The VMM's threads.
     threads: BTreeSet<u32>,
-    /// Exits of the guest, and returns to the VMM.
+    /// Exits of the guest, and returns to the VMM, by reason.
     reasons: ReasonsOfRun,
     /// Notifications.
     kicks: u64,
-    /// Messages that interrupt.
+    /// Interrupts sent as messages.
     interrupts: u64,
 }
 
 impl NetEvents {
-    /// Records the events of the VMM with this process from now on.
+    /// Records the events of the VMM with this PID from now on.
     pub(super) fn record(process: u32) -> Result<TraceRecording<Self>, TraceError> {
         let threads = threads(process)?;
         let tally = Self {
@@ -53,7 +53,7 @@ impl NetEvents {
         TraceRecording::start(&EVENTS, TracedThreads::All, tally)
     }
 
-    /// What was counted during this number of operations.
+    /// The counts for this number of operations.
     pub(super) fn counted(self, operations: f64) -> CountedBatch {
         CountedBatch {
             operations,

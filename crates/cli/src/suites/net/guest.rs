@@ -1,4 +1,4 @@
-//! The guest: a first file system with busybox, netserver and the drivers, and what it says when it is ready.
+//! The guest: an initrd with busybox, netserver and drivers, and the marks that it prints when it is ready.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use vmbell_lab::arch::Arch;
 use vmbell_lab::initramfs::{Archive, LibrarySearch};
 use vmbell_lab::kernel::ModuleTree;
 
-/// What the guest's first program prints first, and when netserver can be asked.
+/// What the guest's first program prints at its start, and when netserver accepts connections.
 pub(super) const INIT: &str = "=== vmbell net: init ===";
 pub(super) const READY: &str = "=== vmbell net: ready ===";
 
 /// The drivers of a network interface on PCI.
 pub(crate) const DRIVERS: [&str; 2] = ["virtio_pci", "virtio_net"];
 
-/// Where the programs are in the guest.
+/// The programs' paths in the guest.
 const BUSYBOX: &str = "/bin/busybox";
 const NETSERVER: &str = "/bin/netserver";
 
-/// The files of this host that a measurement takes.
+/// The files of this host that a measurement uses.
 #[derive(Clone, Debug)]
 pub(super) struct NetFiles {
     pub(super) kernel: PathBuf,
@@ -31,12 +31,12 @@ pub(super) struct NetFiles {
     busybox: PathBuf,
     netserver: PathBuf,
     pub(super) netperf: PathBuf,
-    /// The module that drives an assigned card.
+    /// The module for an assigned card.
     driver: String,
 }
 
 impl NetFiles {
-    /// Finds them; an error says what is missing, and how to get it.
+    /// Finds the files; an error says what is missing, and how to get it.
     pub(super) fn find(args: &NetSuiteArgs) -> Result<Self> {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let release = release.trim();
@@ -75,7 +75,7 @@ impl NetFiles {
         })
     }
 
-    /// The first file system.
+    /// The initrd.
     pub(super) fn initrd(&self) -> Result<Vec<u8>> {
         let arch = Arch::host().context("no guest of this architecture can be made")?;
         let mut archive = Archive::new(Vec::new());
@@ -91,7 +91,7 @@ impl NetFiles {
         }
         let drivers = [DRIVERS.as_slice(), &[self.driver.as_str()]].concat();
         let tree = ModuleTree::open(&self.modules, &self.modules.display().to_string())?;
-        // A module gets its parameters of the kernel's command line, as with modprobe.
+        // A module gets its parameters from the kernel's command line, as with modprobe.
         let mut script = format!(
             "#!{BUSYBOX} sh\n\
              {BUSYBOX} echo '{INIT}'\n\
@@ -108,7 +108,7 @@ impl NetFiles {
             archive.file(Path::new(&path), 0o644, &module.bytes)?;
             script.push_str(&format!("load {path} {}\n", module.name));
         }
-        // netserver becomes a daemon when it can be asked. The first process must not end.
+        // netserver becomes a daemon once it accepts connections. The first process must not end.
         script.push_str(&format!(
             "{BUSYBOX} ifconfig lo up\n\
              {BUSYBOX} ifconfig eth0 {GUEST} netmask {MASK} up && {NETSERVER} -4 && {BUSYBOX} echo '{READY}'\n\
@@ -119,9 +119,9 @@ impl NetFiles {
     }
 }
 
-/// The kernel's command line, with what the user adds.
+/// The kernel's command line, with the user's words.
 pub(super) fn cmdline(append: &str) -> String {
-    // Packets of IPv6 that the guest sends by itself would be counted.
+    // IPv6 packets that the guest sends unasked would be counted.
     format!("console=ttyS0 quiet panic=-1 ipv6.disable=1 net.ifnames=0 cryptomgr.notests {append}")
         .trim_end()
         .to_owned()

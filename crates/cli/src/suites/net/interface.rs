@@ -1,4 +1,4 @@
-//! Sets up an interface of this host by its name (netdevice(7)): its address, and whether it is up.
+//! Configures a network interface of this host by name (netdevice(7)): its address and flags.
 #![allow(unsafe_code, reason = "ioctls that set up an interface")]
 
 use std::fs;
@@ -8,22 +8,22 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
-/// The addresses of the host and of the guest, and their mask: two of a network that is for documentation (RFC 5737),
-/// so that no real host has them.
+/// The addresses of host and guest, and their mask. They are in a network for documentation (RFC 5737), so no real host
+/// has them.
 pub(super) const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 pub(super) const GUEST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 pub(super) const MASK: Ipv4Addr = Ipv4Addr::new(255, 255, 255, 252);
 
-/// The device by which taps are made.
+/// The device for creating taps.
 pub(super) const TUN: &str = "/dev/net/tun";
 
-/// Why an interface cannot be had or set up.
+/// Why an interface cannot be created or configured.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum InterfaceError {
     /// The host has no taps.
     #[error("cannot open {TUN}: try `modprobe tun`")]
     OpenTap(#[source] io::Error),
-    /// Only root may.
+    /// Only root may do this.
     #[error(
         "setting up a network interface needs root (CAP_NET_ADMIN): run this as root, or `vmbell lab -- vmbell bench net`"
     )]
@@ -36,10 +36,10 @@ pub(super) enum InterfaceError {
         /// Its address.
         address: Ipv4Addr,
     },
-    /// It cannot be set up.
+    /// It cannot be configured.
     #[error("cannot {operation} of the interface {name}")]
     Setting {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
         /// Its name.
         name: String,
@@ -53,7 +53,7 @@ pub(super) enum InterfaceError {
 pub(super) struct InterfaceName([u8; libc::IFNAMSIZ]);
 
 impl InterfaceName {
-    /// `None` if no interface can have this name: it is empty, or too long for its last zero.
+    /// Returns `None` for an invalid name: empty, or too long with its terminating zero.
     pub(super) fn new(text: &str) -> Option<Self> {
         let mut name = [0; libc::IFNAMSIZ];
         let fits = !text.is_empty() && text.len() < name.len() && !text.contains(['\0', '/']);
@@ -73,7 +73,7 @@ impl InterfaceName {
         request
     }
 
-    /// The name in a request, where the kernel has put one.
+    /// The name that the kernel wrote into a request.
     pub(super) fn of(request: &libc::ifreq) -> Self {
         Self(
             request
@@ -82,9 +82,9 @@ impl InterfaceName {
         )
     }
 
-    /// Gives the interface the host's address and starts it, without IPv6.
+    /// Gives the interface the host's address and brings it up, without IPv6.
     pub(super) fn set_up(self) -> Result<(), InterfaceError> {
-        // Packets of IPv6 that the host sends by itself would be counted; a kernel may not have it.
+        // IPv6 packets that the host sends unasked would be counted. A kernel may lack IPv6.
         let _ = fs::write(self.ipv6(), "1");
         self.set_address(HOST)?;
         let mut with = self.request();
@@ -93,12 +93,12 @@ impl InterfaceName {
         self.set_flags(self.flags()? | flags(libc::IFF_UP))
     }
 
-    /// The file that says whether the interface has no IPv6.
+    /// The file that switches the interface's IPv6 off.
     pub(super) fn ipv6(self) -> PathBuf {
         format!("/proc/sys/net/ipv6/conf/{self}/disable_ipv6").into()
     }
 
-    /// The flags, such as whether it is up.
+    /// The interface's flags, such as whether it is up.
     pub(super) fn flags(self) -> Result<libc::c_short, InterfaceError> {
         let mut with = self.request();
         self.call(libc::SIOCGIFFLAGS, &mut with, "read the flags")?;
@@ -113,7 +113,7 @@ impl InterfaceName {
         self.call(libc::SIOCSIFFLAGS, &mut with, "set the flags")
     }
 
-    /// Sets the address; the unspecified one takes it away.
+    /// Sets the address; the unspecified address removes it.
     pub(super) fn set_address(self, address: Ipv4Addr) -> Result<(), InterfaceError> {
         let mut with = self.request();
         with.ifr_ifru.ifru_addr = internet(address);
@@ -149,7 +149,7 @@ impl InterfaceName {
             name: self.to_string(),
             source,
         };
-        // Any socket will do for these requests.
+        // These requests work on any socket.
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(setting)?;
         // SAFETY: the socket is open; `with` is a whole ifreq, which the kernel reads and writes in the call only.
         let result = unsafe { libc::ioctl(socket.as_raw_fd(), request as _, with) };
@@ -167,7 +167,7 @@ impl std::fmt::Display for InterfaceName {
     }
 }
 
-/// The flags are all of the lower 16 bits.
+/// The flags, which fit into 16 bits.
 pub(super) fn flags(flags: libc::c_int) -> libc::c_short {
     let [low, high, ..] = flags.to_le_bytes();
     libc::c_short::from_le_bytes([low, high])
@@ -181,7 +181,7 @@ pub(super) fn check(result: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// An address in the form of `sockaddr_in`, whose port is zero.
+/// An address as a `sockaddr_in`, with port zero.
 fn internet(address: Ipv4Addr) -> libc::sockaddr {
     let mut data = [0; 14];
     for (to, from) in data[2..6].iter_mut().zip(address.octets()) {

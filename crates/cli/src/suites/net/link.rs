@@ -1,4 +1,4 @@
-//! The host's end of a guest's network: a tap, or for an assigned card the interface at the other end of its wire.
+//! The host's end of a guest's network: a tap, or the interface at the other end of an assigned card's wire.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -7,19 +7,19 @@ use super::interface::{InterfaceError, InterfaceName};
 use super::tap::HostTap;
 use vmbell_vfio::host::PciAddress;
 
-/// A card that is bound to VFIO's driver, and an interface of this host to which its wire leads.
+/// A card that is bound to VFIO's driver, and the host's interface at the other end of its wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AssignedCard {
     pub(super) address: PciAddress,
     pub(super) wire: InterfaceName,
 }
 
-/// The host's end, which has the host's address and is up.
+/// The host's end, with the host's address; it is up.
 #[derive(Debug)]
 pub(super) enum HostLink {
-    /// That of a guest with a virtio-net device of its VMM.
+    /// For a guest with a virtio-net device of its VMM.
     Tap(HostTap),
-    /// That of a guest with an assigned card.
+    /// For a guest with an assigned card.
     Wire(WiredCard),
 }
 
@@ -33,11 +33,11 @@ impl HostLink {
     }
 }
 
-/// A card and its interface, which had no address, and is as it was when this value is gone.
+/// A card and its interface, which had no address before. Drop restores the interface.
 #[derive(Debug)]
 pub(super) struct WiredCard {
     card: AssignedCard,
-    /// The interface's flags, and whether it had no IPv6, before.
+    /// The interface's flags, and whether its IPv6 was off, before.
     flags: libc::c_short,
     ipv6: Option<Vec<u8>>,
 }

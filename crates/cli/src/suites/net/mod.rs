@@ -1,8 +1,9 @@
-//! `vmbell bench net`: Linux's own network driver in a guest, over each path by which a VMM can serve it, with the real netperf.
+//! `vmbell bench net`: measures Linux's network driver in a guest with netperf, over each path that a VMM can serve it
+//! by.
 //!
-//! `way` says what VMM runs with which device, `pattern` what netperf does, `guest` makes the guest's file system and
-//! `link` its network. `boot` measures one boot, by `netperf` and `events`, whose words are not trusted. Turns,
-//! rows and the report are those of `super::boots`.
+//! `way` defines the VMMs and their devices, `pattern` what netperf does, `guest` makes the guest's initrd and `link`
+//! its network. `boot` measures one boot with `netperf` and `events`; output of programs is checked. Turns, rows and
+//! the report are in `super::boots`.
 
 mod args;
 mod boot;
@@ -38,8 +39,8 @@ use crate::process::program::no_kvm;
 use vmbell_bench::CommandLimit;
 use vmbell_report::{Kind, Timing};
 
-/// How often a boot that hangs is repeated at most: not at all on hardware. Where instructions are counted, a watch ends
-/// one that hangs soon, and several in a row have hung.
+/// How often a boot that hangs is repeated: never on hardware. With instructions as the clock, a hanging guest is ended
+/// soon, and several in a row may hang.
 const fn repeats(timing: Timing) -> u32 {
     match timing {
         Timing::Native => 0,
@@ -48,7 +49,7 @@ const fn repeats(timing: Timing) -> u32 {
     }
 }
 
-/// Measures the ways.
+/// Measures the requested VMMs and paths.
 pub(crate) fn run(args: &NetSuiteArgs) -> Result<Exit> {
     let limit = args.columns.measure.limit_of_boots()?;
     if let Some(reason) = no_kvm() {
@@ -58,12 +59,12 @@ pub(crate) fn run(args: &NetSuiteArgs) -> Result<Exit> {
     let files = NetFiles::find(args)?;
     let mut columns = of(args, &limit);
     if args.ways.is_empty() {
-        // What the user did not name and what is not installed needs no word.
+        // QEMU is left out silently if it is neither named nor installed.
         columns.retain(|column| column.program.is_ok() || !column.way.way.is_qemu());
     }
     let run = BootsRun::begin(&args.columns, &limit)?;
     measure(args, &files, &run, &mut columns)?;
-    // Patterns have operations of different numbers.
+    // The number of operations depends on the pattern.
     let plan = BootPlan {
         batches: 1,
         ops: None,
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &NetSuiteArgs) -> Result<Exit> {
     run.finish(plan, &columns, |vmms| Kind::Net { vmms })
 }
 
-/// The columns that were asked for.
+/// The requested columns.
 fn of(args: &NetSuiteArgs, stop: &CommandLimit) -> Vec<BootColumn<NetCandidate>> {
     let ways = match args.ways.is_empty() {
         true => NetWay::value_variants()
@@ -121,7 +122,7 @@ fn measure(
     )
 }
 
-/// Prints the ways, each with its program or what is missing, and the patterns.
+/// Prints the names of `vmbell list net`, each with its program or what is missing, and the patterns.
 pub(crate) fn list() -> Result<Exit> {
     let line = |value: PossibleValue, more: &str| {
         let text = value.get_help().map(ToString::to_string);

@@ -1,4 +1,4 @@
-//! One run of netperf: its words, and what it printed, which is checked before it is believed.
+//! One run of netperf: its arguments, and its output, which is checked.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,22 +9,22 @@ use super::pattern::{NetperfPattern, SEGMENT, StreamDirection};
 
 /// The unit of a stream's throughput.
 const MEGABITS: &str = "10^6bits/s";
-/// What is asked for.
+/// The requested output values.
 const KEYS: &str =
     "TRANSACTION_RATE,THROUGHPUT,THROUGHPUT_UNITS,LOCAL_BYTES_SENT,LOCAL_BYTES_RECVD";
 
-/// What netperf printed is not a result.
+/// Why netperf's output is not a result.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NetperfError {
     /// netperf printed no line with this key.
     #[error("netperf printed no {0}")]
     Missing(&'static str),
-    /// A value is no number above zero.
+    /// A value is not a number above zero.
     #[error("netperf printed {key}={value}, which is not a number above zero")]
     Number {
-        /// Its name.
+        /// The key.
         key: &'static str,
-        /// Its text, cleaned.
+        /// The value's text, cleaned.
         value: String,
     },
     /// The throughput has another unit.
@@ -32,7 +32,7 @@ pub(super) enum NetperfError {
     Unit(String),
 }
 
-/// How much a run does.
+/// The work of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NetperfAmount {
     /// Round trips.
@@ -41,16 +41,16 @@ pub(super) struct NetperfAmount {
     pub(super) bytes: u64,
 }
 
-/// What a run did.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct NetperfResult {
-    /// Operations: round trips, or segments' worth of bytes.
+    /// The number of operations: round trips, or segments of a stream.
     pub(super) operations: f64,
-    /// Nanoseconds of one.
+    /// Nanoseconds per operation.
     pub(super) ns: f64,
 }
 
-/// The command line.
+/// netperf's command line.
 pub(super) fn words(
     program: &Path,
     pattern: NetperfPattern,
@@ -58,7 +58,7 @@ pub(super) fn words(
     amount: NetperfAmount,
 ) -> Vec<OsString> {
     let (test, own) = pattern.words();
-    // A negative length is an amount and not a time.
+    // A negative length is an amount, a positive one a time.
     let length = match pattern.direction() {
         None => format!("-{}", amount.transactions),
         Some(_) => format!("-{}", amount.bytes),
@@ -76,14 +76,14 @@ pub(super) fn words(
     words
 }
 
-/// Reads what a run printed.
+/// Parses the output of a run.
 pub(super) fn read(
     output: &[u8],
     pattern: NetperfPattern,
     amount: NetperfAmount,
 ) -> Result<NetperfResult, NetperfError> {
     let text = String::from_utf8_lossy(output);
-    // A line without its end may be cut in its number.
+    // An incomplete line may have an incomplete number.
     let values: BTreeMap<&str, &str> = text
         .split_inclusive('\n')
         .filter_map(|line| line.strip_suffix('\n'))

@@ -9,7 +9,7 @@ const AMOUNT: NetperfAmount = NetperfAmount {
 };
 const OUT: NetperfPattern = NetperfPattern::OutBulk;
 
-/// As netperf 2.7.0 prints.
+/// Output of netperf 2.7.0.
 const ROUND_TRIPS: &str = "TRANSACTION_RATE=8000.000
 THROUGHPUT=8000.00
 THROUGHPUT_UNITS=Trans/s
@@ -59,7 +59,7 @@ fn broken_results_are_told_apart() {
         NetperfError::Unit("Trans/s".to_owned())
     );
     let into = NetperfPattern::InBulk;
-    // What a stream in the other direction printed.
+    // The output of a stream in the other direction.
     assert!(matches!(
         error(STREAM, into),
         NetperfError::Number {

@@ -1,4 +1,4 @@
-//! The patterns of netperf: round trips, and the streams of the measurement of forwarded interrupts by E. Auger (2014).
+//! netperf's patterns: round trips, and the streams that E. Auger used to measure forwarded interrupts (2014).
 
 use std::ffi::OsString;
 
@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use crate::args::values::value;
 
-/// What an operation of a stream is: the bytes of a TCP segment that fills an Ethernet frame.
+/// An operation of a stream: the bytes of a TCP segment that fills an Ethernet frame.
 pub(super) const SEGMENT: u32 = 1448;
 
 /// A pattern.
@@ -28,17 +28,17 @@ pub(super) enum NetperfPattern {
     OutBulk,
 }
 
-/// Where a stream goes.
+/// A stream's direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamDirection {
     /// Into the guest.
     In,
-    /// Out of it.
+    /// Out of the guest.
     Out,
 }
 
 impl NetperfPattern {
-    /// The name of its row.
+    /// The row's name.
     pub(super) fn name(self) -> String {
         value(&self).get_name().to_owned()
     }
@@ -58,14 +58,14 @@ impl NetperfPattern {
         }
     }
 
-    /// netperf's words: the test, then its own options.
+    /// netperf's arguments: the test, and the test's options.
     pub(super) fn words(self) -> (&'static str, Vec<OsString>) {
         let test = match self.direction() {
             None => return ("TCP_RR", ["-r", "1,1"].map(Into::into).into()),
             Some(StreamDirection::In) => "TCP_STREAM",
             Some(StreamDirection::Out) => "TCP_MAERTS",
         };
-        // The sizes of sockets, and of each send and receive.
+        // The sizes of socket buffers, and of each send and receive.
         let (socket, call) = match self {
             Self::InBulk | Self::OutBulk => (64 << 10, 8 << 10),
             Self::InFile | Self::OutFile => (8 << 10, 4 << 10),
@@ -73,7 +73,7 @@ impl NetperfPattern {
         };
         let mut words = Vec::new();
         for (option, size) in [("-s", socket), ("-S", socket), ("-m", call), ("-M", call)] {
-            // Two values are the near side's and the far one's: the stream has these calls at both of its ends.
+            // The values are for the local and the remote side: both ends of the stream use the same.
             words.extend([option.into(), format!("{size},{size}").into()]);
         }
         (test, words)

@@ -1,4 +1,4 @@
-//! A tap with an address, for one guest: it is made for a boot, and is gone with its value.
+//! A tap with an address for one guest. It is created for a boot, and removed on drop.
 #![allow(unsafe_code, reason = "ioctls that make and remove an interface")]
 
 use std::fs::{File, OpenOptions};
@@ -12,9 +12,9 @@ use super::interface::{InterfaceError, InterfaceName, TUN, check, flags};
 /// Requests of Linux `uapi/linux/if_tun.h`.
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 const TUNSETPERSIST: libc::c_ulong = 0x4004_54cb;
-/// The kernel puts a number in the place of `%d`.
+/// The kernel replaces `%d` by a number.
 const PATTERN: &str = "vmbell%d";
-/// How often, and how far apart, a tap that is still in use is tried to be removed.
+/// How often, and at what interval, to try to remove a tap that is still in use.
 const LOOKS: u32 = 50;
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -25,14 +25,14 @@ pub(super) struct HostTap {
 }
 
 impl HostTap {
-    /// Makes one, with the host's address.
+    /// Creates one, with the host's address.
     pub(super) fn new() -> Result<Self, InterfaceError> {
         let (file, name) = attach(PATTERN).map_err(|error| match error.kind() {
             ErrorKind::PermissionDenied => InterfaceError::NotPermitted,
             _ => InterfaceError::OpenTap(error),
         })?;
         let tap = Self { name };
-        // A VMM opens it by its name, which one that is open here would not let it.
+        // A VMM opens it by name, which fails while it is open here.
         keep(&file, true).map_err(|source| InterfaceError::Setting {
             operation: "keep the file",
             name: name.to_string(),
@@ -53,7 +53,7 @@ impl Drop for HostTap {
     fn drop(&mut self) {
         for _ in 0..LOOKS {
             let name = self.name.to_string();
-            // The interface goes with its last descriptor.
+            // The interface disappears with its last descriptor.
             match attach(&name).and_then(|(file, _)| keep(&file, false)) {
                 // The VMM is dead; the kernel may still be closing what it had open.
                 Err(error) if error.kind() == ErrorKind::ResourceBusy => thread::sleep(LOOK),
@@ -64,7 +64,7 @@ impl Drop for HostTap {
     }
 }
 
-/// Opens the tap with this name, and makes it if there is none.
+/// Opens the tap with this name, and creates it if there is none.
 fn attach(name: &str) -> io::Result<(File, InterfaceName)> {
     let file = OpenOptions::new().read(true).write(true).open(TUN)?;
     let name = InterfaceName::new(name).ok_or(ErrorKind::InvalidInput)?;
@@ -75,7 +75,7 @@ fn attach(name: &str) -> io::Result<(File, InterfaceName)> {
     Ok((file, InterfaceName::of(&request)))
 }
 
-/// Says whether the interface outlives its descriptors.
+/// Sets whether the interface outlives its descriptors.
 fn keep(file: &File, keep: bool) -> io::Result<()> {
     // SAFETY: `file` is open, and the request takes a number.
     check(unsafe {

@@ -1,5 +1,5 @@
-//! The ways between Linux's network driver in a guest and the tap of the host: a VMM, who serves the queues, and how
-//! they notify.
+//! The paths between Linux's network driver in a guest and the host's tap: a VMM, what serves the queues, and how both
+//! sides notify.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ use crate::suites::vmms::{BARE, QEMU};
 const MEMORY: &str = "256";
 /// The Ethernet address of the guest's interface, a local one.
 const MAC: &str = "02:76:6d:62:65:6c";
-/// Properties of QEMU's card that would let packets be long, or lack their checksums.
+/// Properties that switch off long packets and missing checksums in QEMU's card.
 const OFFLOADS: &str = ",csum=off,gso=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off,\
     guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off";
 
-/// A way: a VMM, what serves the queues, and how it is notified and interrupts.
+/// A VMM, what serves the queues, and how both sides notify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum NetWay {
     /// vmbell's device, served in an exit of the vCPU
@@ -49,24 +49,24 @@ pub(super) enum NetWay {
     QemuAssigned,
 }
 
-/// What a guest is made of.
+/// The files and parameters of a guest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NetGuest<'a> {
-    /// The kernel's file, as QEMU and `vmbell run` take it.
+    /// The kernel's file, as both QEMU and `vmbell run` take it.
     pub(super) kernel: &'a Path,
-    /// The file of its first file system.
+    /// The initrd.
     pub(super) initrd: &'a Path,
-    /// The kernel's parameters, which `vmbell run --append` and QEMU's `-append` take.
+    /// The kernel's parameters, for `vmbell run --append` and QEMU's `-append`.
     pub(super) cmdline: &'a str,
 }
 
 impl NetWay {
-    /// The name of its column.
+    /// The column's name.
     pub(super) fn title(self) -> String {
         value(&self).get_name().to_owned()
     }
 
-    /// Whether it is one that is measured only if it is named.
+    /// Whether it is measured only if named.
     pub(super) const fn is_special(self) -> bool {
         matches!(
             self,
@@ -74,12 +74,12 @@ impl NetWay {
         )
     }
 
-    /// Whether the guest drives a card of the host, so that `--card` has to name one.
+    /// Whether the guest drives a card of the host, which `--card` must name.
     pub(super) const fn is_assigned(self) -> bool {
         matches!(self, Self::VmbellAssigned | Self::QemuAssigned)
     }
 
-    /// Whether a worker of the kernel serves the queues.
+    /// Whether a kernel thread serves the queues.
     const fn is_vhost(self) -> bool {
         matches!(
             self,
@@ -87,7 +87,7 @@ impl NetWay {
         )
     }
 
-    /// Whether the VMM is QEMU, which need not be installed.
+    /// Whether the VMM is QEMU, which may be missing.
     pub(super) const fn is_qemu(self) -> bool {
         use NetWay::{QemuAssigned, QemuExit, QemuIoeventfd, QemuVhost};
         matches!(self, QemuExit | QemuIoeventfd | QemuVhost | QemuAssigned)
@@ -169,7 +169,7 @@ impl NetWay {
     }
 }
 
-/// A way with its name, and with the card of the command line if there is one.
+/// A path with its name, and the card of the command line, if any.
 #[derive(Clone, Debug)]
 pub(super) struct NetCandidate {
     pub(super) way: NetWay,

@@ -31,7 +31,7 @@ use vmbell_bench::{
 use vmbell_report::compare::{CompareOptions, Pairing, RowKey, can_show_a_change};
 use vmbell_report::{Backend, Block, Cell, Column, Group, Look, Report, Table, Timing};
 
-/// How long the rows that answer the first questions are measured.
+/// How long the default selection of rows is measured.
 const FIRST: Duration = Duration::from_secs(12);
 
 /// Measures, exports and shows.
@@ -86,7 +86,7 @@ pub(crate) fn run(args: PathsArgs, program: &Command) -> Result<Exit> {
     })
 }
 
-/// The reports of `--baseline`, read before anything is measured.
+/// The reports of `--baseline`, read before the measurement.
 fn baseline(args: &PathsArgs) -> Result<Vec<Report>> {
     if args.before.fail_above.is_some() && args.before.baseline.is_empty() {
         return Err(Usage::new("--fail-above needs --baseline or --interleave").into());
@@ -166,7 +166,7 @@ fn is_wanted(args: &PathsArgs, row: &RowKey) -> bool {
         }
 }
 
-/// The plan that the arguments describe. If the user gave a number of runs, no time budget reduces it.
+/// The plan for these arguments. If the user gave a number of runs, no time budget reduces it.
 fn plan(args: &PathsArgs, timing: Timing) -> BenchPlan {
     let default = match timing {
         Timing::Native => BenchPlan::default(),
@@ -195,8 +195,7 @@ fn plan(args: &PathsArgs, timing: Timing) -> BenchPlan {
     }
 }
 
-/// How long one run may take, if that is limited. The default is much longer than any run takes on an
-/// idle host.
+/// The time limit of one run, if any. The default is much longer than any run takes on an idle host.
 fn run_timeout(args: &PathsArgs, plan: &BenchPlan, timing: Timing) -> Option<Duration> {
     let default = match timing {
         Timing::Native => Duration::from_secs(10).max(plan.min_time * 20),
@@ -230,7 +229,7 @@ pub(crate) fn check(args: &PathsArgs) -> Result<()> {
     entries(args, vec![all_scenarios(&scan(args))]).map(drop)
 }
 
-/// The entries that are to be measured, of the scenarios of each backend and this host's floors.
+/// The entries to measure, from the scenarios of each backend and this host's floors.
 fn entries(args: &PathsArgs, scenarios: Vec<Vec<BenchEntry>>) -> Result<Vec<BenchEntry>> {
     let all = match &args.reference {
         Some(name) => set_reference(catalogue::all(scenarios), name),
@@ -240,7 +239,7 @@ fn entries(args: &PathsArgs, scenarios: Vec<Vec<BenchEntry>>) -> Result<Vec<Benc
         .map_err(|error| Usage::new(format!("{error} ({})", hint(args))).into())
 }
 
-/// What to do about a name that selects nothing.
+/// A hint about a name that selects nothing.
 fn hint(args: &PathsArgs) -> String {
     let is_suite = |name: &&String| SuiteName::from_str(name, false).is_ok();
     match args.names.iter().find(is_suite) {
@@ -257,7 +256,7 @@ fn sort_by_median(report: &mut Report) {
         .sort_by(|a, b| key(a.median()).total_cmp(&key(b.median())));
 }
 
-/// What to run next, after the rows that answer the first questions.
+/// What to run next, after the default selection.
 fn next(report: &Report, args: &PathsArgs) -> Vec<Block> {
     if wanted(args) != WantedEntries::First || report.ended_early() {
         return Vec::new();

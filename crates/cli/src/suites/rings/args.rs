@@ -7,7 +7,7 @@ use crate::args::MEASUREMENT;
 use crate::args::values;
 use vmbell_bench::workload::{Batch, Threads};
 
-/// The heading of the switches that make variants.
+/// The heading of the switches that select variants.
 pub(crate) const VARIANTS: &str = "Variants";
 
 const EXAMPLES: &str = "\

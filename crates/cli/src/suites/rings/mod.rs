@@ -1,7 +1,7 @@
-//! `vmbell bench rings`: fixed work through a virtqueue within this process, with the options of Linux's `virtio_test`.
+//! `vmbell bench rings`: a fixed amount of work through a virtqueue within this process, with the options of Linux's
+//! `virtio_test`.
 //!
-//! [`workload`](vmbell_bench::workload) does the work; this module makes its variants entries of the
-//! bench.
+//! [`workload`](vmbell_bench::workload) does the work; this module makes entries of the bench from its variants.
 
 mod args;
 mod variant;
@@ -25,11 +25,11 @@ use vmbell_bench::{BenchEntry, BenchPlan, Record, Remarks, SubjectOptions};
 use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::{Backend, Kind, Look, Timing, Work, cpu_list};
 
-/// How long a run of the slowest variant should take, if the user gave no number of buffers.
+/// How long a run of the slowest variant should take by default.
 const RUN: Duration = Duration::from_millis(500);
-/// The fewest buffers of a run, if the user gave no number.
+/// The minimum number of buffers in a run by default.
 const FEWEST: u64 = 4096;
-/// The same where time is emulated, and two threads that wait for each other may take 8 ms for a buffer.
+/// The same for emulated time, where two threads that wait for each other may take 8 ms per buffer.
 const FEWEST_EMULATED: u64 = 64;
 
 /// Measures the variants and prints the report.
@@ -59,8 +59,7 @@ pub(crate) fn run(args: &RingsArgs) -> Result<Exit> {
         why: "no guest takes part".to_owned(),
         emulates_kernel_mode: false,
     };
-    // CPU time and instructions of the two sides depend less than the elapsed time on what else the
-    // host runs.
+    // CPU time and instructions of both sides depend less on the host's load than the elapsed time.
     let compared = [PerfEvent::TaskClock, PerfEvent::Instructions].map(PerfEvent::name);
     let report = begun.report(
         &record,
@@ -78,8 +77,8 @@ pub(crate) fn check(args: &RingsArgs) -> Result<()> {
     variant::all(args).map(drop)
 }
 
-/// Fails if `--cpu` names more CPUs than there are threads: the driver takes the first, the device the
-/// second if there is one.
+/// Fails if `--cpu` names more CPUs than there are threads. The driver takes the first, the device the second if there
+/// is one.
 fn check_cpus(args: &RingsArgs, cpus: &[usize]) -> Result<()> {
     let most = match args.threads() {
         Threads::One => 1,
@@ -87,14 +86,13 @@ fn check_cpus(args: &RingsArgs, cpus: &[usize]) -> Result<()> {
     };
     if args.measure.cpu.is_some() && cpus.len() > most {
         let cpus = cpu_list::Display(cpus);
-        let error = format!("--cpu: {cpus} is more than the {most} that the run has threads");
+        let error = format!("--cpu: {cpus} names more CPUs than the run has threads ({most})");
         return Err(Usage::new(error).into());
     }
     Ok(())
 }
 
-/// The plan. A round that is not kept warms up, and finds whether runs are long enough if the number of buffers
-/// has to be found.
+/// The plan. A discarded round warms up. It also finds how many buffers a run needs, unless the user gave a number.
 fn plan(args: &RingsArgs, variants: &[RingVariant], timing: Timing) -> BenchPlan {
     let bufs = variants.iter().map(|variant| variant.options.bufs);
     let most = bufs.min().unwrap_or_default();
@@ -102,7 +100,7 @@ fn plan(args: &RingsArgs, variants: &[RingVariant], timing: Timing) -> BenchPlan
         Timing::Native => (RUN, FEWEST),
         Timing::Emulated | Timing::Instructions => (BenchPlan::COUNTED_RUN, FEWEST_EMULATED),
     };
-    // A run must have at least as many buffers as the distance between resets, or none would happen.
+    // A run must reach the first reset.
     let least = args.reset.unwrap_or_default().max(fewest).min(most);
     BenchPlan {
         runs: args.runs,
@@ -117,7 +115,7 @@ fn plan(args: &RingsArgs, variants: &[RingVariant], timing: Timing) -> BenchPlan
     }
 }
 
-/// One entry for each variant; the first variant is the one that the others are compared with.
+/// One entry for each variant. The others are compared with the first.
 fn entries(variants: &[RingVariant]) -> Vec<BenchEntry> {
     let reference = variants.first().map(|first| first.name.as_str());
     let of = |variant: &RingVariant| {

@@ -1,5 +1,4 @@
-//! Makes variants of switches: each switch that is given together with its opposite doubles their
-//! number.
+//! Makes variants from switches: each switch that is given with its opposite doubles their number.
 
 use anyhow::Result;
 
@@ -10,16 +9,16 @@ use vmbell_bench::workload::{Tokens, WorkloadOptions};
 /// One variant of the work.
 #[derive(Clone, Debug)]
 pub(super) struct RingVariant {
-    /// The switches in which it differs from the others; all of its switches if it is the only variant.
+    /// The switches in which it differs from the others; all switches if it is the only variant.
     pub(super) name: String,
     /// All of its switches.
     pub(super) switches: String,
     pub(super) options: WorkloadOptions,
 }
 
-/// One choice, which a switch and its opposites make.
+/// A switch and its opposites, one of which each variant chooses.
 struct Axis {
-    /// In the order of reports; the others are compared with the first.
+    /// In the order of reports. The others are compared with the first.
     choices: Vec<SwitchChoice>,
 }
 
@@ -39,8 +38,8 @@ impl Axis {
     }
 }
 
-/// All variants that `args` asks for; fails if one of them is not possible. If the user gave no number
-/// of buffers, each has as many as virtio_test sends.
+/// All variants that `args` asks for; fails if one of them is impossible. Without a number of buffers, each variant
+/// gets virtio_test's.
 pub(super) fn all(args: &RingsArgs) -> Result<Vec<RingVariant>> {
     let base = WorkloadOptions {
         batch: args.batch,
@@ -98,8 +97,8 @@ pub(super) fn all(args: &RingsArgs) -> Result<Vec<RingVariant>> {
         .collect()
 }
 
-/// Checks the size of the ring now: setting the queue up would find the same error, but after minutes
-/// of measuring other variants.
+/// Checks the ring's size before the measurement; otherwise this error could come after minutes of measuring other
+/// variants.
 fn check_size(options: &WorkloadOptions) -> Result<()> {
     let size = options.ring_size;
     let possible = (1..=1 << 15).contains(&size) && (options.packed || size.is_power_of_two());
@@ -163,8 +162,8 @@ fn axes(args: &RingsArgs) -> Vec<Axis> {
     ];
     let is_pair = axes.iter().any(|axis| axis.choices.len() > 1);
     let any = args.no_wrap_counters || args.wrap_counters || args.wide_tokens;
-    // If no switch makes a pair and no way to poll was chosen, all ways to poll are compared; not with
-    // a delayed interrupt, which the driver asks for without a token.
+    // Without a pair of switches or a way to poll, all ways to poll are compared; but not with a delayed interrupt,
+    // which the driver requests without a token.
     let every = !is_pair && !any && !args.delayed_interrupt;
     axes.push(Axis::of(
         &[

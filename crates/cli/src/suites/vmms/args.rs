@@ -40,7 +40,7 @@ Exit status:
 /// The value of --linux for the lab's own kernel.
 pub(crate) const LAB_KERNEL: &str = "lab";
 
-/// The devices of a VMM unless the user names them.
+/// The default devices of a VMM.
 pub(crate) const DEVICES: [VmmDeviceName; 2] = [VmmDeviceName::Rng, VmmDeviceName::Blk];
 
 /// Measure QEMU, alioth, vmbell and other VMMs with one guest image
@@ -57,8 +57,8 @@ pub(crate) struct VmmsArgs {
     #[arg(value_name = "NAME")]
     pub(super) names: Vec<String>,
 
-    /// Add a VMM by its command line, in which {image}, {cmdline}, {disk} and {cpus} stand for the image's path, its command
-    /// line, the path of an empty disk and the number of --vcpus; {bzimage} is the image as a bzImage
+    /// Add a VMM by its command line, in which {image} becomes the image's path, {cmdline} its command line, {disk} the
+    /// path of an empty disk and {cpus} the number of --vcpus; {bzimage} is the image as a bzImage
     ///
     /// The command must print the guest's serial port (0x3f8) on its standard output. It is split into words as by a shell,
     /// but no shell runs. docs/vmm.md has commands for some VMMs. For a VMM of `vmbell list vmms`, the path of its program is
@@ -66,14 +66,15 @@ pub(crate) struct VmmsArgs {
     #[arg(long, value_name = "NAME=COMMAND|PATH", value_parser = template::parse, help_heading = SUBJECT)]
     pub(super) vmm: Vec<VmmTemplate>,
 
-    /// Also boot Linux in each VMM, until its kernel finds no root file system, and count its exits by reason and address; in the lab, FILE defaults to the lab's own kernel
+    /// Also boot Linux in each VMM, until its kernel finds no root file system, and count its exits by reason and
+    /// address; in the lab, FILE defaults to the lab's own kernel
     ///
-    /// FILE is a kernel that the VMM takes as its image: a vmlinux with PVH's entry for the VMMs that vmbell knows. The row is
-    /// `linux-boot`. In a --vmm, {memory} stands for the memory in MiB, 64 for the image and 256 for Linux.
+    /// FILE is a kernel that the VMM takes as its image: a vmlinux with a PVH entry for the VMMs that vmbell knows. The
+    /// row is `linux-boot`. In a --vmm, {memory} becomes the memory in MiB: 64 for the image, 256 for Linux.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = LAB_KERNEL, help_heading = SUBJECT)]
     pub(crate) linux: Option<PathBuf>,
 
-    /// Give each VMM these virtio devices, if it can have them
+    /// Give each VMM these virtio devices, if it supports them
     #[arg(long = "virtio", value_enum, value_name = "DEVICE,...", value_delimiter = ',', default_values_t = DEVICES, help_heading = GUEST)]
     pub(super) device: Vec<VmmDeviceName>,
 
@@ -113,7 +114,7 @@ impl VmmsArgs {
         check_rows(&self.only, &self.device, self.linux.is_some(), "--")
     }
 
-    /// The programs of --vmm, as the user names them.
+    /// The programs of --vmm, by the user's names.
     pub(crate) fn programs(&self) -> impl Iterator<Item = &str> {
         let words = self.vmm.iter().flat_map(|vmm| vmm.words.first());
         words.map(String::as_str)
@@ -122,7 +123,7 @@ impl VmmsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum VmmCommand {
-    /// Become libkrun with a guest
+    /// Load libkrun and become its VMM, with a guest
     #[command(hide = true)]
     BootByLibkrun(LibkrunArgs),
     /// Write the guest image to a file
@@ -159,7 +160,7 @@ pub(crate) enum VmmDeviceName {
 }
 
 impl VmmDeviceName {
-    /// The name in the names of rows.
+    /// The device's name in names of rows.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Rng => "rng",
@@ -188,20 +189,20 @@ pub(super) enum Accel {
     Tcg,
 }
 
-/// Parses the name of a row of the image, or that of the boot of Linux.
+/// Parses the name of a row of the image, or of the Linux boot.
 pub(crate) fn row(text: &str) -> Result<String, String> {
     let names: Vec<&str> = names::ROWS.into_iter().chain([linux::ROW]).collect();
     if names.contains(&text) {
         return Ok(text.to_owned());
     }
     Err(match did_you_mean(text, &names).as_str() {
-        "" => format!("no row has this name; there are {}", names.join(", ")),
+        "" => format!("no row has this name; the rows are {}", names.join(", ")),
         hint => format!("no row has this name{hint}"),
     })
 }
 
-/// Fails if one of these rows would never be measured: it needs a device, or a boot of Linux. `dashes` are those of the options
-/// that the error names.
+/// Fails if one of these rows would never be measured because it needs a device or a boot of Linux. `dashes` precede
+/// the option names in the error.
 pub(crate) fn check_rows(
     rows: &[String],
     devices: &[VmmDeviceName],

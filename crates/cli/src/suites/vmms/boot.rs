@@ -1,4 +1,4 @@
-//! One boot of the image in a VMM: its command line, the program's output, and the rows that the image prints there.
+//! One boot of the image in a VMM: the command line, the program's output, and the rows that the image prints there.
 
 use std::fs;
 use std::io;
@@ -24,17 +24,17 @@ use vmbell_probe_image::names;
 use vmbell_report::Timing;
 use vmbell_report::units::thousandths;
 
-/// The most operations of a batch whose exits are counted: each is as good as the next, and all are recorded.
+/// The most operations per batch when exits are counted: all operations exit alike, and each exit is recorded.
 const COUNTED_OPS: u32 = 20;
 /// The size of the disk.
 const DISK: u64 = 1 << 20;
-/// The image's reason of a row that its command line leaves out.
+/// The image's reason for a row that its command line leaves out.
 const NOT_ASKED_FOR: &str = "not asked for";
 
 /// The image's memory in MiB.
 const MEMORY: u32 = 64;
 
-/// What is booted, and when it has said all.
+/// What is booted, and which output completes the boot.
 #[derive(Clone, Copy)]
 struct BootedImage<'a> {
     image: &'a Path,
@@ -47,11 +47,11 @@ struct BootedImage<'a> {
     is_linux: bool,
 }
 
-/// What all boots have.
+/// What all boots share.
 pub(super) struct VmmBootContext<'a> {
     args: &'a VmmsArgs,
     run: &'a BootsRun<'a>,
-    /// The image and the disk are files there.
+    /// The folder of the image and the disk.
     folder: TempDir,
 }
 
@@ -75,7 +75,7 @@ impl<'a> VmmBootContext<'a> {
         self.folder.path().join("probe.bz")
     }
 
-    /// Boots a VMM; what it prints is kept under `run` if that was asked for.
+    /// Boots a VMM; its output is kept under `run` if --keep is given.
     pub(super) fn boot(
         &self,
         vmm: &VmmCandidate,
@@ -86,7 +86,7 @@ impl<'a> VmmBootContext<'a> {
         Ok(document.map(|document| self.rows(document)))
     }
 
-    /// Counts the exits of a VMM in a boot of its own, or says why there is nothing to count.
+    /// Counts a VMM's exits in a separate boot, or returns why there is nothing to count.
     pub(super) fn count(
         &self,
         vmm: &VmmCandidate,
@@ -118,7 +118,7 @@ impl<'a> VmmBootContext<'a> {
         let row = linux::row::<anyhow::Error>(obstacle, || {
             if vmm.launcher.has(BZIMAGE) && !linux::is_bzimage(kernel) {
                 return Ok(Err(format!(
-                    "{} boots a bzImage, and {} is none",
+                    "{} boots a bzImage, and {} is not one",
                     vmm.name(),
                     kernel.display()
                 )));
@@ -140,7 +140,7 @@ impl<'a> VmmBootContext<'a> {
                     let said = last_words(&ended).map(|said| format!("; its last words: {said}"));
                     let end = in_words(&ended.end, self.args.columns.run_timeout);
                     Err(format!(
-                        "Linux did not come to the end of its boot; {end}{}",
+                        "Linux did not finish booting; {end}{}",
                         said.unwrap_or_default()
                     ))
                 }
@@ -177,7 +177,7 @@ impl<'a> VmmBootContext<'a> {
         Ok(self.outcome(self.ended(vmm, program, booted, run)?))
     }
 
-    /// Runs a VMM until its guest has said all, and keeps what it printed if that was asked for.
+    /// Runs a VMM until its guest's output is complete, and keeps the output if --keep is given.
     fn ended(
         &self,
         vmm: &VmmCandidate,
@@ -185,7 +185,7 @@ impl<'a> VmmBootContext<'a> {
         booted: BootedImage<'_>,
         run: &str,
     ) -> Result<io::Result<ProgramOutput>> {
-        // Each boot has a disk of its own: what a VMM wrote or locked is gone.
+        // Each boot has its own disk, without what an earlier VMM wrote or locked.
         let disk = self.folder.path().join("disk");
         empty(&disk).context("cannot make a disk")?;
         let config = self.folder.path().join("config.json");
@@ -206,7 +206,7 @@ impl<'a> VmmBootContext<'a> {
         let ended = process::run(&ProgramTask {
             cpus: &self.run.cpus,
             is_complete: booted.is_complete,
-            // There the time limit of a guest that spins would take this host minutes.
+            // With instructions as the clock, a spinning guest would take minutes to reach its time limit.
             ends_if_spinning: booted.is_linux && self.run.begun.timing == Timing::Instructions,
             ..ProgramTask::new(
                 &vmm.launcher.words(program, places, &self.args.device),
@@ -220,7 +220,7 @@ impl<'a> VmmBootContext<'a> {
         Ok(ended)
     }
 
-    /// The results of a boot. If they are whole, it does not matter how the VMM ended.
+    /// The results of a boot. If they are complete, it does not matter how the VMM ended.
     fn outcome(&self, ended: io::Result<ProgramOutput>) -> Result<BootDocument, VmmFailure> {
         let ended = ended.map_err(|error| VmmFailure {
             reason: format!("it cannot be run: {error}"),
@@ -237,7 +237,7 @@ impl<'a> VmmBootContext<'a> {
         })
     }
 
-    /// The command line of the image.
+    /// The image's command line.
     fn cmdline(&self, ops: u32, word: &str) -> String {
         let mut words = format!("ops={ops} batches={} {word}", self.args.batches);
         if let Some(seed) = self.args.columns.measure.seed {
@@ -250,13 +250,13 @@ impl<'a> VmmBootContext<'a> {
         words
     }
 
-    /// The rows of a document, with times in nanoseconds by the guest's own frequency, if it tells that.
+    /// The rows of a document, with times in nanoseconds by the frequency that the guest reports, if any.
     fn rows(&self, document: BootDocument) -> BootResult {
         let told = document
             .guest
             .tsc_hz
             .filter(|_| self.run.begun.timing != Timing::Instructions);
-        // A guest may not be able to tell the frequency of its counter; then it is this host's.
+        // If the guest cannot tell its counter's frequency, the host's is used.
         let hz = told.unwrap_or_else(|| self.run.begun.clock.hz());
         let rows = document.rows.into_iter();
         let wanted = rows.filter(|row| is_wanted(row, &self.args.device));
@@ -285,7 +285,7 @@ fn in_nanoseconds(row: DocumentRow, hz: f64) -> BootRow {
     }
 }
 
-/// Whether a row without numbers says anything that the user asked for.
+/// Whether a row without numbers is something that the user asked for.
 fn is_wanted(row: &DocumentRow, devices: &[VmmDeviceName]) -> bool {
     let Err(reason) = &row.result else {
         return true;

@@ -1,4 +1,4 @@
-//! Which VMMs are asked for, and which of them are here.
+//! Which VMMs are requested, and which of them are on this host.
 
 use anyhow::Result;
 
@@ -11,7 +11,7 @@ use crate::suites::boots::{BootColumn, version_of};
 use vmbell_bench::{CommandLimit, did_you_mean};
 use vmbell_report::{Block, Screen, terminal};
 
-/// The VMMs that were named; without names, all.
+/// The named VMMs; without names, all.
 pub(super) fn chosen(args: &VmmsArgs) -> Result<Vec<VmmLauncher>> {
     let mut all = known();
     for template in &args.vmm {
@@ -22,8 +22,8 @@ pub(super) fn chosen(args: &VmmsArgs) -> Result<Vec<VmmLauncher>> {
     }
     let mut chosen: Vec<VmmLauncher> = Vec::new();
     for name in &args.names {
-        let launcher = named(&all, name)
-            .map_err(|error| Usage::new(format!("{error}, and --vmm adds others")))?;
+        let launcher =
+            named(&all, name).map_err(|error| Usage::new(format!("{error}; --vmm adds others")))?;
         if !chosen.contains(launcher) {
             chosen.push(launcher.clone());
         }
@@ -31,7 +31,7 @@ pub(super) fn chosen(args: &VmmsArgs) -> Result<Vec<VmmLauncher>> {
     Ok(chosen)
 }
 
-/// Adds a VMM of --vmm, or takes its program for one that is known.
+/// Adds a VMM of --vmm, or replaces the program of a known one.
 fn add(all: &mut Vec<VmmLauncher>, template: &VmmTemplate) -> Result<(), String> {
     let name = &template.name;
     let known = all.iter().position(|vmm| vmm.name() == name);
@@ -41,7 +41,7 @@ fn add(all: &mut Vec<VmmLauncher>, template: &VmmTemplate) -> Result<(), String>
             let names: Vec<&str> = all.iter().map(VmmLauncher::name).collect();
             let hint = did_you_mean(name, &names);
             return Err(format!(
-                "no VMM is called '{name}'{hint}, so its whole command line is needed, with {{image}}"
+                "no VMM is called '{name}'{hint}, so --vmm needs its whole command line, with {{image}}"
             ));
         }
         (None, Some(_)) => return Err(format!("two VMMs are called '{name}'")),
@@ -57,14 +57,14 @@ fn named<'l>(all: &'l [VmmLauncher], name: &str) -> Result<&'l VmmLauncher, Stri
         let names: Vec<&str> = all.iter().map(VmmLauncher::name).collect();
         let hint = did_you_mean(name, &names);
         format!(
-            "no VMM is called '{name}'{hint}; there are {}",
+            "no VMM is called '{name}'{hint} (known: {})",
             names.join(", ")
         )
     })
 }
 
-/// The program that the lab copies for the VMM of this name, if it copies one. `command` is that of `--vmm`. An error says what is
-/// wrong with the two.
+/// The program that the lab copies for the VMM of this name, if any. `command` is that of `--vmm`. Fails if name and
+/// command do not match.
 pub(crate) fn program_in_lab(name: &str, command: Option<&str>) -> Result<Option<String>, String> {
     let mut all = known();
     if let Some(command) = command {
@@ -80,7 +80,7 @@ pub(super) fn is_missing(column: &BootColumn<VmmCandidate>) -> bool {
         && matches!(column.way.launcher, VmmLauncher::Known(_, None))
 }
 
-/// Prints where these VMMs are, and their versions.
+/// Prints the paths of these VMMs and their versions.
 pub(super) fn list(launchers: &[VmmLauncher], stop: &CommandLimit) -> Result<Exit> {
     let found = launchers.iter().map(|launcher| {
         let found = match launcher.find() {
@@ -99,7 +99,7 @@ pub(super) fn list(launchers: &[VmmLauncher], stop: &CommandLimit) -> Result<Exi
     Ok(Exit::Good)
 }
 
-/// What was looked for, and how to add a VMM.
+/// Says what was searched for, and how to add a VMM.
 pub(super) fn none_found(columns: &[BootColumn<VmmCandidate>]) -> String {
     let mut text = "error: no VMM can run here:\n".to_owned();
     for column in columns {

@@ -1,13 +1,13 @@
-//! Firecracker's configuration of a boot, which its command line cannot describe.
+//! Firecracker's configuration file for a boot, because its command line has no options for it.
 //!
-//! Firecracker `docs/getting-started.md` and its API's `swagger/firecracker.yaml`: the same objects as those of its socket.
+//! Its objects are those of Firecracker's API: `docs/getting-started.md` and `swagger/firecracker.yaml`.
 
 use serde_json::{Value, json};
 
 use super::args::VmmDeviceName;
 use super::template::TemplateValues;
 
-/// The document, with the devices of these that Firecracker has.
+/// The configuration, with those of these devices that Firecracker has.
 pub(super) fn firecracker(places: TemplateValues<'_>, devices: &[VmmDeviceName]) -> Value {
     let mut config = json!({
         "boot-source": {

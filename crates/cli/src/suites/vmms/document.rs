@@ -1,6 +1,6 @@
-//! The image's results: one line of JSON, which a VMM could have written itself.
+//! The image's results: one line of JSON, which is not trusted because a VMM could have written it.
 //!
-//! Everything is bounded here, and names are checked, since they go into tables, CSV and files.
+//! All sizes are limited and names are checked, because they go into tables, CSV and files.
 
 use serde::Deserialize;
 
@@ -14,29 +14,29 @@ const DEVICES: usize = 64;
 /// The longest name of a row.
 const NAME: usize = 48;
 
-/// Why a document cannot be used.
+/// Why a document is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DocumentError {
-    /// It is not JSON, or lacks a field, or a field has another type.
+    /// It is not JSON, or a field is missing or has the wrong type.
     #[error("{0}")]
     Json(String),
-    /// A name that no row can have.
+    /// An invalid name of a row.
     #[error("'{0}' is not a row's name")]
     Name(String),
-    /// Two rows of one name.
+    /// Two rows have this name.
     #[error("there are two rows {0}")]
     Twice(String),
     /// A row with neither samples nor a reason, or with no operations.
     #[error("the row {0} has neither numbers nor a reason")]
     Empty(String),
-    /// More of something than any image has.
+    /// There is more of something than any image has.
     #[error("there are {found} {what}, more than {most}")]
     TooMany {
         /// What there is too much of.
         what: &'static str,
         /// How many there are.
         found: usize,
-        /// How many are read.
+        /// The limit.
         most: usize,
     },
 }
@@ -44,7 +44,7 @@ pub(super) enum DocumentError {
 /// The results of one boot.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct BootDocument {
-    /// The machine that the image found.
+    /// The machine as the image found it.
     pub(super) guest: VmmGuest,
     /// Its rows, in its order.
     pub(super) rows: Vec<DocumentRow>,
@@ -55,7 +55,7 @@ pub(super) struct BootDocument {
 pub(super) struct DocumentRow {
     /// The name: lower-case letters, digits and hyphens.
     pub(super) name: String,
-    /// The number that the word `mark` writes.
+    /// The number that the image writes as a mark, with the word `mark`.
     pub(super) mark: Option<u8>,
     /// The numbers, or why there are none.
     pub(super) result: Result<BatchTicks, String>,

@@ -1,5 +1,5 @@
-//! The VMMs that can run the image: where their programs are, and the command line of a boot, with the CPU model and the
-//! interrupt controller that each has by default.
+//! The VMMs that can run the image: their programs and command lines, with each VMM's default CPU model and interrupt
+//! controller.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,15 @@ use crate::suites::boots::BootWay;
 /// QEMU's program.
 pub(crate) const QEMU: &str = "qemu-system-x86_64";
 
-/// The options of a QEMU without what it adds by itself, whose serial line is its standard output.
+/// QEMU's options for no default devices, and a serial port on standard output.
 pub(crate) const BARE: &str = "-nodefaults -no-user-config -no-reboot -display none -serial stdio";
 
-/// QEMU's arguments, with places for what differs from one board to the next.
+/// QEMU's arguments, with placeholders for what differs between boards.
 const BOARD: [&str; 4] = ["{board}", "{bus}", "{rom}", "{more}"];
 const QEMU_WORDS: &str = "-M {board},accel={accel} -smp {cpus} -m {memory} {bare} -kernel {image} -append {cmdline} {more}";
 
-/// The arguments of QEMU's devices. Its own network needs no rights, and has no receiver for the image's frames: a hub with no other
-/// port would not take them.
+/// The arguments of QEMU's devices. The user network needs no rights and does not receive the image's frames; a hub
+/// with no other port would not accept them.
 const QEMU_DEVICES: &[(VmmDeviceName, &str)] = &[
     (VmmDeviceName::Rng, "-device virtio-rng-{bus}"),
     (
@@ -48,7 +48,7 @@ const KVMTOOL: &str = "lkvm";
 const LIBKRUN: &str = "libkrun";
 const STRATOVIRT: &str = "stratovirt";
 
-/// The programs that the lab copies into L1 if they are on PATH, besides its own QEMU and vmbell.
+/// The programs that the lab copies into L1 if they are on PATH, in addition to its own QEMU and vmbell.
 pub(crate) const CARRIED: [&str; 6] = [
     ALIOTH,
     CLOUD_HYPERVISOR,
@@ -63,7 +63,7 @@ const KNOWN: [KnownVmm; 13] = [
     // The image needs no boot ROM.
     qemu("qemu-pc", ["pc", "pci", ",romfile=", ""]),
     qemu("qemu-q35", ["q35", "pci", ",romfile=", ""]),
-    // The image knows virtio 1.0 only.
+    // The image supports only virtio 1.0.
     qemu(
         "qemu-microvm",
         [
@@ -108,7 +108,7 @@ const KNOWN: [KnownVmm; 13] = [
         name: CROSVM,
         program: CROSVM,
         version: Some("version"),
-        // It always has an entropy device. Its sandbox needs a folder of a distribution's package.
+        // It always has an entropy device. Its sandbox needs a folder from a distribution's package.
         words: "run --disable-sandbox --cpus {cpus} --mem {memory} \
                 --serial type=stdout,hardware=serial,num=1 -p {cmdline} {image}",
         board: [""; 4],
@@ -136,7 +136,7 @@ const KNOWN: [KnownVmm; 13] = [
         name: LIBKRUN,
         program: libkrun::LIBRARY,
         version: None,
-        // This program loads it. It always has an entropy device.
+        // This program loads the library. It always has an entropy device.
         words: "{image} --cmdline {cmdline} --cpus {cpus} --memory {memory}",
         board: [""; 4],
         devices: &[(VmmDeviceName::Blk, "--disk {disk}")],
@@ -210,14 +210,14 @@ pub(super) struct KnownVmm {
     version: Option<&'static str>,
     /// Its arguments, separated by blanks.
     words: &'static str,
-    /// What takes the places of a board of QEMU.
+    /// The values of the placeholders in [`BOARD`], for QEMU.
     board: [&'static str; 4],
-    /// The devices that it can have, each with its further arguments.
+    /// The devices that it supports, each with its arguments.
     devices: &'static [(VmmDeviceName, &'static str)],
 }
 
 impl KnownVmm {
-    /// The arguments of a boot with these devices, with places.
+    /// The arguments of a boot with these devices, with placeholders.
     fn words(&self, devices: &[VmmDeviceName]) -> Vec<String> {
         let mut text = self.words.to_owned();
         for (_, words) in self
@@ -237,7 +237,7 @@ impl KnownVmm {
 /// A VMM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum VmmLauncher {
-    /// One that this program knows, with the path of its program if the user names it.
+    /// One that this program knows, with its program's path if the user gave it.
     Known(&'static KnownVmm, Option<String>),
     /// One that the user describes.
     Template(VmmTemplate),
@@ -250,7 +250,7 @@ pub(super) struct VmmCandidate {
     pub(super) launcher: VmmLauncher,
     /// `kvm` or `tcg`.
     pub(super) accel: &'static str,
-    /// Why it cannot run here with this choice, if it cannot.
+    /// Why it cannot run here with this accelerator; `None` if it can.
     obstacle: Option<String>,
 }
 
@@ -299,7 +299,7 @@ pub(super) fn known() -> Vec<VmmLauncher> {
 }
 
 impl VmmLauncher {
-    /// The name of its column.
+    /// The column's name.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Known(known, _) => known.name,
@@ -315,7 +315,7 @@ impl VmmLauncher {
         }
     }
 
-    /// The path of the program, or why there is none.
+    /// The program's path, or why it was not found.
     pub(super) fn find(&self) -> Result<PathBuf, String> {
         match self {
             Self::Known(known, program) if known.name == LIBKRUN => {
@@ -328,7 +328,7 @@ impl VmmLauncher {
         }
     }
 
-    /// The program that the lab copies from this host, if it copies one: it has its own QEMU and vmbell.
+    /// The program that the lab copies from this host; `None` for QEMU and vmbell, which the lab has.
     pub(super) fn program_in_lab(&self) -> Option<&str> {
         match self {
             Self::Known(known, None) => CARRIED.into_iter().find(|name| *name == known.program),
@@ -342,7 +342,7 @@ impl VmmLauncher {
         matches!(self, Self::Known(known, _) if known.program == QEMU)
     }
 
-    /// Why it cannot run here with this choice of `accel`, if it cannot.
+    /// Why it cannot run here with this `accel`; `None` if it can.
     pub(super) fn obstacle(&self, accel: Accel) -> Option<String> {
         match (self, accel) {
             (Self::Template(_), _) => None,
@@ -353,7 +353,7 @@ impl VmmLauncher {
         }
     }
 
-    /// The program's argument that makes it print its version; `None` if it is not asked for that.
+    /// The program's argument that prints its version; `None` if there is none.
     pub(super) const fn version(&self) -> Option<&'static str> {
         match self {
             Self::Known(known, _) => known.version,
@@ -361,7 +361,7 @@ impl VmmLauncher {
         }
     }
 
-    /// Whether its words have a place.
+    /// Whether its command line has a placeholder.
     pub(super) fn has(&self, place: &str) -> bool {
         match self {
             Self::Known(known, _) => known.words.contains(place),
@@ -369,7 +369,7 @@ impl VmmLauncher {
         }
     }
 
-    /// The command line of a boot with these devices, if the VMM can have them.
+    /// The command line of a boot with these devices, if the VMM supports them.
     pub(super) fn words(
         &self,
         program: &Path,

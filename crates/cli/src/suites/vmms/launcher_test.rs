@@ -74,7 +74,7 @@ fn each_vmm_has_its_command_line() {
 fn devices_that_are_not_asked_for_are_not_plugged_in() {
     for vmm in known() {
         let line = words(&vmm, &[VmmDeviceName::Rng]);
-        // StratoVirt's log and socket stand beside the disk.
+        // StratoVirt's log and socket are next to the disk.
         let others = ["/d.qmp", "/d.log", "/dev/urandom"];
         let line = others
             .iter()
@@ -157,7 +157,7 @@ fn qemu_and_vmbell_get_a_disk_whose_path_has_commas() {
         has("if=none,id=disk,format=raw,file=/a,,b,,/d"),
         "{words:?}"
     );
-    // It is a word of its own.
+    // It is a separate word.
     assert!(has("/a,b/i"), "{words:?}");
     let known = known();
     let vmbell = known.iter().find(|vmm| vmm.name() == VMBELL).unwrap();

@@ -1,6 +1,6 @@
 //! libkrun, a VMM that is a library: a process of this program loads it and becomes the VMM.
 //!
-//! The functions are those of libkrun's `include/libkrun.h`. The image prints to a serial port, which takes the place of the
+//! The functions are declared in libkrun's `include/libkrun.h`. The image prints to a serial port, which replaces the
 //! implicit console; libkrun has that function since September 2025.
 #![allow(unsafe_code, reason = "functions of a library that the user names")]
 
@@ -47,7 +47,7 @@ pub(super) struct LibkrunArgs {
     disk: Option<PathBuf>,
 }
 
-/// The path of the library: that which the user named, or that of this host.
+/// The library's path: the user's, or that on this host.
 pub(super) fn find(named: Option<&str>) -> Result<PathBuf, String> {
     if let Some(named) = named {
         let path = Path::new(named);
@@ -61,7 +61,7 @@ pub(super) fn find(named: Option<&str>) -> Result<PathBuf, String> {
     found.ok_or_else(|| format!("there is no {LIBRARY} in {}", FOLDERS.join(", ")))
 }
 
-/// Makes this process the VMM. It ends as the guest does.
+/// Makes this process the VMM. The process ends with the guest.
 pub(super) fn boot(args: &LibkrunArgs) -> Result<()> {
     let text = |text: &OsStr| CString::new(text.as_bytes());
     let image = text(args.image.as_os_str()).context("the image's path")?;
@@ -107,7 +107,7 @@ pub(super) fn boot(args: &LibkrunArgs) -> Result<()> {
 struct Krun(Library);
 
 impl Krun {
-    /// Calls a function, which returns a negative number of an error.
+    /// Calls a function, which returns a negative error number on failure.
     fn call<F: Copy>(&self, name: &str, call: impl FnOnce(F) -> i32) -> Result<i32> {
         // SAFETY: `F` is the type of this function in libkrun.h. The library stays loaded for as long as `self` lives.
         let function = unsafe { self.0.get::<F>(name) };

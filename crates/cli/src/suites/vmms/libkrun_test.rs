@@ -1,6 +1,6 @@
 use super::*;
 
-/// A library with some of libkrun's functions, which say on standard output what they were called with.
+/// A library with some of libkrun's functions, which print their arguments.
 const DOUBLE: &str = r#"
 use std::ffi::{CStr, c_char};
 use std::io::Write;

@@ -1,8 +1,8 @@
-//! One boot of Linux in a VMM, until its kernel finds no root file system: its time by its own clock, and its exits by reason and
-//! by address.
+//! One boot of Linux in a VMM, until its kernel finds no root file system: its time by the kernel's clock, and its
+//! exits by reason and address.
 //!
-//! The kernel needs no initial file system for that, so that any VMM boots it as it boots the image. It says its time in the
-//! line of its panic, and then resets the machine.
+//! The kernel needs no initrd for that, so any VMM boots it like the image. The line of its panic has the time; then it
+//! resets the machine.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -26,17 +26,17 @@ const DESCRIPTION: &str = "a boot of Linux, until its kernel finds no root file 
 pub(super) const CPUS: u32 = 1;
 /// The guest's memory in MiB: the kernel's file alone takes 60.
 pub(super) const MEMORY: u32 = 256;
-/// The kernel's parameters. It resets the machine at its panic by a fault, which every VMM takes for an end; it says little on the
-/// serial line, of which each character is an exit, and leaves out tests that need no machine.
+/// The kernel's parameters. On panic it resets the machine by a fault, which every VMM takes as the end. It prints
+/// little on the serial port, where each character is an exit, and skips self-tests.
 const PARAMETERS: &str = "console=ttyS0 quiet panic=-1 reboot=t cryptomgr.notests apparmor=0 audit=0 \
     initcall_blacklist=load_system_certificate_list";
 /// In the lab, QEMU 7.2's SVM switches vector state off at exits: docs/emulator-bugs.md.
 const IN_LAB: &str = " noxsave";
 /// The end of a boot.
 const PANIC: &str = "Kernel panic - not syncing: VFS: Unable to mount root fs";
-/// The exit to the VMM that resets the machine after that. What follows is another boot: some VMMs start the guest again.
+/// The exit to the VMM that then resets the machine. What follows is another boot, because some VMMs restart the guest.
 const RESET: &str = "KVM_EXIT_SHUTDOWN";
-/// The events. Those of addresses come with every access that leaves the guest.
+/// The recorded events. Every access that exits has an event with its address.
 const EVENTS: [WantedEvent; 6] = [
     WantedEvent::all("kvm_exit"),
     WantedEvent::all("kvm_userspace_exit"),
@@ -45,7 +45,7 @@ const EVENTS: [WantedEvent; 6] = [
     WantedEvent::all("kvm_fast_mmio"),
     WantedEvent::all("kvm_msr"),
 ];
-/// The most addresses that are told apart, and those that are kept.
+/// The most addresses that are distinguished, and the number that are kept.
 const ADDRESSES: usize = 8192;
 const KEPT: usize = 32;
 /// The page of an address.
@@ -59,7 +59,7 @@ pub(super) fn parameters(timing: Timing) -> String {
     }
 }
 
-/// Whether a piece of a boot's output has its end.
+/// Whether a piece of output has the end of a boot.
 pub(super) fn is_complete(piece: &[u8]) -> bool {
     find(piece, PANIC).is_some()
 }
@@ -71,7 +71,7 @@ pub(super) fn is_bzimage(kernel: &Path) -> bool {
     read.is_ok() && magic == *b"HdrS"
 }
 
-/// What a boot counts.
+/// What is counted in a boot.
 #[derive(Debug, Default)]
 struct LinuxTally {
     reasons: ReasonsOfRun,
@@ -91,7 +91,7 @@ impl kvm_trace::EventTally for LinuxTally {
                 return count(&mut self.reasons.userspace, reason);
             }
             KvmEventKind::Port(port) => format!("port {port:#x}"),
-            // Linux writes to this port, too, for a pause.
+            // Linux also writes to this port, as a delay.
             KvmEventKind::Mark(_) => "port 0x80".to_owned(),
             KvmEventKind::MmioRead(address) | KvmEventKind::MmioWrite(address) => {
                 format!("MMIO page {:#x}", address & PAGE)
@@ -110,7 +110,7 @@ impl kvm_trace::EventTally for LinuxTally {
 }
 
 impl LinuxTally {
-    /// What is kept: the addresses with the most accesses.
+    /// The counts, with only the most frequent addresses.
     fn counted(self) -> CountedBatch {
         let mut events: Vec<(String, u64)> = self.addresses.into_iter().collect();
         events.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -124,7 +124,7 @@ impl LinuxTally {
     }
 }
 
-/// Boots by `boot`, which returns what was printed, and makes a row of it. With `obstacle` no exits are counted.
+/// Boots with `boot`, which returns the output, and makes a row from it. With an `obstacle`, exits are not counted.
 pub(super) fn row<E>(
     obstacle: Option<&str>,
     boot: impl FnOnce() -> Result<Result<Vec<u8>, String>, E>,
@@ -161,17 +161,17 @@ pub(super) fn hung(failure: VmmFailure) -> BootRow {
     }
 }
 
-/// When the kernel ended, by its own clock: the time in the line of its panic, `[    1.234567] Kernel panic`.
+/// When the kernel panicked, by its own clock: the time in the line `[    1.234567] Kernel panic`.
 fn nanoseconds(output: &[u8]) -> Result<f64, String> {
     let text = String::from_utf8_lossy(output);
     let line = text.lines().find(|line| line.contains(PANIC));
-    let line = line.ok_or("Linux did not come to the end of its boot")?;
+    let line = line.ok_or("Linux did not finish booting")?;
     let time = line
         .split_once('[')
         .and_then(|(_, rest)| rest.split_once(']'));
     let seconds = time.and_then(|(time, _)| time.trim().parse::<f64>().ok());
     let seconds = seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0);
-    let seconds = seconds.ok_or("Linux did not say the time of its end")?;
+    let seconds = seconds.ok_or("Linux's panic has no time")?;
     Ok((seconds * 1e9).round())
 }
 
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn a_boot_that_does_not_end_is_a_row_with_a_reason() {
         let row = row::<()>(Some("no tracefs"), || Ok(Ok(b"Linux version".to_vec()))).unwrap();
-        assert!(row.batches.unwrap_err().contains("did not come to the end"));
+        assert!(row.batches.unwrap_err().contains("did not finish booting"));
         assert_eq!(row.counted, Some(Err("no tracefs".to_owned())));
     }
 }

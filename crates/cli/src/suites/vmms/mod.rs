@@ -1,7 +1,7 @@
-//! `vmbell bench vmms`: runs one guest image in every VMM that there is, and compares what it measures from inside.
+//! `vmbell bench vmms`: runs one guest image in every VMM on this host, and compares what it measures from inside.
 //!
-//! `choose` says which VMMs, `launcher` knows them and their command lines, `boot` boots one, and `serial` and `document`
-//! read what it prints, which is not trusted. `linux` makes a row of a boot of Linux. Turns, rows and the report are those of
+//! `choose` selects the VMMs, `launcher` has their command lines, `boot` boots one. `serial` and `document` parse its
+//! output, which is not trusted. `linux` makes a row from a boot of Linux. Turns, rows and the report are in
 //! `super::boots`. The image is the crate `vmbell-probe-image`.
 
 mod args;
@@ -36,7 +36,7 @@ use crate::exit::{Exit, Usage};
 use crate::output::print_bytes;
 use vmbell_report::Kind;
 
-const EMULATED: &str = "its CPU is emulated, and has no exits";
+const EMULATED: &str = "its CPU is emulated and has no exits";
 const NOT_ASKED: &str = "--exits off";
 const NO_IMAGE: &str = "this vmbell has no image: it is built on x86-64 Linux only";
 
@@ -64,12 +64,12 @@ pub(crate) fn run(args: &VmmsArgs) -> Result<Exit> {
         return Ok(Exit::Skipped);
     }
     if args.names.is_empty() {
-        // What the user did not name and what is not here needs no word.
+        // A VMM is left out silently if it is neither named nor installed.
         columns.retain(|column| column.program.is_ok() || !is_missing(column));
     }
     if let Some(kernel) = args.linux.as_ref().filter(|kernel| !kernel.is_file()) {
         let message = match kernel.as_os_str() == LAB_KERNEL {
-            true => "--linux: without FILE it is the lab's kernel, and this is no lab: name one by --linux=FILE".to_owned(),
+            true => "--linux: outside the lab, it needs a kernel: --linux=FILE".to_owned(),
             false => format!("--linux: there is no file {}", kernel.display()),
         };
         return Err(Usage::new(message).into());
@@ -83,12 +83,12 @@ pub(crate) fn run(args: &VmmsArgs) -> Result<Exit> {
     run.finish(plan, &columns, |vmms| Kind::Vmms { vmms })
 }
 
-/// Prints the VMMs that are known, each with its program and version or why it was not found.
+/// Prints the known VMMs, each with its program and version or why it was not found.
 pub(crate) fn list() -> Result<Exit> {
     choose::list(&known(), &limit_of_signals()?)
 }
 
-/// Fails if the arguments name a VMM or a row that there is not.
+/// Fails if the arguments name an unknown VMM or row.
 pub(crate) fn check(args: &VmmsArgs) -> Result<()> {
     match args.command {
         Some(_) => Ok(()),
@@ -96,7 +96,7 @@ pub(crate) fn check(args: &VmmsArgs) -> Result<()> {
     }
 }
 
-/// The VMMs that the arguments name, whose rows are checked, too.
+/// The VMMs that the arguments name; also checks the rows.
 fn checked(args: &VmmsArgs) -> Result<Vec<VmmLauncher>> {
     let launchers = chosen(args)?;
     args.check_rows().map_err(Usage::new)?;
@@ -119,7 +119,7 @@ fn write_image(output: &Path, format: ProbeImageFormat) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// How often a boot that hangs is repeated. A guest that hangs under emulated SVM most likely does not hang again.
+/// How often a boot that hangs is repeated. A guest that hung under emulated SVM most likely does not hang again.
 const REPEATS: u32 = 1;
 
 /// Boots the VMMs, then once more to count exits.
@@ -141,7 +141,7 @@ fn measure(
         place.boot(vmm, program, name)
     })?;
     if exits != CountExits::Off {
-        // After all others, since a host that records its events is slower.
+        // Last, because recording events slows the host down.
         run.each(columns, |column, program| {
             column.counted = Some(match &obstacle {
                 _ if column.is_emulated() => Err(EMULATED.to_owned()),
@@ -167,7 +167,7 @@ fn measure(
             place.linux(kernel, vmm, program, name, obstacle)
         })?;
         let row = booted.unwrap_or_else(linux::hung);
-        // A boot of Linux is one for all boots of the image.
+        // One boot of Linux belongs to all boots of the image.
         column.boots[0].rows.push(row);
         Ok(())
     })

@@ -1,7 +1,7 @@
-//! Finds the image's document in what a VMM printed.
+//! Finds the image's document in a VMM's output.
 //!
-//! The VMM's process prints the serial line's bytes with text of its own before, between and after, and none of it can be
-//! trusted: it is searched for the image's marks, and what lies between them is parsed and checked by `document`.
+//! The VMM prints the serial port's bytes, with its own text before, between and after, and none of it can be trusted.
+//! The output is searched for the image's marks, and the text between them is parsed and checked by `document`.
 
 use super::document::{self, BootDocument, DocumentError};
 use crate::output::text::cleaned;
@@ -15,17 +15,17 @@ const PANICKED: &str = "=== vmbell-probe panicked ";
 const CLOSE: &str = " ===";
 const ROW: &str = "row ";
 
-/// The version of the protocol that is read.
+/// The version of the protocol.
 const VERSION: &str = "1";
 
 /// Why a VMM's output has no results.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SerialError {
-    /// Nothing of the image is in the output.
-    #[error("it printed nothing of the image")]
+    /// The output has nothing from the image.
+    #[error("it printed nothing from the image")]
     Nothing,
-    /// The image started and did not come to its results.
-    #[error("the image started and did not come to its results{}", in_row(.row.as_deref()))]
+    /// The image started but printed no results.
+    #[error("the image started but printed no results{}", in_row(.row.as_deref()))]
     NoResults {
         /// The row that it was in.
         row: Option<String>,
@@ -33,21 +33,21 @@ pub(super) enum SerialError {
     /// The image failed.
     #[error("the image failed: {saying}{}", in_row(.row.as_deref()))]
     Failed {
-        /// What it said.
+        /// The image's message.
         saying: String,
         /// The row that it was in.
         row: Option<String>,
     },
     /// The results have another version.
-    #[error("the results have version {found}, and this command reads {VERSION}")]
+    #[error("the results have version {found}, but this command reads version {VERSION}")]
     Version {
         /// The version.
         found: String,
     },
-    /// The results begin and do not end.
-    #[error("the image's results break off")]
+    /// The results are incomplete.
+    #[error("the image's results are incomplete")]
     Cut,
-    /// The results are not what they should be.
+    /// The results are invalid.
     #[error("the image's results cannot be used: {0}")]
     Document(#[from] DocumentError),
 }
@@ -57,7 +57,7 @@ fn in_row(row: Option<&str>) -> String {
     row.map_or_else(String::new, |row| format!(" (it was in the row {row})"))
 }
 
-/// Whether the image has said all that it has to say, so that nothing is gained by waiting longer.
+/// Whether the image's output is complete, so that waiting longer is useless.
 pub(super) fn is_complete(output: &[u8]) -> bool {
     let marks = [END, EXCEPTION, PANICKED];
     marks.into_iter().any(|mark| find(output, mark).is_some())

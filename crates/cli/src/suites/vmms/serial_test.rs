@@ -38,7 +38,7 @@ fn the_row_in_which_an_image_stopped_is_named() {
     let error = read(output).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the image started and did not come to its results (it was in the row rtc-read)"
+        "the image started but printed no results (it was in the row rtc-read)"
     );
     assert!(!is_complete(output));
 }

@@ -1,7 +1,7 @@
-//! The command line of a VMM: words with places for the image, its command line and a disk.
+//! The command line of a VMM: words with placeholders for the image, its command line and a disk.
 //!
-//! One that the user gives is split into words without a shell. What is put into a place stays within its word. One that is a
-//! single word is the path of a VMM that `launcher` knows by the name.
+//! A user's command is split into words without a shell. A placeholder's value stays within its word. A single word is
+//! the program of a VMM that `launcher` knows by that name.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -11,12 +11,12 @@ use shell_words::ParseError;
 
 use vmbell_bench::did_you_mean;
 
-/// The places of the image's path as an ELF and as a bzImage, without which a command would not run the image.
+/// The placeholders for the image's path as an ELF and as a bzImage. Without either, a command would not run the image.
 const IMAGE: &str = "{image}";
 pub(super) const BZIMAGE: &str = "{bzimage}";
-/// The place of a file with Firecracker's configuration.
+/// The placeholder for a file with Firecracker's configuration.
 pub(super) const CONFIG: &str = "{config}";
-/// All places.
+/// All placeholders.
 const PLACES: [&str; 9] = [
     IMAGE,
     BZIMAGE,
@@ -29,7 +29,7 @@ const PLACES: [&str; 9] = [
     "{accel}",
 ];
 
-/// Why a template cannot be used.
+/// Why a template is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TemplateError {
     /// There is no `=`, or nothing before it.
@@ -37,23 +37,21 @@ pub(super) enum TemplateError {
         "expected NAME=COMMAND, such as my-vmm='my-vmm --kernel {{image}} --append {{cmdline}}'"
     )]
     NoName,
-    /// The name would spoil a table or a file's name.
-    #[error(
-        "the name '{0}' may have letters, digits, '.', '_' and '-' only, and at most 32 of them"
-    )]
+    /// The name does not fit into tables and file names.
+    #[error("the name '{0}' may have only letters, digits, '.', '_' and '-', at most 32 in all")]
     Name(String),
-    /// The command is not made of words.
+    /// The command cannot be split into words.
     #[error("the command cannot be split into words: {0}")]
     Words(String),
-    /// There is no place for the image.
+    /// There is no placeholder for the image.
     #[error("the command has no {{image}} or {{bzimage}}, so it would not run the image")]
     NoImage,
-    /// It has a place that nothing takes, which the VMM would get as it is.
-    #[error("the command has {place}, which stands for nothing{hint}")]
+    /// An unknown placeholder, which the VMM would get as it is.
+    #[error("the command has the unknown placeholder {place}{hint}")]
     Place {
-        /// The place.
+        /// The placeholder.
         place: String,
-        /// The place that may be meant.
+        /// The placeholder that may be meant.
         hint: String,
     },
 }
@@ -61,14 +59,14 @@ pub(super) enum TemplateError {
 /// A VMM by its command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct VmmTemplate {
-    /// The name of its column.
+    /// The column's name.
     pub(super) name: String,
     /// The program and its arguments.
     pub(super) words: Vec<String>,
 }
 
 impl VmmTemplate {
-    /// The program of a VMM whose command line is known, if it is no more than that.
+    /// The only word, which is the program of a known VMM; `None` if there are more words.
     pub(super) fn program(&self) -> Option<&str> {
         match self.words.as_slice() {
             [word] if !has_image(word) => Some(word),
@@ -77,7 +75,7 @@ impl VmmTemplate {
     }
 }
 
-/// What takes the places.
+/// The values of the placeholders.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TemplateValues<'a> {
     /// The image's path.
@@ -125,7 +123,7 @@ pub(super) fn parse(text: &str) -> Result<VmmTemplate, TemplateError> {
     })
 }
 
-/// What looks like a placeholder, a lower-case word in braces, but has no meaning.
+/// What looks like a placeholder (a lower-case word in braces) but is not known.
 fn unknown_places(word: &str) -> impl Iterator<Item = &str> {
     let braces = word.match_indices('{').filter_map(|(from, _)| {
         let len = word[from..].find('}')?;
@@ -144,8 +142,8 @@ fn has_image(word: &str) -> bool {
         .any(|place| word.contains(place))
 }
 
-/// The word with its places taken; what takes one is not looked at for others. `{disk,,}` is the disk's path as the value of one of
-/// the options of QEMU or vmbell, where two commas stand for one that belongs to the value.
+/// Replaces the placeholders in a word. Values are not searched for placeholders. `{disk,,}` is the disk's path in an
+/// option of QEMU or vmbell, where two commas mean a comma in the value.
 pub(super) fn filled(word: &str, places: TemplateValues<'_>) -> OsString {
     let disk = places.disk.as_os_str();
     let escaped: Vec<&[u8]> = disk.as_bytes().split(|byte| *byte == b',').collect();

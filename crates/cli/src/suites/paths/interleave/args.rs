@@ -1,4 +1,4 @@
-//! The options of `vmbell bench` that compare what it measures with a vmbell or a report of before.
+//! The options of `vmbell bench` that compare the result with another vmbell or an earlier report.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::args::values;
 
-/// How many turns there are unless the command line says otherwise.
+/// The default number of turns.
 const TURNS: u32 = 40;
 
 /// What to compare with.
@@ -36,7 +36,7 @@ pub(crate) struct BeforeArgs {
     #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     pub(crate) fail_above: Option<f64>,
 
-    /// With --fail-above, do not fail because a row that was measured before was not measured now, although it was asked for
+    /// With --fail-above, do not fail because a requested row has a result in the earlier reports but not now
     #[arg(long, requires = "fail_above")]
     pub(crate) allow_missing: bool,
 }

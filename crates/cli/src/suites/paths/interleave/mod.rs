@@ -1,7 +1,7 @@
 //! `vmbell bench --interleave`: another vmbell and this one measure in turns, and their reports are compared.
 //!
-//! A host drifts by more than most changes are worth. Two sides that take turns of a few seconds, in an order of chance, drift
-//! together, so the comparison pairs the reports of a turn (docs/comparing.md). [`forward`] has the options that both get,
+//! A host drifts by more than most changes are worth. Two sides that take short turns in random order drift together,
+//! so the comparison pairs the reports of a turn (docs/comparing.md). [`forward`] has the options that both sides get,
 //! `side` runs one of them. The calling thread waits for each child.
 
 pub(crate) mod args;
@@ -29,10 +29,10 @@ use vmbell_report::compare::{CompareOptions, Pairing, RowKey};
 use vmbell_report::{EXPORTERS, Export, Report, Timing};
 use vmbell_statistics::Random;
 
-/// Runs of a turn.
+/// The runs of each turn.
 const RUNS: &str = "--runs=3";
 
-/// The options of `bench` that are about the comparison and how it is shown; those of exports are, too.
+/// The options of `bench` that control the comparison and its output. The export options are not passed on either.
 const OURS: [&str; 13] = [
     "baseline",
     "interleave",
@@ -49,24 +49,25 @@ const OURS: [&str; 13] = [
     "seed",
 ];
 
-/// The reports of both sides; those with the same index are of one turn.
+/// The reports of both sides; reports with the same index are from the same turn.
 #[derive(Debug, Default)]
 struct TurnReports {
     old: Vec<Report>,
     new: Vec<Report>,
 }
 
-/// Measures in turns with `other`, compares and shows. Both get the arguments of this process, which `program` parses.
+/// Measures in turns with `other`, compares and shows the result. Both sides get the arguments of this process, which
+/// `program` parses.
 pub(crate) fn run(args: &PathsArgs, other: &str, program: &Command) -> Result<Exit> {
     if args.measure.exports.given().next().is_some() {
         return Err(Usage::new(
-            "with --interleave there are two reports a turn: keep them with --keep-turns FOLDER, and see `vmbell compare --turns`",
+            "with --interleave there are two reports per turn: keep them with --keep-turns FOLDER, and see `vmbell compare --turns`",
         )
         .into());
     }
     if args.measure.time_unit.is_some() {
         return Err(Usage::new(
-            "with --interleave ratios are shown, and each time in the unit that suits it: leave --time-unit out",
+            "--interleave shows ratios, and times in fitting units: leave --time-unit out",
         )
         .into());
     }
@@ -107,8 +108,8 @@ fn options(seed: u64) -> CompareOptions {
     }
 }
 
-/// Makes the folder of the reports. One that has reports of other turns already is refused: `compare --turns` would take
-/// them all for one measurement.
+/// Makes the folder for the reports. A folder with reports of other turns is refused, because `compare --turns` would
+/// take all of them for one measurement.
 fn prepare(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;
@@ -152,7 +153,7 @@ fn sides(args: &PathsArgs, other: &str, program: &Command) -> Result<[Interleave
     ])
 }
 
-/// Takes the turns, until a signal.
+/// Takes the turns, until done or a signal.
 fn take(
     args: &PathsArgs,
     sides: &[InterleavedSide; 2],
@@ -189,7 +190,7 @@ fn take(
         taken.old.push(old);
         taken.new.push(new);
         if turn == 1 {
-            // What cannot be compared is found before the other turns take their minutes.
+            // Errors of the comparison are found before the other turns take their minutes.
             compare::check(&taken.old, &taken.new, &options(seed))?;
         }
     }

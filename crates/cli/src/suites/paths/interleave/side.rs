@@ -1,4 +1,4 @@
-//! One side of an interleaved comparison: a vmbell, this one or another, whose `bench` runs as a child process once in each
+//! One side of an interleaved comparison: a vmbell, this one or another, whose `bench` runs as a child process once per
 //! turn and prints its report as JSON.
 
 use std::ffi::OsString;
@@ -11,12 +11,12 @@ use crate::process::{self, ProgramEnd, ProgramTask};
 use vmbell_bench::CommandLimit;
 use vmbell_report::{ReadError, Report};
 
-/// The most bytes of a report: 100 rows with 1000 samples each have a tenth of it.
+/// The most bytes of a report: 100 rows with 1000 samples each take a tenth of this.
 const MOST: usize = 64 << 20;
 /// How long a `bench` may take after its own time limit.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// A vmbell and what its `bench` is to measure.
+/// A vmbell and the arguments of its `bench`.
 #[derive(Debug)]
 pub(super) struct InterleavedSide {
     /// `old` or `new`.
@@ -39,14 +39,14 @@ pub(super) enum SideError {
         /// Why.
         source: io::Error,
     },
-    /// It ended by itself and printed no report.
+    /// It exited without printing a report.
     #[error("{program} ended with {status}: {last}")]
     Ended {
         /// The program.
         program: String,
         /// Its status.
         status: ExitStatus,
-        /// The last line of what it says.
+        /// The last line of its messages.
         last: String,
     },
     /// It did not end.
@@ -54,7 +54,7 @@ pub(super) enum SideError {
     Limit {
         /// The program.
         program: String,
-        /// How long it had.
+        /// The time limit.
         limit: Duration,
     },
     /// It printed too much.
@@ -63,8 +63,8 @@ pub(super) enum SideError {
         /// The program.
         program: String,
     },
-    /// What it printed is no report.
-    #[error("what {program} printed cannot be read")]
+    /// Its output is not a report.
+    #[error("cannot read the output of {program}")]
     Report {
         /// The program.
         program: String,
@@ -74,8 +74,8 @@ pub(super) enum SideError {
 }
 
 impl InterleavedSide {
-    /// The side that `vmbell` runs, the words of a command, with these options of `bench`; `timeout` is the limit that
-    /// `bench` itself has, zero for none.
+    /// A side that runs `vmbell`, a command in words, with these options of `bench`. `timeout` is `bench`'s own limit;
+    /// zero is none.
     pub(super) fn new(
         name: &'static str,
         vmbell: Vec<OsString>,
@@ -113,7 +113,7 @@ impl InterleavedSide {
             }
         };
         let text = String::from_utf8_lossy(&ended.output);
-        // A row that failed makes the status 1, and the report has the others.
+        // A failed row makes the status 1, but the report has the others.
         if text.trim().is_empty() {
             let last = last_words(&ended.errors);
             return Err(SideError::Ended {
@@ -126,13 +126,13 @@ impl InterleavedSide {
     }
 }
 
-/// The first error of what a program says, or else its last line.
+/// The first error in a program's messages, otherwise its last line.
 fn last_words(errors: &[u8]) -> String {
     let lines = lines_of(errors);
     let error = lines.iter().find(|line| line.starts_with("error"));
     let line = error.or(lines.last());
     line.cloned()
-        .unwrap_or_else(|| "it said nothing".to_owned())
+        .unwrap_or_else(|| "it printed nothing".to_owned())
 }
 
 #[cfg(test)]

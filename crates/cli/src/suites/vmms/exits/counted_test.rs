@@ -36,7 +36,7 @@ fn marked(mark: u8, batches: &[ReasonsOfRun]) -> BTreeMap<u8, MarkedBatches> {
     [(mark, marked)].into()
 }
 
-/// What was counted of the row with this name.
+/// What was counted for the row with this name.
 fn of<'c>(counted: &'c CountedRows, name: &str) -> Result<&'c [CountedBatch], &'c str> {
     let (_, row) = counted.iter().find(|(other, _)| other == name).unwrap();
     row.as_deref().map_err(String::as_str)
@@ -78,7 +78,7 @@ fn rows_that_share_a_mark_or_have_none_have_no_number() {
     ]);
     let counted = counted(&document, &marked(3, &[ReasonsOfRun::default()])).unwrap();
     for name in ["a", "b", "c"] {
-        assert_eq!(of(&counted, name), Err("it has no mark of its own"));
+        assert_eq!(of(&counted, name), Err("it has no mark, or shares one"));
     }
 }
 

@@ -1,9 +1,9 @@
-//! Counts the exits of a VMM that knows nothing of it: how often its guest leaves the CPU in each row, and how often that
-//! goes on to the VMM.
+//! Counts a VMM's exits without its help: how often its guest leaves the CPU in each row, and how often control returns
+//! to the VMM.
 //!
-//! One further boot of each VMM, whose times are thrown away, has the word `mark`: the image brackets each batch by writes
-//! to port 0x80. Meanwhile `tally` counts the kernel's events of the VMM's threads between two marks (`crate::suites::kvm_trace`), of
-//! which numbers of one operation are made. This takes root with tracefs.
+//! Each VMM boots once more, with the word `mark`: the image brackets each batch by writes to port 0x80. The times of
+//! this boot are discarded. Meanwhile `tally` counts the kernel's events on the VMM's threads between two marks
+//! (`crate::suites::kvm_trace`), from which exits per operation are computed. This needs root and tracefs.
 
 mod tally;
 
@@ -15,24 +15,24 @@ use crate::output::text::chain;
 use crate::suites::boots::{CountedBatch, CountedRows};
 use crate::suites::kvm_trace::{TraceInstance, TraceRecording, TracedThreads, WantedEvent};
 
-/// The events. Of writes to ports only those to the port of marks are recorded.
+/// The events. Port writes are recorded only for the port of marks.
 const EVENTS: [WantedEvent; 3] = [
     WantedEvent::all("kvm_exit"),
     WantedEvent::all("kvm_userspace_exit"),
     WantedEvent::only("kvm_pio", "port == 128"),
 ];
 
-/// The image's word for marks.
+/// The image's word that switches marks on.
 pub(super) const WORD: &str = "mark";
 
-/// Why exits cannot be counted here, if they cannot.
+/// Why exits cannot be counted here; `None` if they can.
 pub(super) fn obstacle() -> Option<String> {
     TraceInstance::new(&EVENTS, TracedThreads::Children)
         .err()
         .map(chain)
 }
 
-/// Counts the exits of the VMM that `boot` runs on the calling thread; or says why they are not known.
+/// Counts the exits of the VMM that `boot` runs on the calling thread, or returns why they are unknown.
 pub(super) fn count(
     boot: impl FnOnce() -> Result<BootDocument, String>,
 ) -> Result<CountedRows, String> {
@@ -44,13 +44,13 @@ pub(super) fn count(
     counted(&document, &tally.finish()).map_err(str::to_owned)
 }
 
-/// What was counted of the rows in `document`, whose boot had these marks.
+/// The counts of the rows in `document`, from the marks of its boot.
 fn counted(
     document: &BootDocument,
     marked: &BTreeMap<u8, MarkedBatches>,
 ) -> Result<CountedRows, &'static str> {
     if marked.is_empty() {
-        return Err("the trace has no marks of the image");
+        return Err("the trace has no marks from the image");
     }
     let mut rows = Vec::new();
     for row in &document.rows {
@@ -58,7 +58,7 @@ fn counted(
         let same = document.rows.iter().filter(|other| other.mark == row.mark);
         let counted = match row.mark {
             Some(mark) if same.count() == 1 => of_row(batches, marked.get(&mark)),
-            _ => Err("it has no mark of its own".to_owned()),
+            _ => Err("it has no mark, or shares one".to_owned()),
         };
         rows.push((row.name.clone(), counted));
     }

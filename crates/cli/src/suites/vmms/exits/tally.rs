@@ -1,9 +1,9 @@
 //! Counts the exits of each marked batch.
 //!
-//! The guest writes a row's mark to port 0x80 before a batch and 0 after it. Each of these writes is an exit itself, and
-//! a return to the VMM, which are left out: the batch begins after the return for its mark, and ends before the exit for
-//! the 0. Only the thread that writes the marks counts, that is the vCPU that measures. A guest may write what it likes to
-//! the port; then it spoils its own rows.
+//! The guest writes a row's mark to port 0x80 before a batch, and 0 after it. Each of these writes is itself an exit
+//! and a return to the VMM, which are not counted: the batch begins after the return for its mark, and ends before the
+//! exit for the 0. Only the thread that writes the marks counts, which is the measuring vCPU. If a guest writes other
+//! values to the port, it spoils only its own rows.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ const BATCHES: usize = 4096;
 /// What happened in the batches of one mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MarkedBatches {
-    /// Each batch, in their order.
+    /// The batches, in order.
     pub(super) batches: Vec<ReasonsOfRun>,
-    /// Why the batches cannot be used.
+    /// Why the batches are unusable.
     pub(super) spoilt: Option<&'static str>,
 }
 
@@ -30,10 +30,10 @@ pub(super) struct MarkedTally {
     marked: BTreeMap<u8, MarkedBatches>,
 }
 
-/// Where a thread is.
+/// The state of a thread.
 #[derive(Debug, Default)]
 struct ThreadTally {
-    /// The place of its last event.
+    /// The sequence number of its last event.
     sequence: u64,
     /// Whether its last exit was the write of a mark.
     at_mark: bool,
@@ -93,7 +93,7 @@ impl kvm_trace::EventTally for MarkedTally {
 }
 
 impl MarkedTally {
-    /// Keeps a batch that has ended by its own mark, without the exit for that.
+    /// Keeps a batch that has ended, without the exit for its end mark.
     fn close(&mut self, mut open: OpenBatch, is_whole: bool) -> Result<(), TraceError> {
         let marked = self.marked.entry(open.mark).or_default();
         let own = open
@@ -112,7 +112,7 @@ impl MarkedTally {
         Ok(())
     }
 
-    /// What was counted, for each mark.
+    /// The counts, by mark.
     pub(super) fn finish(mut self) -> BTreeMap<u8, MarkedBatches> {
         for open in self.threads.into_values().filter_map(|thread| thread.open) {
             let marked = self.marked.entry(open.mark).or_default();

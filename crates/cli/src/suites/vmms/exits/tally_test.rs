@@ -58,7 +58,7 @@ fn the_exits_of_the_marks_themselves_are_left_out() {
 
 #[test]
 fn a_mark_that_does_not_go_to_the_vmm_costs_no_batch_an_exit() {
-    // The port could be answered below the VMM; then there is no return to leave out.
+    // If the port is answered below the VMM, there is no return to leave out.
     let batch = [
         KvmEventKind::Exit("io"),
         KvmEventKind::Userspace("KVM_EXIT_IO"),
@@ -155,7 +155,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..200)
 }
 
-/// The exits and returns of every whole batch, found by looking back from each end.
+/// The exits and returns of every complete batch, found by searching back from each end.
 fn model(steps: &[Step]) -> Vec<(u8, u64, u64)> {
     let marks: Vec<(usize, u8)> = steps
         .iter()
@@ -181,7 +181,7 @@ fn model(steps: &[Step]) -> Vec<(u8, u64, u64)> {
 }
 
 proptest! {
-    /// Each step is a whole turn of the vCPU: an exit, and a return to the VMM if the step says so.
+    /// Each step is a round of the vCPU: an exit, and also a return to the VMM if the step says so.
     #[test]
     fn whole_batches_are_counted_as_in_a_model(steps in steps()) {
         let mut events = Vec::new();
@@ -195,7 +195,7 @@ proptest! {
         let marked = one(&events);
         let mut expected: BTreeMap<u8, Vec<(u64, u64)>> = BTreeMap::new();
         for (value, exits, userspace) in model(&steps) {
-            // A return to the VMM is behind an exit of its own.
+            // Each return to the VMM follows an exit.
             expected.entry(value).or_default().push((exits + userspace, userspace));
         }
         let sum = |reasons: &Reasons| reasons.values().sum::<u64>();
