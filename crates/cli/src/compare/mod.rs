@@ -1,4 +1,4 @@
-//! `vmbell compare`: reads reports of two sides, says what changed, and fails if it was told to.
+//! `vmbell compare`: reads the reports of two sides, shows what changed, and can fail on regressions.
 
 mod args;
 
@@ -19,8 +19,8 @@ use vmbell_report::compare::{
 };
 use vmbell_report::{Export, Report, parse, units, visible};
 
-/// Compares, exports and shows. Every error has the status of wrong arguments, so that 1 says nothing but that a row is
-/// slower.
+/// Compares, exports and shows. Every error has the status of wrong arguments, so that status 1 means only that a row
+/// is slower.
 pub(super) fn run(args: &CompareArgs) -> Result<Exit> {
     Ok(compared(args).map_err(Usage::new)?)
 }
@@ -77,7 +77,7 @@ fn sides(args: &CompareArgs) -> Result<(&[PathBuf], &[PathBuf])> {
     }
 }
 
-/// Fails if an export would replace a report that is to be read, or another export.
+/// Fails if an export would overwrite an input report or another export.
 fn keep_inputs<'p>(args: &CompareArgs, reports: impl Iterator<Item = &'p PathBuf>) -> Result<()> {
     let mut exports = args.exports.paths();
     exports.extend(args.export_json.as_deref());
@@ -89,7 +89,7 @@ fn keep_inputs<'p>(args: &CompareArgs, reports: impl Iterator<Item = &'p PathBuf
     Ok(())
 }
 
-/// Reads the reports of one side. A file that is named twice is no second measurement.
+/// Reads the reports of one side. Naming a file twice does not make it a second measurement.
 fn read_all(paths: &[PathBuf], side: &str) -> Result<Vec<Report>> {
     let mut seen = BTreeSet::new();
     let read = |path: &PathBuf| {
@@ -106,12 +106,12 @@ fn read_all(paths: &[PathBuf], side: &str) -> Result<Vec<Report>> {
     paths.iter().map(read).collect()
 }
 
-/// A path without characters that a terminal would obey: a pattern may have found it in a folder of somebody else's.
+/// A path without control characters: the file may have been named by another user, and found by a glob.
 pub(super) fn shown(path: &Path) -> String {
     visible(&path.to_string_lossy())
 }
 
-/// Reads the report that a person named, and warns of what may be missing in it.
+/// Reads a report that the user named, and warns if it may be incomplete.
 pub(super) fn read(path: &Path) -> Result<Report> {
     let text = fs::read_to_string(path).with_context(|| {
         let hint = match path.to_str() {
@@ -163,7 +163,7 @@ impl BenchComparison {
     }
 }
 
-/// The error with what to do about it.
+/// The error with advice.
 fn with_advice(error: CompareError) -> anyhow::Error {
     let advice = match &error {
         CompareError::Different(_) => {
