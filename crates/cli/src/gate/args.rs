@@ -120,7 +120,7 @@ pub(crate) struct GateArgs {
     pub(super) quiet: bool,
 }
 
-/// Parses a number of boots, as the plan may have it.
+/// Parses a number of boots, within the plan's limits.
 fn boots() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(i64::from(*BOOTS.start())..=i64::from(*BOOTS.end()))
 }

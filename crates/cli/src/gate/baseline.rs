@@ -1,4 +1,4 @@
-//! The baselines of a plan: for each kernel a report of what its boots counted, in a file next to the plan's.
+//! The baselines of a plan: each kernel has a report with the figures of its boots, in a file next to the plan.
 
 use std::env;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ pub(super) fn path(plan: &Path, kernel: &str) -> PathBuf {
     plan.with_extension(format!("{}.json", file_name(kernel)))
 }
 
-/// Reads a kernel's baseline, which must have figures of each VMM of the plan.
+/// Reads a kernel's baseline, which must have figures of each VMM in the plan.
 pub(super) fn read(plan: &GatePlan, path: &Path, kernel: &str) -> Result<Report> {
     let baseline = path.display();
     if !path.exists() {
@@ -32,7 +32,7 @@ pub(super) fn read(plan: &GatePlan, path: &Path, kernel: &str) -> Result<Report>
             );
         }
     }
-    // What no boot here can be compared with.
+    // Without these, no boot here can be compared with it.
     let (unit, arch) = (Timing::Instructions.name(), env::consts::ARCH);
     for (what, is, must) in [
         ("unit", report.timing.name(), unit),

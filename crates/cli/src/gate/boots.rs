@@ -1,6 +1,7 @@
 //! The boots of a gate: each runs this program as `vmbell lab --deterministic`, with its own seed.
 //!
-//! Threads start the labs, one for each CPU; a boot counts on one emulated CPU, so they do not disturb one another's figures.
+//! Threads start the labs, one for each CPU. Each boot runs on its own emulated CPU and counts instructions, so boots
+//! do not disturb each other's figures.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -25,14 +26,14 @@ use crate::exit::Exit;
 use crate::output::text::lines_of;
 use crate::process::{ProgramEnd, ProgramOutput, ProgramTask, run};
 
-/// No boot takes as long; its own limits end one that hangs.
+/// An upper bound; the lab's own limits end a hanging boot first.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
-/// A boot of Linux executes 1,000,000,000 instructions; a guest that hangs executes them until its limit.
+/// A boot of Linux executes 1,000,000,000 instructions; a hanging guest runs until this limit.
 const RUN_TIMEOUT: &str = "4s";
-/// The statuses of VMMs that failed or cannot run there, which the report tells of.
+/// The status if VMMs failed or cannot run in the lab; the report has the reasons.
 const VMM_FAILED: i32 = Exit::Failed as i32;
 const VMM_SKIPPED: i32 = Exit::Skipped as i32;
-/// The last lines of what a lab printed that are shown if it fails.
+/// How many last lines of a lab's output are shown if it fails.
 const LAST_LINES: usize = 12;
 
 /// What is booted, and how.
@@ -41,13 +42,14 @@ pub(super) struct Boots<'a> {
     pub(super) kernels: &'a [String],
     /// The seed of the first boot.
     pub(super) seed: u32,
-    /// How many labs run at a time.
+    /// How many labs run at the same time.
     pub(super) jobs: usize,
-    /// Where the reports are kept.
+    /// The folder in which the reports are kept.
     pub(super) keep: Option<&'a Path>,
     pub(super) quiet: bool,
     pub(super) limit: &'a CommandLimit,
-    /// Fails if the report of a boot on this kernel says nothing about its baseline, and so none of the others would.
+    /// Fails if the report of a boot on this kernel cannot be compared with its baseline. The other boots could not
+    /// either.
     pub(super) check: &'a (dyn Fn(&str, &Report) -> Result<()> + Sync),
 }
 
@@ -59,8 +61,8 @@ struct Boot<'a> {
 }
 
 impl Boots<'_> {
-    /// Downloads what the labs need, so that they do not wait for one another. What it prints is progress here, and none of the
-    /// gate's result on stdout.
+    /// Downloads what the labs need, so that they do not wait for each other. Its output is shown as progress, not on
+    /// stdout.
     pub(super) fn prepare(&self) -> Result<Option<Exit>> {
         let mut command = Command::new(own()?);
         command.args(["lab", "prepare"]);
@@ -75,13 +77,13 @@ impl Boots<'_> {
         let status = command.status().context("cannot start vmbell lab")?;
         let failed = match self.limit.stop() {
             Some(_) => Exit::Interrupted,
-            // It has said why.
+            // It has printed why.
             None => Exit::Lab,
         };
         Ok((!status.success()).then_some(failed))
     }
 
-    /// Boots all, and returns the reports of each kernel; `None` if the command was interrupted.
+    /// Runs all boots, and returns the reports of each kernel; `None` if the command was interrupted.
     pub(super) fn measure(
         &self,
         progress: &ProgressBar,
@@ -90,7 +92,7 @@ impl Boots<'_> {
             TempDir::with_prefix("vmbell-gate-").context("cannot make a temporary folder")?;
         let folder = self.keep.unwrap_or(folder.path());
         let seeds = self.seed..=self.seed.saturating_add(self.plan.boots - 1);
-        // Each kernel's first boot comes before the second one of any, since it may be refused.
+        // The first boot of each kernel precedes all second boots, because it may be refused.
         let of_seed = |seed| self.kernels.iter().map(move |kernel| Boot { kernel, seed });
         let all: Vec<Boot<'_>> = seeds.flat_map(of_seed).collect();
         progress.set_length(all.len() as u64);
@@ -116,7 +118,7 @@ impl Boots<'_> {
         Ok(Some(reports))
     }
 
-    /// Boots one lab, in which every VMM runs; `None` if it was stopped.
+    /// Boots one lab, in which every VMM runs; `None` if it was interrupted.
     fn boot(&self, boot: Boot<'_>, folder: &Path) -> Result<Option<Report>> {
         let path = folder.join(format!("{}-{}.json", file_name(boot.kernel), boot.seed));
         let words = self.words(boot, &path)?;
@@ -144,7 +146,7 @@ impl Boots<'_> {
         let seed = boot.seed.to_string();
         let mut words = vec![own()?.into_os_string()];
         let mut add = |more: &[&str]| words.extend(more.iter().map(OsString::from));
-        // QEMU may crash, so a boot is tried again.
+        // QEMU may crash, so boots are retried.
         add(&[
             "lab",
             "kernel",
@@ -188,8 +190,8 @@ impl Boots<'_> {
     }
 }
 
-/// Does `work` with each item on this number of threads. After an error no further item is begun: most likely it would fail
-/// alike.
+/// Calls `work` for each item on this number of threads. After an error no further item is begun, because it would most
+/// likely fail too.
 fn on_threads<T: Send, R: Send>(
     items: Vec<T>,
     jobs: usize,
@@ -229,7 +231,7 @@ fn own() -> Result<std::path::PathBuf> {
     crate::process::program::own().map_err(anyhow::Error::msg)
 }
 
-/// The end of what a lab printed on standard error, which may be what its guests printed.
+/// The last lines that a lab printed on standard error; they may come from its guests.
 fn last_lines(ended: &ProgramOutput) -> String {
     let lines = lines_of(&ended.errors);
     lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
@@ -260,7 +262,7 @@ mod tests {
     fn items_are_worked_on_at_the_same_time() {
         let both = Barrier::new(2);
         let items = vec![1, 2, 3, 4];
-        // Each pair waits for its other one.
+        // Both items of a pair wait for each other.
         let mut done = on_threads(items, 2, |item| {
             both.wait();
             Ok(item)

@@ -1,4 +1,4 @@
-//! Mistakes in a plan, or in the arguments of `--init`, that a lab would only find after its boot.
+//! Mistakes in a plan, or in the arguments of `--init`, that a lab would find only after its boot.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::lab;
 use crate::suites::vmms::{self, VmmDeviceName};
 use vmbell_bench::did_you_mean;
 
-/// Fails if what the plan names cannot be booted or measured here; the error names the place.
+/// Fails if something in the plan cannot be booted or measured here; the error says where it is named.
 pub(super) fn check(plan: &GatePlan, kernels: &[String], args: &GateArgs) -> Result<(), String> {
     let file = args.file.display();
     let of = |key: &str, error: String| match args.init {
@@ -79,7 +79,7 @@ fn check_vmm(name: &str, vmm: &PlannedVmm) -> Result<(), String> {
             return Err(format!("with: there is no file {file}"));
         }
     }
-    // What is copied may be the program.
+    // The program may be among the copied files.
     match program {
         Some(program) if vmm.with.is_empty() => lab::to_copy(&program).map(drop),
         _ => Ok(()),

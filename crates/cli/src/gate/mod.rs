@@ -1,7 +1,7 @@
-//! `vmbell gate`: measures VMMs in the deterministic lab and holds their exits and instructions to those of before.
+//! `vmbell gate`: measures VMMs in the deterministic lab, and fails if exits or instructions grew.
 //!
-//! `plan` is the file that people write, `baseline` finds the reports that are held to, `check` finds mistakes before a boot, and
-//! `boots` runs the labs. The rule by which a row has grown, and the texts of the verdict, are `vmbell_report::gate`'s.
+//! `plan` is the file that the user edits, `baseline` finds the accepted reports, `check` finds mistakes before a boot,
+//! and `boots` runs the labs. `vmbell_report::gate` decides when a row has grown, and has the texts of the verdict.
 
 mod args;
 mod baseline;
@@ -46,7 +46,7 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
     let kernels = plan.kernels(args).map_err(Usage::new)?;
     check::check(&plan, &kernels, args).map_err(Usage::new)?;
     let baselines = baselines(&plan, &kernels, args)?;
-    // What cannot be written is found before anything is measured.
+    // Files that cannot be written are found before the measurement.
     let is_accepted = args.init || args.accept;
     let written = kernels.iter().filter(|_| is_accepted);
     let written = written.map(|kernel| Export::open(&baseline::path(&args.file, kernel)));
@@ -59,7 +59,7 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
     }
     let interrupted = interrupt::catch().context("cannot catch signals")?;
     let limit = CommandLimit::new(None, interrupted);
-    // The first boot of a kernel tells whether it can be held to its baseline.
+    // The first boot of a kernel shows whether it can be compared with its baseline.
     let check = |kernel: &str, now: &Report| match is_accepted {
         true => Ok(()),
         false => held(&mut GateVerdict::default(), args, &baselines, (kernel, now)),
@@ -110,7 +110,7 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
     {
         file.finish(&json_by_row(report))?;
     }
-    // The plan is last: where it is, figures are.
+    // The plan is written last, so that it never exists without its figures.
     if let Some(file) = written_plan {
         file.finish(&plan.text()?)?;
     }
@@ -127,7 +127,7 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// Holds what was measured to the baselines.
+/// Compares the measured reports with the baselines.
 fn verdict(
     args: &GateArgs,
     baselines: &BTreeMap<String, Report>,
@@ -150,8 +150,8 @@ fn verdict(
     Ok(verdict)
 }
 
-/// Holds what was measured on a kernel to its baseline, if there is one. The error is one of the files: the baseline is of
-/// another kernel, CPU, unit or VMM.
+/// Compares a kernel's measured report with its baseline, if there is one. It is an error of the files if the baseline
+/// is of another kernel, CPU, unit or VMM.
 fn held(
     verdict: &mut GateVerdict,
     args: &GateArgs,
@@ -166,8 +166,8 @@ fn held(
     })
 }
 
-/// The baselines of these kernels, which must be there to hold to them. With `--accept` they are only what the new figures are
-/// compared with.
+/// The baselines of these kernels, which must exist. With `--accept` they are optional, and the new figures are only
+/// compared with them.
 fn baselines(
     plan: &GatePlan,
     kernels: &[String],
@@ -192,7 +192,7 @@ fn baselines(
     Ok(baselines)
 }
 
-/// Prints the verdict as the arguments say, and appends it to the file of --markdown.
+/// Prints the verdict in the requested form, and appends it to the file of --markdown.
 fn report(
     args: &GateArgs,
     verdict: &GateVerdict,
@@ -215,7 +215,7 @@ fn report(
     Ok(())
 }
 
-/// Opens a file to which text is appended.
+/// Opens a file for appending.
 fn append_to(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     let file = options.create(true).append(true).open(path);

@@ -1,6 +1,6 @@
-//! The plan of a gate: the TOML file that says what is measured. People write it, and vmbell does so for `--init` alone.
+//! The plan of a gate: a TOML file that says what is measured. Users edit it; vmbell writes it only for `--init`.
 //!
-//! Every error here is one of the arguments or of the file, and found before a boot.
+//! All errors here are about the arguments or the file, and are found before a boot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,11 +14,11 @@ use vmbell_bench::did_you_mean;
 
 /// The kernel of a new plan.
 const KERNEL: &str = "debian:6.12";
-/// The VMM of a new plan, which is always here.
+/// The VMM of a new plan, which is always available.
 const VMM: &str = "vmbell";
-/// The boots of a measurement unless the file says otherwise.
+/// The default number of boots.
 const DEFAULT_BOOTS: u32 = 5;
-/// What a new file begins with.
+/// How a new file begins.
 const TITLE: &str = "# What `vmbell gate` measures. The figures of each kernel are in a .json file next to this one.\n";
 
 /// A plan.
@@ -33,10 +33,10 @@ pub(super) struct GatePlan {
     /// Which rows are measured; if empty, all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) rows: Vec<String>,
-    /// The virtio devices; those of `vmbell bench vmms` if there are none.
+    /// The virtio devices; if empty, those of `vmbell bench vmms`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) virtio: Vec<String>,
-    /// Whether each VMM boots Linux, too: the lab's kernel.
+    /// Whether each VMM also boots Linux, the lab's kernel.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) linux: bool,
     /// The VMMs.
@@ -60,7 +60,7 @@ const fn default_boots() -> u32 {
 }
 
 impl GatePlan {
-    /// The plan that `--init` describes, whose file must not be there.
+    /// The plan that `--init` describes. Its file must not exist.
     pub(super) fn described(args: &GateArgs) -> Result<Self> {
         if args.file.exists() {
             let file = args.file.display();
@@ -91,7 +91,7 @@ impl GatePlan {
         })
     }
 
-    /// Reads the file, and takes the commands of `--vmm`.
+    /// Reads the file, and replaces commands by those of `--vmm`.
     pub(super) fn read(args: &GateArgs) -> Result<Self> {
         let file = args.file.display();
         let text = fs::read_to_string(&args.file).with_context(|| {
@@ -115,7 +115,7 @@ impl GatePlan {
             true => &self.kernels,
             false => &args.kernel,
         };
-        // The boots of one that is named twice would write each report twice at a time.
+        // If a kernel were named twice, two boots would write the same report at the same time.
         let mut seen = BTreeSet::new();
         for kernel in kernels {
             if !self.kernels.contains(kernel) {
