@@ -1,4 +1,4 @@
-//! `--bisect`: which kernel between two was the first at which a row of `vmbell bench` changed.
+//! `--bisect`: finds the first kernel between two at which a row of `vmbell bench` changed.
 
 use anyhow::{Context, bail};
 
@@ -6,11 +6,11 @@ use super::parts::RunKernel;
 use vmbell_lab::debian::is_older;
 use vmbell_report::{Block, Cell, Column, Group, Outcome, Report, Table};
 
-/// The least change of the row between the two kernels, as a share. Kernels differ by a few per cent for reasons such as
-/// where their code lies.
+/// The smallest change of the row between the two kernels that is searched for, as a share. Kernels differ by a few per
+/// cent for reasons such as the placement of their code.
 const LEAST: f64 = 0.03;
 
-/// What a kernel was measured at.
+/// A kernel and its measured figure.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Point {
     /// Its release (`uname -r`).
@@ -53,7 +53,7 @@ pub(super) struct Bisection {
 }
 
 impl Bisection {
-    /// A search between two kernels; an error if there is nothing to find.
+    /// Starts a search between two kernels; fails if there is nothing to find.
     pub(super) fn new([old, new]: [Point; 2]) -> anyhow::Result<Self> {
         if !is_older(&old.release, &new.release) {
             bail!(
@@ -86,7 +86,7 @@ impl Bisection {
         [0, self.points.len() - 1].map(|index| self.points[index].release.as_str())
     }
 
-    /// Measures those of the kernels between the two that halve what is left.
+    /// Measures kernels between the two, halving the rest each time.
     pub(super) fn run(
         &mut self,
         between: &[RunKernel],
@@ -157,7 +157,8 @@ mod tests {
         }
     }
 
-    /// Searches among kernels 6.1.1 to 6.1.8 that have these figures, and returns what was measured between the ends.
+    /// Searches among kernels 6.1.1 to 6.1.8 with these figures, and returns the number of kernels measured between the
+    /// ends.
     fn searched(figures: [f64; 8]) -> (Bisection, usize) {
         let release = |index: usize| format!("6.1.{}", index + 1);
         let ends = [0, 7].map(|index| point(&release(index), figures[index]));

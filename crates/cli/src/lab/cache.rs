@@ -1,4 +1,4 @@
-//! `vmbell lab prepare`, `status` and `clean`, which work on the lab's cache.
+//! `vmbell lab prepare`, `status` and `clean`, for the lab's cache.
 
 use std::process::ExitCode;
 
@@ -20,10 +20,10 @@ use vmbell_lab::saved::Store;
 use vmbell_lab::{Lab, LabProgress, PackageRecipe, ProvisionKind, Recipe};
 use vmbell_report::{Block, Cell, Column, Table};
 
-/// As much of an entry's name as is shown.
+/// The most characters of an entry's name that are shown.
 const SHORT: usize = 18;
 
-/// Prepares what is missing, saves the machines that runs have by default, and prints what has been prepared.
+/// Prepares what is missing, saves the default machines, and prints what is prepared.
 pub(super) fn prepare(
     arch: Option<&str>,
     parts: &LabParts,
@@ -48,8 +48,7 @@ pub(super) fn prepare(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Saves the machines that runs of this depth have by default, one for each mode. It takes a `vmbell` for the machine's
-/// architecture.
+/// Saves the default machines for this depth, one for each mode. Needs a `vmbell` for the machine's architecture.
 fn save(lab: &anyhow::Result<Lab>, depth: u32, progress: &LabProgress) -> anyhow::Result<()> {
     let lab = match lab {
         Ok(lab) => lab,
@@ -76,7 +75,8 @@ fn save(lab: &anyhow::Result<Lab>, depth: u32, progress: &LabProgress) -> anyhow
     Ok(())
 }
 
-/// Shows the entries of the cache and the saved machines, and what is missing for this board and these kernels; fails if an entry is
+/// Shows the cache's entries, the saved machines, and what is missing for this board and these kernels; fails if an
+/// entry is damaged.
 /// damaged.
 pub(super) fn status(
     arch: Option<&str>,
@@ -118,7 +118,7 @@ pub(super) fn status(
 /// A row of the status: sizes or a time, and what it is or why it is damaged.
 type StatusRow = ([Option<String>; 2], String);
 
-/// A table of such rows, whose names are short.
+/// A table of such rows, with shortened names.
 fn status_table(title: &str, numbers: [&str; 2], rows: Vec<(String, StatusRow)>) -> Table {
     let names = rows
         .iter()
@@ -135,7 +135,7 @@ fn status_table(title: &str, numbers: [&str; 2], rows: Vec<(String, StatusRow)>)
     table
 }
 
-/// The entries of the cache, and whether none is damaged.
+/// The cache's entries, and whether all are undamaged.
 fn entries(cache: &Cache, host: Arch, verify: bool) -> anyhow::Result<(Table, bool)> {
     let all = LabBoard::ALL.into_iter();
     let all = all.flat_map(|board| [board, board.nesting()]);
@@ -144,7 +144,7 @@ fn entries(cache: &Cache, host: Arch, verify: bool) -> anyhow::Result<(Table, bo
         .map(|packages| packages.recipe())
         .collect();
     let is_old = |name: &str| match ProvisionKind::of_entry(name) {
-        // Entries of kinds that are not among these depend on what a run asked for.
+        // Entries of other kinds depend on what a run asked for.
         Some(kind) => {
             current.iter().any(|recipe| recipe.kind == kind)
                 && current.iter().all(|recipe| recipe.entry() != name)
@@ -181,7 +181,7 @@ fn entries(cache: &Cache, host: Arch, verify: bool) -> anyhow::Result<(Table, bo
     Ok((table, are_good))
 }
 
-/// The saved machines, and whether none is damaged.
+/// The saved machines, and whether all are undamaged.
 fn machines(store: &Store, verify: bool) -> anyhow::Result<(Table, bool)> {
     let mut are_good = true;
     let mut rows = Vec::new();
@@ -212,7 +212,7 @@ fn machines(store: &Store, verify: bool) -> anyhow::Result<(Table, bool)> {
     Ok((table, are_good))
 }
 
-/// Prints a key for a CI's cache: the beginnings of the recipes' hashes.
+/// Prints a key for a CI's cache, made from the first digits of the recipes' hashes.
 pub(super) fn key(arch: Option<&str>, kernels: &[KernelVersion]) -> anyhow::Result<ExitCode> {
     let (host, board) = boards(arch, false)?;
     let part =

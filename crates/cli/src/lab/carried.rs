@@ -1,4 +1,4 @@
-//! Files of this host that are carried into L1 for a suite: VMMs, and the parts of Linux as a guest.
+//! Files of this host that a suite needs in L1: VMMs, and the parts of a Linux guest.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -17,12 +17,12 @@ use vmbell_lab::cache::Cache;
 use vmbell_lab::kernel::ModuleTree;
 use vmbell_lab::{Lab, LabKernel, Provision};
 
-/// Where VMMs are found in L1.
+/// The folder for VMMs in L1.
 const PROGRAMS: &str = "/usr/local/bin";
-/// What runs the script that starts QEMU.
+/// Runs the script that starts QEMU.
 const SHELL: &str = "/bin/sh";
 
-/// Files to carry, and the folder in which some of them are made.
+/// Files to copy, and a folder for those that are generated.
 #[derive(Debug, Default)]
 pub(super) struct Carried {
     /// Files of this host, each with its path in L1.
@@ -33,7 +33,7 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    /// Adds the lab's QEMU, with all that it needs, and the other VMMs that are on PATH.
+    /// Adds the lab's QEMU with all that it needs, and the other VMMs on PATH.
     pub(super) fn vmms(&mut self, lab: &Lab) -> anyhow::Result<()> {
         let same = |path: PathBuf| (path.clone(), path);
         let qemu = lab.emulator.qemu("a suite that compares VMMs")?;
@@ -51,14 +51,14 @@ impl Carried {
         Ok(())
     }
 
-    /// Adds the programs and libraries of the user's VMMs, by the names under which L1 finds them. One that is not here is an error, unless
-    /// `may_be_there`: it is among other files that are copied.
+    /// Adds the programs and libraries of the user's VMMs, under the names by which L1 finds them. It is an error if
+    /// one is missing here, unless it `may_be_there` because the user copies other files.
     pub(super) fn programs<'a>(
         &mut self,
         programs: impl Iterator<Item = &'a str>,
         may_be_there: bool,
     ) -> anyhow::Result<()> {
-        // L1 has the lab's QEMU by its name.
+        // L1 already has the lab's QEMU under this name.
         for program in programs.filter(|program| *program != QEMU) {
             let path = match to_copy(program) {
                 Ok(path) => path,
@@ -83,7 +83,7 @@ impl Carried {
             .push((lab.kernel.image.clone(), LINUX[0].1.into()));
     }
 
-    /// Adds L1's own kernel and its drivers as the guest's, and busybox and netperf, which are downloaded.
+    /// Adds L1's own kernel and its drivers for the guest, and busybox and netperf, which are downloaded.
     pub(super) fn linux(&mut self, lab: &Lab, host: Arch, parts: &LabParts) -> anyhow::Result<()> {
         let cache = Cache::user()?;
         let mut provision = Provision::new(host, &lab.board, &cache, parts.progress());
@@ -105,8 +105,8 @@ impl Carried {
     }
 }
 
-/// Parses `HOST` or `HOST:PATH`; the name of a file that exists may contain a colon. A path that is not absolute is in the working
-/// directory, there as here.
+/// Parses `HOST` or `HOST:PATH`. If the whole argument is an existing file, its colon is part of the name. Relative
+/// paths are relative to the working directory, on both sides.
 pub(super) fn copied(argument: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     let absolute = |path: &Path| {
         std::path::absolute(path).with_context(|| format!("--with {}", path.display()))
@@ -121,7 +121,7 @@ pub(super) fn copied(argument: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     Ok((host.clone(), without_ways_up(&host)))
 }
 
-/// The path with each `..` and the folder before it taken out: L1 has only the folders that something was copied into.
+/// Removes each `..` with the folder before it, because L1 has only the folders that something was copied into.
 fn without_ways_up(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -146,7 +146,7 @@ fn is_library(path: &str) -> bool {
     path.contains(".so") && Path::new(path).is_file()
 }
 
-/// A folder with the guest's drivers and what they depend on, of all modules of the kernel.
+/// A folder with the guest's drivers and the modules that they depend on.
 fn drivers(kernel: &LabKernel) -> anyhow::Result<TempDir> {
     let from = kernel.modules.as_ref().context(
         "the lab's kernel has no modules: name their folder with `vmbell lab kernel --modules`",
@@ -159,7 +159,7 @@ fn drivers(kernel: &LabKernel) -> anyhow::Result<TempDir> {
     for module in ModuleTree::open(from, kernel.release())?.load_order(&DRIVERS)? {
         write(&format!("{}.ko", module.name), &module.bytes)?;
     }
-    // It names the drivers that have no file.
+    // It lists the drivers that are built in and have no file.
     const BUILTIN: &str = "modules.builtin";
     write(BUILTIN, &fs::read(from.join(BUILTIN)).unwrap_or_default())?;
     Ok(folder)

@@ -4,7 +4,7 @@ use vmbell_bench::did_you_mean;
 use vmbell_lab::board::LabBoard;
 use vmbell_lab::device::{L1Device, L1Driver, PluggedDevice};
 
-/// Parses the value of `--device`: a device of any board, because `--arch` is not known yet.
+/// Parses the value of `--device`. Accepts the devices of any board, because `--arch` is not known yet.
 pub(super) fn device(text: &str) -> Result<PluggedDevice, String> {
     let devices: Vec<_> = LabBoard::ALL
         .iter()
@@ -25,7 +25,7 @@ pub(super) fn device(text: &str) -> Result<PluggedDevice, String> {
     })
 }
 
-/// Refuses a device that is given twice, or that this board does not have.
+/// Refuses a device that is named twice, or that this board lacks.
 pub(super) fn check(board: &LabBoard, devices: &[PluggedDevice]) -> Result<(), String> {
     for (index, PluggedDevice { device, .. }) in devices.iter().enumerate() {
         let name = device.name;
@@ -44,7 +44,7 @@ pub(super) fn check(board: &LabBoard, devices: &[PluggedDevice]) -> Result<(), S
     Ok(())
 }
 
-/// Adds those devices of these names that this board has and that are not there.
+/// Adds those of these devices that this board has and that were not added yet.
 pub(super) fn plug_in(
     board: &LabBoard,
     devices: &mut Vec<PluggedDevice>,

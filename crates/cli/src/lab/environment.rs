@@ -19,12 +19,12 @@ const HOST_VARIABLES: &[&str] = &[
     "XDG_RUNTIME_DIR",
     "_",
 ];
-/// The variables that L1 has in place of these.
+/// L1's values of these variables.
 const L1_VARIABLES: &[(&str, &str)] = &[
     ("HOME", "/root"),
     (
         "PATH",
-        // What the run gives L1 comes before the busybox.
+        // The run's programs take precedence over the busybox.
         "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/lab/bin",
     ),
     ("TMPDIR", "/tmp"),
@@ -37,8 +37,7 @@ pub(super) fn environment_of_host() -> Vec<(OsString, OsString)> {
     std::env::vars_os().filter(host).collect()
 }
 
-/// Adds to `environment` what L1 has: its places, the caller's variables `own`, and the timing of its
-/// clock.
+/// Adds L1's variables to `environment`: its paths, the caller's variables `own`, and the timing of its clock.
 pub(super) fn environment_in_l1(
     mut environment: Vec<(OsString, OsString)>,
     own: &[(String, String)],

@@ -1,5 +1,5 @@
-//! The exits of L1's guests by their reasons: a line of all of them, and those that an operation of each row takes, in the report
-//! and as a table.
+//! The exits of L1's guests by reason: a line for all of them, and a table of exits per operation for each row, which
+//! also go into the report.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use vmbell_lab::arch::Arch;
 use vmbell_lab::job::NamedExits;
 use vmbell_report::{Block, Cell, Column, Outcome, Overflow, Report, Row, Table};
 
-/// The exit codes of AMD's SVM (APM volume 2, appendix C) that guests with guests have often.
+/// The exit codes of AMD's SVM (APM volume 2, appendix C) that are frequent with nested guests.
 const NAMES: [(u32, &str); 20] = [
     (0x00, "read cr0"),
     (0x10, "write cr0"),
@@ -32,7 +32,8 @@ const NAMES: [(u32, &str); 20] = [
     (0x8d, "xsetbv"),
     (0x400, "page fault"),
 ];
-/// The classes of exceptions on arm64 (Arm DDI 0487, ESR_EL2.EC) that guests with guests have often; KVM reports an interrupt as 0.
+/// The exception classes of arm64 (Arm DDI 0487, ESR_EL2.EC) that are frequent with nested guests; KVM reports an
+/// interrupt as 0.
 const CLASSES: [(u32, &str); 10] = [
     (0x00, "interrupt"),
     (0x01, "wfx"),
@@ -45,10 +46,10 @@ const CLASSES: [(u32, &str); 10] = [
     (0x20, "instruction abort"),
     (0x24, "data abort"),
 ];
-/// What a CPU with virtual VMLOAD and VMSAVE (VLS) does without an exit.
+/// Exits that a CPU with virtual VMLOAD and VMSAVE (VLS) avoids.
 const VLS: [u32; 2] = [0x82, 0x83];
 
-/// The line for an L1 of this architecture; a star marks what a CPU with VLS does without an exit.
+/// The line for an L1 of this architecture. A star marks exits that a CPU with VLS avoids.
 pub(super) fn text(exits: &[(u32, u64)], arch: Arch) -> String {
     if arch == Arch::AARCH64 {
         return listed(exits, &CLASSES, &[]);
@@ -77,12 +78,12 @@ fn listed(exits: &[(u32, u64)], names: &[(u32, &str)], vls: &[u32]) -> String {
     )
 }
 
-/// Puts them into the report, and returns what is shown of them. They are in the parts between the marks that `vmbell bench` makes: a row has
-/// one run between its first two marks, and between the next two a run of twice as many operations.
+/// Puts the exits into the report, and returns the table. The parts are between the marks of `vmbell bench`: a row has
+/// one run between its first two marks, and a run of twice as many operations between its last two.
 pub(super) fn of_rows(report: &mut Report, parts: &[NamedExits]) -> Result<Vec<Block>> {
     let rows = report.results.iter_mut();
     let mut rows: Vec<_> = rows.filter_map(MeasuredRow::of).collect();
-    // Between two rows there is a part as well. The first mark may be missing, as it starts the recording.
+    // There is also a part between two rows. The first mark may be missing, because it starts the recording.
     let wanted = (rows.len() * 3).saturating_sub(1);
     ensure!(
         wanted > 0 && (wanted..=wanted + 1).contains(&parts.len()),
@@ -121,7 +122,7 @@ impl<'a> MeasuredRow<'a> {
     }
 }
 
-/// What an operation takes: the second run has `ops` more than the first, and everything else as often.
+/// Exits per operation: the second run has `ops` operations more than the first, and the same of everything else.
 #[expect(clippy::cast_precision_loss, reason = "far fewer exits than 2^53")]
 fn per_operation(first: &NamedExits, second: &NamedExits, ops: u64) -> BTreeMap<String, f64> {
     let count =
@@ -134,7 +135,7 @@ fn per_operation(first: &NamedExits, second: &NamedExits, ops: u64) -> BTreeMap<
     reasons.map(one).collect()
 }
 
-/// A column for all exits, and one for each reason that is at least a twentieth of an exit in some row, the largest first.
+/// A column for all exits, and one for each reason with at least a twentieth of an exit in some row, the largest first.
 fn blocks(rows: &[(&str, &BTreeMap<String, f64>)]) -> Vec<Block> {
     const LEAST: f64 = 0.05;
     let mut reasons: Vec<(&str, f64)> = Vec::new();

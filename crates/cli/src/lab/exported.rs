@@ -1,4 +1,4 @@
-//! Reports that a command in L1 writes and that are copied to files of this host.
+//! Reports that a command writes in L1 and that are copied to files of this host.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ pub(super) struct Exported {
 }
 
 impl Exported {
-    /// Opens the files of this host, of which none may be one of `read`. What the command prints to stdout in L1 arrives on
-    /// stdout here anyway.
+    /// Opens the files on this host, which must not be among `read`. Stdout needs no copy, because the command's output
+    /// in L1 arrives on this host's stdout.
     pub(super) fn open(
         given: &[(Exporter, PathBuf)],
         read: &[PathBuf],
@@ -54,7 +54,7 @@ impl Exported {
         (self.exporter.option, path.into())
     }
 
-    /// Copies what L1 left.
+    /// Copies the file that L1 wrote.
     pub(super) fn finish(
         exports: Vec<Self>,
         outcome: &mut LabOutcome,
@@ -71,7 +71,7 @@ impl Exported {
             match text {
                 Some(text) => export.to.finish(&text)?,
                 None if status == 0 => bail!("L1 left no {name}"),
-                // The command failed before it wrote anything, and has already said why.
+                // The command failed before it wrote the file, and has printed why.
                 None => {}
             }
         }

@@ -34,18 +34,18 @@ fn target(board: &LabBoard) -> String {
     format!("{}-unknown-linux-musl", board.arch.name)
 }
 
-/// The program that cargo built for `target` with the profile of this one, or else with the profile `release`.
+/// The program that cargo built for `target`, with this program's profile or else with `release`.
 fn built(own: &Path, target: &str) -> Option<PathBuf> {
     let folder = own.parent()?;
     let profiles = [folder.file_name()?, "release".as_ref()];
-    // The folder of a profile is in cargo's target folder, or in a folder for the target below it.
+    // A profile's folder is in cargo's target folder, or in a folder for the target triple below it.
     let roots = folder.ancestors().skip(1).take(2);
     let paths = roots
         .flat_map(|root| profiles.map(|profile| root.join(target).join(profile).join("vmbell")));
     paths.into_iter().find(|path| path.is_file())
 }
 
-/// Refuses a program that cannot be the first one in this board's Linux.
+/// Refuses a program that cannot be process 1 in this board's Linux.
 fn check(board: &LabBoard, path: &Path) -> anyhow::Result<()> {
     let arch = board.arch.name;
     let facts = ElfFacts::read(path, arch)?;

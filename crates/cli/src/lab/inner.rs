@@ -1,5 +1,5 @@
-//! The command line of `vmbell lab -- vmbell ...`: parsed on this host, before any boot, by the parser that L1's `vmbell`
-//! has, and then written anew with paths that are right in L1.
+//! The command line of `vmbell lab -- vmbell ...`: parsed on this host before any boot, by the same parser as in L1,
+//! and then rewritten with L1's paths.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -14,15 +14,15 @@ use crate::args::forward::{self, is_given, option};
 use crate::suites::{BenchSuite, SuiteArgs};
 use vmbell_report::{EXPORTERS, Exporter};
 
-/// The word for this program.
+/// The name of this program.
 const NAME: &str = "vmbell";
-/// The word for its command that measures.
+/// Its command that measures.
 const BENCH: &str = "bench";
 
 /// A command of this program that is to run in L1.
 #[derive(Debug)]
 pub(super) struct Inner {
-    /// The suite that it measures, if it does.
+    /// The suite that it measures, if any.
     pub(super) suite: Option<BenchSuite>,
     /// The words that follow `vmbell`.
     words: Vec<OsString>,
@@ -33,7 +33,8 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    /// The command, if `program` is this program, whose arguments `parser` parses; an error, which may be its help, if they are wrong.
+    /// The command, if `program` is this program, whose arguments `parser` parses; fails with the parser's error or
+    /// help.
     pub(super) fn of(program: &[OsString], parser: &Command) -> Result<Option<Self>, clap::Error> {
         match program.split_first() {
             Some((program, words)) if is_this_program(program) => {
@@ -58,8 +59,7 @@ impl Inner {
         })
     }
 
-    /// The words that follow `vmbell` in L1: those of the user, but for options that are replaced, and with options that the
-    /// user did not give.
+    /// The words that follow `vmbell` in L1: the user's, with options added and replaced.
     pub(super) fn words(
         &self,
         defaults: &[(&str, &str)],
@@ -86,13 +86,13 @@ impl Inner {
         args.any(|arg| arg.get_long() == Some(name) && is_given(&self.matches, arg))
     }
 
-    /// Whether this is a measurement that can be exported to such a file.
+    /// Whether this is a measurement with exports in this format.
     pub(super) fn has_export(&self, exporter: Exporter) -> bool {
         let mut args = self.command.get_arguments();
         self.suite.is_some() && args.any(|arg| arg.get_long() == Some(exporter.option))
     }
 
-    /// The files that options `--export-...` name.
+    /// The files of the `--export-...` options.
     pub(super) fn exports(&self) -> Vec<(Exporter, PathBuf)> {
         let files = |exporter: Exporter| {
             let values = self.values(exporter.option);
@@ -101,7 +101,7 @@ impl Inner {
         EXPORTERS.into_iter().flat_map(files).collect()
     }
 
-    /// The files of this host that the command line names, each by its absolute path.
+    /// The files of this host on the command line, as absolute paths.
     pub(super) fn files(&self) -> Vec<PathBuf> {
         let is_path = |parser: &ValueParser| parser.type_id() == ValueParser::path_buf().type_id();
         let args = self.command.get_arguments().filter(|arg| {
@@ -126,7 +126,7 @@ impl Inner {
     }
 }
 
-/// Whether this names the program that runs: by its name, or by a path of its file.
+/// Whether this names the running program, by its name or a path to its file.
 fn is_this_program(program: &OsStr) -> bool {
     let id = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
     let is_path = program.as_encoded_bytes().contains(&b'/');

@@ -1,17 +1,17 @@
-//! Advice for a program that ended because L1 lacks files: its modules, or the interpreter of a script.
+//! Advice for a program that ended because L1 lacks files: kernel modules, or a script's interpreter.
 
 use std::path::{Path, PathBuf};
 
 use vmbell_lab::LabTask;
 use vmbell_lab::initramfs::{Interpreter, modules, with};
 
-/// The exit status of a shell that does not find a program, and of one that cannot run it.
+/// A shell's exit statuses for a program that is not found, and for one that cannot be executed.
 const NOT_FOUND: u8 = 127;
 const NOT_RUN: u8 = 126;
-/// Each L1 has one.
+/// Every L1 has this shell.
 const SHELL: &str = "/bin/sh";
 
-/// What may help if a program ends with this status: which files it lacks.
+/// A hint for a program that ended with this status: the files that it may lack.
 pub(super) fn advice(status: u8, task: &LabTask, triplet: &str) -> Option<String> {
     let is_there = |path: &PathBuf| task.with.iter().any(|(host, _)| path.starts_with(host));
     if [NOT_FOUND, NOT_RUN].contains(&status) {

@@ -1,4 +1,4 @@
-//! The options of the L1 machine, and the lines before and after a run in it.
+//! The options of the L1 machine, and the lines printed before and after a run in it.
 
 use std::time::Duration;
 
@@ -27,20 +27,20 @@ use vmbell_report::units::plural;
 /// Headings of `--help`.
 const CLOCK: &str = "Its clock";
 const NESTED: &str = "With --depth 2 or 3";
-/// That of the program's options.
+/// The heading of the program's options.
 pub(super) const PROGRAM: &str = "The program";
 
-/// How long a boot may take, and how long a program.
+/// The time limits of a boot and of a program.
 const BOOT_LIMIT: Duration = Duration::from_secs(5 * 60);
 const TIME_LIMIT: Duration = Duration::from_secs(5 * 60);
 
-/// The CPUs of a machine in functional mode. A Linux with several vCPUs crashes now and then on the emulated SVM
+/// The default number of CPUs in functional mode. A Linux with several vCPUs sometimes crashes on the emulated SVM
 /// (docs/emulator-bugs.md).
 pub(super) const fn default_cpus(depth: u32) -> u32 {
     if depth > 1 { 1 } else { 2 }
 }
 
-/// The machine, as `vmbell lab` offers it.
+/// The machine's options in `vmbell lab`.
 #[derive(Debug, Args)]
 pub(super) struct PlainMachine {
     /// Add a device that L1 can assign to a guest with VFIO: edu (0000:00:03.0), e1000e (0000:00:04.0) or virtio-net
@@ -75,7 +75,7 @@ pub(super) struct PlainMachine {
     timeout: Option<Duration>,
 }
 
-/// What `vmbell lab kernel` offers in addition.
+/// Further options in `vmbell lab kernel`.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = EMULATOR)]
 pub(super) struct Details {
@@ -129,7 +129,7 @@ impl From<PlainMachine> for MachineArguments {
 }
 
 impl MachineArguments {
-    /// The machine for this program at this depth: the one that the user names, or else the one that it needs.
+    /// The mode of the machine for this program at this depth: the user's choice, otherwise what the program needs.
     pub(super) fn choose(&self, inner: Option<&Inner>, depth: u32) -> anyhow::Result<Chosen> {
         let deterministic = |why| Chosen {
             mode: TimeMode::Deterministic {
@@ -169,7 +169,7 @@ impl MachineArguments {
         Ok(chosen)
     }
 
-    /// The depths that the user names; `None` is 1, without a word of it in reports.
+    /// The user's depths. `None` is 1, which reports then do not mention.
     pub(super) fn depths(&self) -> anyhow::Result<Vec<Option<u32>>> {
         if self.details.exits && !self.nests() {
             bail!(
@@ -190,19 +190,20 @@ impl MachineArguments {
         Ok(self.plain.depth.iter().copied().map(Some).collect())
     }
 
-    /// How often the program may begin again. A Linux in a guest spins now and then on the emulated SVM (docs/emulator-bugs.md).
+    /// How often the program may be restarted. A Linux in a guest sometimes spins on the emulated SVM
+    /// (docs/emulator-bugs.md).
     pub(super) fn retries(&self, depth: u32) -> u32 {
         self.details
             .retries
             .unwrap_or(if depth > 1 { 3 } else { 0 })
     }
 
-    /// What starts each Linux inside another one.
+    /// The VMM that starts each Linux inside another one.
     fn vmm(&self) -> InnerVmm {
         self.details.vmm.unwrap_or(InnerVmm::Vmbell)
     }
 
-    /// Kernel modules that the user names.
+    /// The user's kernel modules.
     pub(super) fn modules(&self) -> &[String] {
         &self.details.module
     }
@@ -283,7 +284,7 @@ impl MachineArguments {
     }
 }
 
-/// How L1's CPUs are emulated, and why if the user does not say it.
+/// How L1's CPUs are emulated, and why if it is not the user's choice.
 #[derive(Clone, Debug)]
 pub(super) struct Chosen {
     mode: TimeMode,
@@ -296,7 +297,7 @@ impl Chosen {
         matches!(self.mode, TimeMode::Deterministic { .. })
     }
 
-    /// What one nanosecond stands for in this machine.
+    /// What one nanosecond means in this machine.
     pub(super) const fn timing(&self) -> Timing {
         match self.mode {
             TimeMode::Deterministic { .. } => Timing::Instructions,
@@ -305,7 +306,7 @@ impl Chosen {
     }
 }
 
-/// The first row that the command line names (no glob does) and that needs two CPUs.
+/// The first row that the command line names exactly, not by a glob, and that needs two CPUs.
 fn row_for_two_cpus(suite: &BenchSuite) -> Option<&str> {
     let BenchSuite::Paths(args) = suite else {
         return None;
@@ -337,7 +338,7 @@ fn vmm() -> impl TypedValueParser<Value = InnerVmm> {
     PossibleValuesParser::new(InnerVmm::ALL.map(InnerVmm::name)).try_map(named)
 }
 
-/// Parses a depth. The lab has three, as each makes an exit 6 to 10 times as expensive (docs/nested.md).
+/// Parses a depth, from 1 to 3: each level makes an exit 6 to 10 times as expensive (docs/nested.md).
 pub(super) fn depth(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(depth @ 1..=3) => Ok(depth),
@@ -357,7 +358,7 @@ pub(super) fn memory(text: &str) -> Result<u64, String> {
     Ok(size)
 }
 
-/// Prints a line before a run: the kernel, QEMU, the mode and why it was chosen, and the devices.
+/// Prints a line before a run: the kernel, QEMU, the mode and its reason, and the devices.
 pub(super) fn announce(lab: &Lab, settings: &Settings, why: Option<&str>) {
     let mut mode = match settings.mode {
         TimeMode::Deterministic { seed: None } => "deterministic, 1 CPU".to_owned(),
@@ -395,7 +396,7 @@ pub(super) fn announce(lab: &Lab, settings: &Settings, why: Option<&str>) {
     ));
 }
 
-/// Prints the notes of a run, and a line with its end and its times.
+/// Prints the notes of a run, and a line with its result and times.
 pub(super) fn summarize(outcome: &LabOutcome, arch: Arch, progress: LabProgress) {
     for note in &outcome.notes {
         progress.say(note);

@@ -1,10 +1,11 @@
 //! `vmbell lab`: runs a program on real KVM, which QEMU emulates.
 //!
-//! `parts` chooses the machine and finds QEMU and the kernel, `init` the `vmbell` for inside, and `machine` has the options of
-//! L1. `run` boots it with the program; if that is vmbell itself, `inner` parses its command line, `needs` says what the command
-//! needs in L1, and `exported` brings its reports back. `vmbell lab` has the options that its users need, `vmbell lab kernel` all;
-//! there `selftests` runs the kernel's tests of KVM, and `bisect` finds a kernel. The exit status is that of the program, so
-//! failures of the lab itself have a status of their own.
+//! `parts` chooses the machine and finds QEMU and the kernel, `init` finds the `vmbell` that is process 1 inside, and
+//! `machine` has the options of L1. `run` boots L1 with the program. If the program is vmbell itself, `inner` parses
+//! its command line, `needs` says what the command needs in L1, and `exported` brings its reports back. `vmbell lab`
+//! has the options that most users need, `vmbell lab kernel` has all; there, `selftests` runs the kernel's tests of
+//! KVM, and `bisect` finds a kernel. The exit status is the program's, so failures of the lab itself have their own
+//! status.
 
 mod bisect;
 mod cache;
@@ -242,8 +243,8 @@ enum LabCommand {
     },
 }
 
-/// If this process is process 1 of the lab's own kernel, runs as that. It must be called before the
-/// arguments are looked at, because there they are the kernel's.
+/// If this process is process 1 of the lab's Linux, runs as that and does not return. Must be called before the
+/// arguments are parsed, because process 1 gets the kernel's arguments.
 pub(super) fn init_if_called() {
     if vmbell_lab::init::is_called() {
         vmbell_lab::init::main();

@@ -11,40 +11,40 @@ use vmbell_bench::scenario;
 use vmbell_lab::board::{EmulatorKind, LabBoard};
 use vmbell_report::Timing;
 
-/// The width of a table with columns, the same on every host: the environment moves what is on the program's stack.
+/// A fixed table width on every host, because the environment's size moves the program's stack.
 const WIDTH: (&str, &str) = ("COLUMNS", "80");
-/// The card that L1 assigns, its address, and the interface of L1 at the other end of its wire, the first to get a name.
+/// The card that L1 assigns, its address, and L1's interface at the other end of its wire.
 const CARD: &str = "virtio-net";
 const CARD_ADDRESS: &str = "0000:00:07.0";
 const WIRE: &str = "eth0";
 /// QEMU 7.2's SVM switches vector state off at exits: docs/emulator-bugs.md.
 const APPEND: &str = "noxsave";
 
-/// The lab's own limit is the only one: by L1's clock another one would be over at another time.
+/// The lab's own limit is the only one: L1's clock runs at another speed.
 const NO_LIMIT: (&str, &str) = ("timeout", "0");
 
-/// What a suite needs, in addition to what every program has.
+/// What a suite needs, beyond what every program has.
 #[derive(Debug, Default)]
 pub(super) struct Needs {
-    /// Options that it gets unless the user gives them.
+    /// Options that are added unless the user gives them.
     pub(super) defaults: Vec<(&'static str, &'static str)>,
-    /// Options that it gets instead of the user's.
+    /// Options that replace the user's.
     pub(super) replaced: Vec<(&'static str, OsString)>,
-    /// Variables.
+    /// Environment variables.
     pub(super) environment: Vec<(String, String)>,
-    /// Devices of L1, for the boards that have them.
+    /// Devices of L1, if the board has them.
     pub(super) devices: Vec<&'static str>,
-    /// The least memory of L1 in bytes.
+    /// The minimum memory of L1 in bytes.
     pub(super) memory: u64,
     /// Modules of L1's kernel.
     pub(super) modules: &'static [&'static str],
-    /// How long the program may take by this host's clock, unless the user says so.
+    /// The default time limit of the program, by this host's clock.
     pub(super) time_limit: Option<Duration>,
-    /// Whether the VMMs of this host are carried: the lab's QEMU, and alioth.
+    /// Whether to copy the VMMs of this host: the lab's QEMU, and others on PATH.
     pub(super) vmms: bool,
-    /// Whether L1's own kernel is carried as the guest's.
+    /// Whether to copy L1's own kernel, for the guest.
     pub(super) kernel: bool,
-    /// Whether the parts of Linux as a guest are carried, and netperf.
+    /// Whether to copy the parts of a Linux guest, and netperf.
     pub(super) linux: bool,
 }
 
@@ -71,7 +71,7 @@ impl Needs {
                     true => vec![("linux", LINUX[0].1.into())],
                     false => Vec::new(),
                 },
-                // A VMM that spins for ten seconds of a clock that counts instructions has executed 10,000,000,000.
+                // A VMM that spins for ten seconds of an instruction clock has executed 10,000,000,000 instructions.
                 defaults: match is_counted {
                     true => vec![("runs", "1"), ("ops", "20"), ("run-timeout", "10s")],
                     false => vec![("ops", "20"), ("run-timeout", "2m")],
@@ -104,8 +104,8 @@ impl Needs {
     }
 
     fn of_net(wants_card: bool, is_counted: bool) -> Self {
-        // Where instructions are counted, few operations give the same figures as many, and in less time QEMU makes fewer
-        // guests hang. L1's clock runs fast if this host was busy when L1 measured its counter.
+        // Where instructions are counted, few operations give the same figures as many, and the shorter run makes fewer
+        // guests hang in QEMU. L1's clock runs fast if this host was busy when L1 calibrated its counter.
         let mut defaults = match is_counted {
             true => vec![
                 ("run-timeout", "2s"),
@@ -123,7 +123,7 @@ impl Needs {
         Self {
             defaults,
             devices,
-            // Half of it is for files: those of QEMU and the parts of Linux.
+            // Half of it is for files: QEMU's, and the parts of a Linux guest.
             memory: 1536 << 20,
             modules: &["tun", "vhost_net"],
             time_limit: Some(Duration::from_secs(30 * 60)),
@@ -134,7 +134,7 @@ impl Needs {
     }
 }
 
-/// The options of `bench net` that name the parts of Linux as a guest, and where L1 has them.
+/// The options of `bench net` for the parts of a Linux guest, and their paths in L1.
 pub(super) const LINUX: [(&str, &str); 5] = [
     ("kernel", "/guest/vmlinux"),
     ("modules", "/guest/modules"),

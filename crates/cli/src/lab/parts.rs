@@ -34,12 +34,12 @@ use vmbell_lab::{
 pub(super) const CHANGES: &str = "KVM and the kernel";
 pub(super) const EMULATOR: &str = "QEMU and its boots";
 
-/// Disk space for saved machines, each of about 150 MB, unless the user says so.
+/// The default disk space for saved machines, of about 150 MB each.
 const STATES: u64 = 4 << 30;
-/// The variable with another one.
+/// The variable that overrides it.
 const LIMIT: &str = "VMBELL_STATE_LIMIT";
 
-/// How often the thread looks that waits for a signal.
+/// How often the thread that waits for a signal polls.
 const POLL: Duration = Duration::from_millis(50);
 
 /// The values of `--arch`.
@@ -47,8 +47,8 @@ pub(super) fn architectures() -> PossibleValuesParser {
     LabBoard::ALL.map(|board| board.arch.name).into()
 }
 
-/// This machine's architecture, and the board for the named one: by default for this machine's own. With `nests` its guests have
-/// virtualization.
+/// This machine's architecture, and the board of the named one, by default this machine's. With `nests`, its guests
+/// have virtualization.
 pub(super) fn boards(name: Option<&str>, nests: bool) -> anyhow::Result<(Arch, LabBoard)> {
     let host = Arch::host();
     let board = LabBoard::of(name.unwrap_or(std::env::consts::ARCH));
@@ -70,7 +70,7 @@ pub(crate) fn kernel(value: OsString) -> Result<KernelChoice, LabError> {
     }
 }
 
-/// Which kernel, of each command that boots one.
+/// The option `--kernel`, for every command that boots a kernel.
 #[derive(Debug, Args)]
 pub(super) struct PlainParts {
     /// Use this kernel: Debian's newest of a version (debian:6.1, debian:6.12.43) or of all (debian:newest), or a file
@@ -86,7 +86,7 @@ pub(super) struct PlainParts {
     quiet: bool,
 }
 
-/// What is changed in the kernel or in its KVM, and QEMU: for `vmbell lab kernel`.
+/// Changes to the kernel, its KVM and QEMU, for `vmbell lab kernel`.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = CHANGES)]
 pub(super) struct Changes {
@@ -142,13 +142,13 @@ impl From<PlainParts> for LabParts {
 /// One kernel of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunKernel {
-    /// The kernel that the user names; `None` is the distribution's.
+    /// The user's kernel; `None` is the distribution's.
     kernel: Option<KernelChoice>,
     /// What is changed in KVM.
     kvm: KvmChanges,
     /// Whether our module takes over KVM's ioeventfds.
     ioeventfd: bool,
-    /// Whether the kernel is built with checks of itself.
+    /// Whether the kernel is built with debugging checks.
     debug: bool,
     /// The CPU that the user names.
     cpu: Option<LabCpu>,
@@ -163,7 +163,7 @@ impl RunKernel {
         }
     }
 
-    /// Whether this is one of Debian's kernels, with its own KVM.
+    /// Whether this is an unchanged kernel of Debian.
     pub(super) fn is_debians(&self) -> bool {
         matches!(self.kernel, Some(KernelChoice::Debian(_)))
             && self.kvm.is_empty()
@@ -263,12 +263,12 @@ pub(super) struct Prepared {
 }
 
 impl LabParts {
-    /// Where the lab's remarks are written.
+    /// Where the lab's messages are written.
     pub(super) fn progress(&self) -> LabProgress {
         LabProgress::new(self.plain.quiet)
     }
 
-    /// The saved machines, unless each is to boot.
+    /// The saved machines; `None` if each run boots.
     fn states(&self) -> anyhow::Result<Option<Store>> {
         if self.changes.cold {
             return Ok(None);
@@ -283,7 +283,7 @@ impl LabParts {
         Ok(Some(Store::user(DiskSize(limit))?))
     }
 
-    /// The kernels that the user names, with their modules and with what is changed in KVM.
+    /// The user's kernels, with their modules and changes to KVM.
     pub(super) fn choices(&self) -> anyhow::Result<Vec<RunKernel>> {
         let kernels = match (&self.changes.modules, self.plain.kernel.as_slice()) {
             (None, []) => vec![None],
@@ -335,7 +335,7 @@ impl LabParts {
             .collect())
     }
 
-    /// The kernels of Debian that lie between two releases, in order.
+    /// The kernels of Debian between two releases, in order.
     pub(super) fn between(
         &self,
         host: Arch,
@@ -480,11 +480,11 @@ impl LabParts {
     }
 }
 
-/// At SIGTERM, SIGINT and SIGHUP, unless they are ignored, removes what a preparation has not finished; then the signal kills the
-/// process as it would have before. A thread does that, because a handler may do next to nothing. A run has nothing to remove: its
+/// At SIGTERM, SIGINT and SIGHUP, unless they are ignored, removes an unfinished preparation; then the signal kills the
+/// process as before. A thread does that, because a handler may do next to nothing. A run has nothing to remove: its
 /// files have no names, and QEMU dies with its parent.
 ///
-/// One thread does it for all labs of this process: a bisection prepares many.
+/// One thread does it for all labs of this process, because a bisection prepares many.
 fn clean_up_at_a_signal() -> io::Result<()> {
     static IS_BEGUN: Mutex<bool> = Mutex::new(false);
     let mut is_begun = IS_BEGUN.lock();

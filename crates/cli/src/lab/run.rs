@@ -35,9 +35,9 @@ use vmbell_lab::{Lab, LabFailure, LabTask};
 use vmbell_report::compare::{at_depths, side_by_side};
 use vmbell_report::{EXPORTERS, Exporter, Report, Timing, json};
 
-/// The option for the report that is compared.
+/// The export option of the report that is compared.
 const JSON: &str = "export-json";
-/// The program, and what goes in and comes back.
+/// The program, its input and its output.
 #[derive(Debug, Args)]
 #[command(next_help_heading = PROGRAM)]
 pub(super) struct ProgramArguments {
@@ -58,7 +58,7 @@ pub(super) struct ProgramArguments {
     words: Vec<OsString>,
 }
 
-/// What `vmbell lab` offers.
+/// The options of `vmbell lab`.
 #[derive(Debug, Args)]
 pub(super) struct PlainArguments {
     #[command(flatten)]
@@ -69,7 +69,7 @@ pub(super) struct PlainArguments {
     parts: PlainParts,
 }
 
-/// What `vmbell lab kernel` offers.
+/// The options of `vmbell lab kernel`.
 #[derive(Debug, Args)]
 pub(super) struct RunArguments {
     #[command(flatten)]
@@ -106,10 +106,10 @@ impl From<PlainArguments> for RunArguments {
 /// What runs in L1.
 #[derive(Debug)]
 struct LabProgram {
-    /// The command line of vmbell itself, if it is that.
+    /// vmbell's own command line, if the program is vmbell.
     inner: Option<Inner>,
     needs: Needs,
-    /// Files of this host that it reads, by their absolute paths.
+    /// Files of this host that it reads, as absolute paths.
     reads: Vec<PathBuf>,
     exports: Vec<Exported>,
 }
@@ -118,12 +118,13 @@ struct LabProgram {
 #[derive(Clone, Copy, Debug)]
 struct KernelAtDepth<'c> {
     choice: &'c RunKernel,
-    /// The depth that the user names; `None` is 1.
+    /// The user's depth; `None` is 1.
     depth: Option<u32>,
 }
 
-/// Runs the program; its exit status is the command's. With several kernels or depths it runs in each place in turn, the exit
-/// status is the first that is not 0, and what it measures is compared. `parser` parses the arguments of this program.
+/// Runs the program; the command's exit status is the program's. With several kernels or depths it runs in each place
+/// in turn, the exit status is the first that is not 0, and the measured reports are compared. `parser` parses the
+/// arguments of this program.
 pub(super) fn run(
     arch: Option<&str>,
     arguments: &RunArguments,
@@ -183,7 +184,7 @@ pub(super) fn run(
     Ok(ExitCode::from(first))
 }
 
-/// Fails if the program is vmbell with arguments that are wrong there, as far as this host can tell. Another architecture has other
+/// Fails if the program is vmbell with wrong arguments, as far as this host can tell. Another architecture has other
 /// rows.
 fn check(arch: Option<&str>, arguments: &RunArguments, parser: &Command) -> anyhow::Result<()> {
     let inner = Inner::of(&arguments.program.words, parser)?;
@@ -204,7 +205,7 @@ fn reports_of(
     reports.iter().filter_map(named).collect()
 }
 
-/// Shows what was measured on several kernels.
+/// Compares the reports of several kernels.
 fn show_kernels(reports: &[(String, Report)]) -> anyhow::Result<()> {
     if reports.len() < 2 {
         return Ok(());
@@ -212,7 +213,7 @@ fn show_kernels(reports: &[(String, Report)]) -> anyhow::Result<()> {
     show_below(Style::Auto, false, &side_by_side(reports)?)
 }
 
-/// Shows what was measured at several depths, of one kernel if there are several.
+/// Compares the reports of several depths, for one kernel if there are several.
 fn show_depths(of: Option<String>, reports: &[(String, Report)]) -> anyhow::Result<()> {
     if reports.len() > 1 {
         show_below(Style::Auto, false, &at_depths(of.as_deref(), reports))?;
@@ -220,7 +221,7 @@ fn show_depths(of: Option<String>, reports: &[(String, Report)]) -> anyhow::Resu
     Ok(())
 }
 
-/// Runs the program with the two kernels and with kernels between them, and shows at which one its row changed.
+/// Runs the program on the two kernels and on kernels between them, and shows at which one its row changed.
 fn bisect(
     arch: Option<&str>,
     arguments: &RunArguments,
@@ -273,7 +274,7 @@ fn bisect(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the program once, in this place, and returns its exit status. A report of what it measures goes to `report`.
+/// Runs the program once, in this place, and returns its exit status. If it measures, its report goes to `report`.
 fn run_in(
     arch: Option<&str>,
     arguments: &RunArguments,
@@ -300,7 +301,7 @@ fn run_in(
         bail!("{device} is a device of L1, and the program runs in L{depth}: use --depth 1");
     }
     settings.memory = settings.memory.max(needs.memory);
-    // With marks, for which a program needs a port, the exits are those of each row.
+    // With marks, which need a port, exits are counted for each row.
     let can_mark = settings.exits && board.arch == Arch::X86_64;
     let marked = inner
         .as_ref()
@@ -312,7 +313,7 @@ fn run_in(
         settings.marks = Some(marks::PORT);
     }
     let reads = inner.as_ref().map(Inner::files).unwrap_or_default();
-    // Exports are opened before the boot, so that a bad path is found at once.
+    // Exports are opened before the boot, so that a wrong path is found at once.
     let mut exports = inner.as_ref().map(Inner::exports).unwrap_or_default();
     if report.is_some() && !exports.is_empty() {
         bail!("--export-... is for a run with one --kernel and one --depth");
@@ -323,14 +324,14 @@ fn run_in(
         exports.extend(json.map(|json| (json, report.to_path_buf())));
     }
     let stdout_is_taken = exports.iter().any(|(_, path)| path == Path::new("-"));
-    // Which rows there are, and how many operations of each.
+    // The report says which rows there are, and the number of operations of each.
     let own = settings.marks.map(|_| NamedTempFile::new()).transpose();
     let own = own.context("cannot make a temporary file")?;
     let of_rows = own.as_ref().map(|own| json_of(&mut exports, own.path()));
     let of_rows = of_rows.transpose()?;
     let exports = Exported::open(&exports, &reads)?;
     if let Some(folder) = &arguments.program.out {
-        // So is the folder for the program's files.
+        // The folder for the program's files is also opened before the boot.
         let file = fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder));
         file.with_context(|| format!("cannot write into the folder {} (--out)", folder.display()))?;
     }
@@ -349,7 +350,7 @@ fn run_in(
         .as_ref()
         .and_then(|inner| inner.suite.as_ref())
     {
-        // What the user copies may be the program.
+        // The program may be among the user's copied files.
         carried.programs(args.programs(), !arguments.program.with.is_empty())?;
     }
     let lab = arguments.parts.open(host, board, &settings, choice)?;
@@ -382,7 +383,7 @@ fn run_in(
         );
     }
     let outcome = lab.run(&task, &settings, machine.retries(number));
-    // A boot that crashes before the program begins is repeated.
+    // A boot that crashes before the program starts is repeated.
     if let Err(error) = &outcome
         && let LabFailure::Crash(1) | LabFailure::Silent(1) = error.kind()
         && !task.stdin
@@ -425,10 +426,10 @@ fn run_in(
     }
 }
 
-/// What is said of output that could not be written.
+/// The error for output that could not be written.
 const LOST: &str = "a part of what the program wrote is lost: cannot write it";
 
-/// The file to which the report is exported as JSON, which is `own` if the user names none.
+/// The file to which the report is exported as JSON: the user's, otherwise `own`.
 fn json_of(exports: &mut Vec<(Exporter, PathBuf)>, own: &Path) -> anyhow::Result<PathBuf> {
     let json = exports.iter().find(|(json, _)| json.option == JSON);
     if let Some((_, path)) = json {
@@ -442,7 +443,7 @@ fn json_of(exports: &mut Vec<(Exporter, PathBuf)>, own: &Path) -> anyhow::Result
     Ok(own.to_path_buf())
 }
 
-/// Whether this is the program that rustdoc makes of a doctest, or of all that it merges.
+/// Whether this is the program that rustdoc makes from a doctest, or from several merged ones.
 fn is_doctest(program: &Path) -> bool {
     let folder = program.parent().and_then(Path::file_name);
     program.file_name() == Some("rust_out".as_ref())
@@ -462,7 +463,7 @@ fn task(
             let in_l1 = program.exports.iter().map(Exported::in_l1);
             let replaced: Vec<_> = needs.replaced.iter().cloned().chain(in_l1).collect();
             let words = inner.words(&needs.defaults, &replaced);
-            // Variables of this host would move what is on the program's stack.
+            // Variables of this host would move the program's stack.
             (lab.init.clone().into(), words, Vec::new())
         }
         (None, [name, words @ ..]) => {

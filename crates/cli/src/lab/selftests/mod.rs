@@ -1,5 +1,5 @@
-//! `vmbell lab kernel selftests`: builds the selftests of KVM of a kernel's source, runs them on its KVM, and compares the results with the
-//! known ones.
+//! `vmbell lab kernel selftests`: builds the selftests of KVM from a kernel's source, runs them on its KVM, and
+//! compares the results with the known ones.
 
 mod output;
 mod runner;
@@ -203,7 +203,7 @@ fn run_on(
     ))
 }
 
-/// The tests that the patterns mean, each once and in the order of `all`.
+/// The tests that match the patterns, each once and in the order of `all`.
 fn chosen(all: &[String], patterns: &[String]) -> anyhow::Result<Vec<String>> {
     let names: Vec<&str> = all.iter().map(String::as_str).collect();
     for pattern in patterns {

@@ -6,7 +6,7 @@ use crate::output::text::cleaned;
 use vmbell_lab::selftests::{KnownResults, SelftestSuite, TestRun, TestVerdict};
 use vmbell_report::{Block, Cell, Column, Table, shortened};
 
-/// The widest reason in the table; `--json` has all of it.
+/// The widest reason in the table. `--json` has the whole text.
 const WIDTH: usize = 100;
 
 /// The results of one kernel.
@@ -14,15 +14,15 @@ const WIDTH: usize = 100;
 pub(super) struct KernelResults {
     /// The kernel and its KVM.
     kernel: String,
-    /// The release of the kernel whose tests these are.
+    /// The release of the kernel that the tests come from.
     tests_of: String,
-    /// How the list of known results names it.
+    /// Its name in the list of known results.
     known_as: String,
     counts: VerdictCounts,
     tests: Vec<TestResults>,
 }
 
-/// How many tests ended how.
+/// The number of tests by result.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 struct VerdictCounts {
     pass: usize,
@@ -107,7 +107,7 @@ impl VerdictCounts {
     }
 }
 
-/// The results of one kernel: a row for each test, and how many ended how.
+/// The results of one kernel: a row for each test, and the number of tests by result.
 pub(super) fn blocks(kernel: &KernelResults) -> Vec<Block> {
     let title = format!("{}, selftests of Linux {}", kernel.kernel, kernel.tests_of);
     let tests = kernel.tests.iter();
@@ -137,7 +137,7 @@ pub(super) fn blocks(kernel: &KernelResults) -> Vec<Block> {
     vec![Block::text(title), Block::Table(table), Block::text(counts)]
 }
 
-/// Whose test it is, whether its result differs, and why it ended so.
+/// Whose test it is, whether its result differs, and the cause.
 fn remarks(test: &TestResults) -> String {
     let TestRun {
         test: name,
@@ -149,7 +149,7 @@ fn remarks(test: &TestResults) -> String {
     let reason = shortened(&cleaned(&reason.join("; ")), WIDTH);
     let differs = (!test.known).then(|| format!("DIFFERS, known: {}", test.expected));
     let why = match &test.cause {
-        // A test that is skipped says why itself.
+        // A skipped test prints its own reason.
         Some(cause) if test.known && !matches!(result, TestVerdict::Skip | TestVerdict::Pass) => {
             cause.clone()
         }

@@ -1,5 +1,5 @@
-//! The boots in which the tests run. Another thread than the one that boots L1 reads what they print as it comes, so that it is
-//! known which test ended L1.
+//! The boots in which the tests run. A second thread reads the tests' output while L1 runs, to find out which test
+//! ended L1.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -15,16 +15,16 @@ use vmbell_lab::boot::Settings;
 use vmbell_lab::selftests::{Built, TestEvent, TestRun, TestVerdict};
 use vmbell_lab::{Lab, LabFailure, LabTask};
 
-/// What the lab's own work may take, in addition to the tests' limits.
+/// Time for the lab's own work, in addition to the tests' limits.
 const MARGIN: Duration = Duration::from_secs(60);
-/// How often a test may end L1 before that is its result: QEMU's emulation can fail without it.
+/// How often a test may end L1 before that is its result: QEMU's emulation can also fail without the test's fault.
 const CRASHES: u32 = 2;
-/// Lines of L1's console that are kept of a crash.
+/// Lines of L1's console that are kept after a crash.
 const CONSOLE: usize = 6;
-/// What is in those that say what has happened.
+/// Words in the console lines that explain a crash.
 const MARKS: [&str; 4] = ["BUG", "Oops", "RIP: 0010", "Kernel panic"];
 
-/// What L1 has printed, as it comes.
+/// L1's output, while it runs.
 #[derive(Clone, Debug)]
 struct HeardTests {
     lines: Arc<Mutex<HeardLines>>,
@@ -64,7 +64,8 @@ impl Write for HeardTests {
     }
 }
 
-/// Runs tests in as many boots as it takes: one that ends L1 is tried once more, and the others go on in another boot.
+/// Runs tests in as many boots as needed: a test that ends L1 is tried again, and the other tests go on in another
+/// boot.
 #[derive(Debug)]
 pub(super) struct SelftestRunner<'a> {
     lab: &'a Lab,
@@ -125,7 +126,7 @@ impl<'a> SelftestRunner<'a> {
         });
     }
 
-    /// Boots L1 with these tests. Returns the test that ended it, with the console's last lines.
+    /// Boots L1 with these tests. Returns the test that ended L1, with the console's last lines.
     fn boot(&mut self, tests: &[(&str, &Path)]) -> anyhow::Result<Option<(String, Vec<String>)>> {
         let heard = HeardTests {
             lines: Arc::default(),
@@ -176,7 +177,7 @@ impl<'a> SelftestRunner<'a> {
     }
 }
 
-/// The lines of L1's console that say what has happened, or else the last ones.
+/// The console lines that explain a crash, otherwise the last lines.
 fn marks(console: &str) -> Vec<String> {
     let lines: Vec<&str> = console.lines().map(plain).collect();
     let says = |line: &&&str| MARKS.iter().any(|mark| line.contains(mark));
@@ -189,7 +190,7 @@ fn marks(console: &str) -> Vec<String> {
     filled.map(str::to_owned).collect()
 }
 
-/// A line of the console without the time before it.
+/// A console line without its timestamp.
 fn plain(line: &str) -> &str {
     let text = line.trim_start_matches([' ', '|']);
     let after = text
