@@ -1,5 +1,5 @@
-//! The tables of addresses: what a guest's accesses to each are, how often each reaches the VMM, and what they cost; or, without
-//! counts by address, for which accesses vCPUs were found in their VMM.
+//! The tables of addresses: how a guest accesses each, how often these accesses reach the VMM, and what they cost.
+//! Without counts by address, a table shows the accesses at which vCPUs were found in their VMM.
 
 use super::cells::{of_pids, rate};
 use super::interval::TopInterval;
@@ -9,10 +9,10 @@ use vmbell_top::model::{Address, Eventfd, NameSource, Space, Vm};
 use vmbell_top::process::Holder;
 use vmbell_top::rates::per_second;
 
-/// How many other processes that have an eventfd are shown.
+/// The number of other processes with an eventfd that are shown.
 const HOLDERS: usize = 2;
 
-/// A row: an address, the sum of those that are not shown, or accesses whose address is not known.
+/// A row: an address, the sum of addresses that are not shown, or accesses without a known address.
 #[derive(Default)]
 struct AddressRow {
     pid: u32,
@@ -20,14 +20,14 @@ struct AddressRow {
     accesses: String,
     to_vmm: String,
     rings: Option<String>,
-    /// The time of an exit in the VMM, in microseconds, and the cores that all take.
+    /// The time per exit in the VMM, in microseconds, and the cores used by all.
     vmm_time: Option<[String; 2]>,
     by_kvm: Option<String>,
     cores: Option<String>,
     what: String,
 }
 
-/// The addresses of each VM, at most this number of each, and then exits without an address.
+/// The most frequent addresses of each VM, at most `most`, and then exits without an address.
 pub(super) fn table(vms: &[Vm], interval: &TopInterval, most: usize) -> Table {
     let seconds = interval.seconds;
     let mut rows = Vec::new();
@@ -59,7 +59,7 @@ pub(super) fn table(vms: &[Vm], interval: &TopInterval, most: usize) -> Table {
     laid_out(&rows, "VMM/s")
 }
 
-/// The places of each VM's vCPUs in the VMM, at most this number of addresses of each.
+/// Where each VM's vCPUs were in the VMM, for at most `most` addresses per VM.
 pub(super) fn sampled(vms: &[Vm], most: usize) -> Table {
     let mut rows = Vec::new();
     for vm in vms {
@@ -92,7 +92,7 @@ pub(super) fn sampled(vms: &[Vm], most: usize) -> Table {
 fn laid_out(rows: &[AddressRow], to_vmm: &str) -> Table {
     let mut table = of_pids(rows.iter().map(|row| row.pid));
     let mut add = |column: Column, cell: fn(&AddressRow) -> Option<String>| {
-        // Empty, and not a dash, where a row has no such number: a dash is what could not be counted.
+        // Empty, not a dash, if a row cannot have this number: a dash means that it was not counted.
         let cells = rows
             .iter()
             .map(|row| Some(Cell::from(cell(row).unwrap_or_default())));
@@ -117,7 +117,7 @@ fn laid_out(rows: &[AddressRow], to_vmm: &str) -> Table {
 }
 
 impl AddressRow {
-    /// The row of an address: what accesses it, who waits for it, and what is counted only if it is asked for.
+    /// The row of an address: its accesses, its waiter, and the optional counts.
     fn of(self, vm: &Vm, address: &Address, interval: &TopInterval) -> Self {
         let seconds = interval.seconds;
         let is_counted = |metric| vm.counts.contains_key(&metric);
@@ -153,7 +153,7 @@ fn place(address: &Address) -> String {
     format!("{} {:#x}", space(address.space), address.address)
 }
 
-/// The kind of an address in a word.
+/// The address space, in one word.
 pub(super) fn space(space: Space) -> String {
     match space {
         Space::Port => "port".to_owned(),
@@ -163,7 +163,7 @@ pub(super) fn space(space: Space) -> String {
     }
 }
 
-/// `w2` is a write of two bytes; without a number the size is not known.
+/// `w2` is a write of two bytes; without a number, the size is unknown.
 fn accesses(address: &Address) -> String {
     let each = address.accesses.iter().map(|(is_write, size)| {
         let direction = if *is_write { "w" } else { "r" };
@@ -187,7 +187,7 @@ fn what(address: &Address) -> String {
     parts.join(", ")
 }
 
-/// The VMM's descriptor, what waits for the eventfd in the kernel, and the other processes that have it.
+/// The VMM's descriptor, what waits for the eventfd in the kernel, and the other processes that hold it.
 fn eventfd(eventfd: &Eventfd) -> String {
     let holder = |holder: &Holder| format!("{} ({})", holder.name, holder.pid);
     let shown = eventfd.holders.iter().take(HOLDERS).map(holder);

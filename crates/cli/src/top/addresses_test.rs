@@ -116,7 +116,7 @@ fn address() -> Address {
     }
 }
 
-/// The titles and cells of the columns between the rings and the last one, of one address.
+/// The titles and cells between RINGS/s and the last column, for one address.
 fn optional(
     metrics: &[Metric],
     address: Address,

@@ -1,9 +1,9 @@
-//! What the tables have in common: rates, CPU time, and the column of processes.
+//! What the tables share: rates, CPU time, and the column of processes.
 
 use vmbell_report::{Align, Table};
 use vmbell_top::rates::per_second;
 
-/// A table whose rows are of these processes.
+/// A table with a row for each of these PIDs.
 pub(super) fn of_pids(pids: impl Iterator<Item = u32>) -> Table {
     let mut table = Table::new("PID", pids.map(|pid| pid.to_string()));
     for pids in &mut table.columns {
@@ -19,7 +19,7 @@ pub(super) fn cpu_seconds(ticks: u64) -> f64 {
     ticks / each
 }
 
-/// CPU time as a share of a core; `-` if it is not known.
+/// CPU time as a share of a core; `-` if it is unknown.
 pub(super) fn core(ticks: Option<u64>, seconds: f64) -> String {
     let share = |ticks| {
         if seconds > 0.0 {
@@ -31,7 +31,7 @@ pub(super) fn core(ticks: Option<u64>, seconds: f64) -> String {
     ticks.map_or("-".to_owned(), |ticks| format!("{:.2}", share(ticks)))
 }
 
-/// A count for each second in six letters at most; `-` if it is not known.
+/// A count per second in at most six characters; `-` if it is unknown.
 pub(super) fn rate(count: Option<u64>, seconds: f64) -> String {
     let Some(count) = count else {
         return "-".to_owned();

@@ -1,4 +1,4 @@
-//! The columns of the table of VMs: what each shows of a VM, and how it sorts.
+//! The columns of the table of VMs: what each shows, and how it sorts.
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -8,10 +8,10 @@ use vmbell_report::{Align, Cell, Column, Table};
 use vmbell_top::bpf::Metric;
 use vmbell_top::model::Vm;
 
-/// The least width of the names of VMs: with it, the table has 80 columns.
+/// The minimum width for names of VMs. With it, the table has 80 columns.
 pub(super) const NAME: usize = 10;
 
-/// The table of VMs in this order, which is never without the column `kept`.
+/// The table of VMs in this order. Narrow tables always keep the column `kept`.
 pub(super) fn table(vms: &[&Vm], seconds: f64, kept: VmColumn) -> Table {
     let column = |column: VmColumn| Column {
         cells: vms
@@ -33,7 +33,7 @@ pub(super) fn table(vms: &[&Vm], seconds: f64, kept: VmColumn) -> Table {
     }
 }
 
-/// The VMs in the order in which both the screen and the tables begin: those that use the CPU most first.
+/// The VMs in the default order of the screen and the tables: by CPU use, highest first.
 pub(super) fn sorted(vms: &[Vm]) -> Vec<Vm> {
     let mut vms = vms.to_vec();
     vms.sort_by(|one, other| VmColumn::FIRST.compare(one, other));
@@ -72,7 +72,7 @@ impl VmColumn {
         Self::PvEois,
     ];
 
-    /// The one that the screen sorts by at first.
+    /// The column that the screen sorts by at first.
     pub(super) const FIRST: Self = Self::Core;
 
     pub(super) const fn title(self) -> &'static str {
@@ -91,7 +91,7 @@ impl VmColumn {
         }
     }
 
-    /// The width of its numbers, which do not move when they grow.
+    /// The width of its numbers, so that columns do not move when they grow.
     const fn width(self) -> usize {
         match self {
             Self::Name => NAME,
@@ -101,7 +101,7 @@ impl VmColumn {
         }
     }
 
-    /// How soon it is left out where lines are short.
+    /// The order in which columns are left out on narrow lines.
     const fn rank(self) -> u8 {
         match self {
             Self::Vcpus => 5,
@@ -145,7 +145,7 @@ impl VmColumn {
         }
     }
 
-    /// The order of two VMs: names and PIDs go up, counts go down, and what is not known is last.
+    /// The order of two VMs: names and PIDs ascend, counts descend, and unknown values come last.
     pub(super) fn compare(self, one: &Vm, other: &Vm) -> Ordering {
         let order = match self {
             Self::Pid => Ordering::Equal,

@@ -1,4 +1,4 @@
-//! `--costs`: what operations cost on this host, by a report of `vmbell bench`.
+//! `--costs`: what operations cost on this host, from a report of `vmbell bench`.
 
 use std::fs;
 use std::path::Path;
@@ -11,13 +11,13 @@ use vmbell_bench::{host, timing};
 use vmbell_report::{Host, Report, Timing, parse, visible};
 use vmbell_top::costs::Costs;
 
-/// The backend whose rows count: the VMs that are shown run on it.
+/// The backend whose rows are used, because the shown VMs run on it.
 const BACKEND: &str = "kvm";
 
 /// Shown without `--costs`: how to measure costs.
 pub(super) const HINT: &str = "costs: unknown; `vmbell bench --all --export-json FILE` measures them, and --costs FILE shows them";
 
-/// Reads a report that was made on this host.
+/// Reads a report of this host.
 pub(super) fn read(path: &Path) -> Result<Costs> {
     let cannot = || format!("cannot take costs from '{}'", shown(path));
     let text = fs::read_to_string(path).with_context(cannot)?;

@@ -6,7 +6,7 @@ use vmbell_top::bpf::Metric;
 use vmbell_top::model::Vm;
 use vmbell_top::rates::per_second;
 
-/// A row for each VM that halted or was kicked, of KVM's statistics; kicks are counted by a program.
+/// A row for each VM that halted or was kicked. Halts are KVM's statistics; kicks are counted by BPF programs.
 pub(super) fn table(vms: &[Vm], seconds: f64) -> Table {
     let kicks = |vm: &Vm| vm.counts.get(&Metric::Kicks).copied();
     let has_halted =
@@ -42,19 +42,19 @@ fn statistic(vm: &Vm, name: &str) -> Option<u64> {
     vm.statistics.as_ref()?.get(name).copied()
 }
 
-/// `-` if there was nothing to share, or if it is not known.
+/// A share; `-` if the whole is 0 or unknown.
 fn share(part: Option<u64>, all: Option<u64>) -> String {
     match part.zip(all) {
         Some((part, all)) if all > 0 => {
             let share = per_second(part, 1.0) / per_second(all, 1.0);
-            // A poll can end before it is counted as one.
+            // A poll can end before it is counted.
             format!("{:.0}%", share.min(1.0) * 100.0)
         }
         _ => "-".to_owned(),
     }
 }
 
-/// CPU time of polls, in time and in vain. The unit is cores.
+/// CPU time of successful and unsuccessful polls, in cores.
 fn core(in_time: Option<u64>, in_vain: Option<u64>, seconds: f64) -> String {
     match in_time.zip(in_vain) {
         Some((in_time, in_vain)) => {
@@ -107,7 +107,7 @@ mod tests {
             ..Vm::default()
         };
         assert_eq!(rows(vm), ["0", "-", "-", "-", "-", "-", "10"]);
-        // Without polls there is no share of them.
+        // Without polls, their share is unknown.
         let vm = Vm {
             statistics: Some(BTreeMap::from([
                 ("halt_exits", 2),

@@ -1,4 +1,4 @@
-//! What is shown of an interval, by the batch mode and by the screen.
+//! What the batch mode and the screen show of an interval.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,22 +15,22 @@ use vmbell_top::sources::Sources;
 pub(super) struct TopInterval {
     pub(super) vms: Vec<Vm>,
     pub(super) seconds: f64,
-    /// The sources that are used.
+    /// The sources in use.
     pub(super) sources: Vec<&'static str>,
     /// What is missing, and why.
     pub(super) notes: Vec<String>,
-    /// Events that were not counted; `None` without programs.
+    /// Events that were not counted; `None` without BPF programs.
     pub(super) lost: Option<u64>,
-    /// What operations cost on this host, if it is known.
+    /// What operations cost on this host, if known.
     pub(super) costs: Option<Costs>,
-    /// CPU time of this process as a share of one core.
+    /// This process's CPU time as a share of one core.
     pub(super) own_cores: f64,
-    /// The names of the threads that signalled irqfds first.
+    /// The names of the threads that first signalled irqfds.
     pub(super) threads: BTreeMap<u32, String>,
 }
 
 impl TopInterval {
-    /// What happened in a reading's interval, in which this process used the CPU for the time `own`.
+    /// The interval of a reading. `own` is this process's CPU time in it.
     pub(super) fn new(sources: &Sources, reading: &Reading, own: Duration) -> Self {
         let mut names = Vec::new();
         names.extend(sources.bpf().is_ok().then_some("bpf"));
@@ -59,7 +59,7 @@ impl TopInterval {
     }
 }
 
-/// What is missing, and why: a line each.
+/// What is missing, and why, one line each.
 fn notes(sources: &Sources, reading: &Reading) -> Vec<String> {
     let missing = |(source, reasons): (&'static str, Vec<String>)| {
         reasons

@@ -1,6 +1,6 @@
 //! A reading as a line of JSON: counts since the command's start, and statistics since each VM's.
 //!
-//! The fields are those of [`TopLine`]; here is only which count of a VM each of them is.
+//! The fields are those of [`TopLine`]; this file only assigns a VM's counts to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,7 +5,7 @@ use vmbell_top::process::Holder;
 use vmbell_top::sampled::Sampled;
 use vmbell_top::waiters::Waiter;
 
-/// What is written of [`known`].
+/// The JSON of [`known`].
 const KNOWN: &str = r#"{"pid":4711,"fd":9,"vmm":"qemu","name":"web-server-1","ended":false,
  "vcpus":[{"id":0,"thread":4720,"exits_by_reason":{"npf":5}},{"id":1,"thread":4721,"exits_by_reason":{"npf":4}}],
  "cpu_seconds":0.0,"statistics":{"exits":620000},
@@ -21,7 +21,7 @@ const KNOWN: &str = r#"{"pid":4711,"fd":9,"vmm":"qemu","name":"web-server-1","en
  "sampled":{"samples":50,"addresses":[{"space":"bus3","address":1544,"samples":3,"accesses":[{"write":false,"size":4}],
  "name":null,"name_source":null}],"reasons":{"hlt":12}}}"#;
 
-/// A VM of which everything is known.
+/// A VM with all values known.
 fn known() -> Vm {
     let mut vm = vm();
     let metrics = Metric::ALL.into_iter().zip(1..);

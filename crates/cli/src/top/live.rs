@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::output::locale;
 use crate::output::print_shown;
 
-/// How often a signal and the terminal's size are looked at.
+/// How often signals and the terminal's size are checked.
 const SLICE: Duration = Duration::from_millis(100);
 
 /// Shows tables on the terminal until a key or a signal ends it, or until `left` of them were shown; the last one then stays, and
@@ -36,7 +36,7 @@ pub(super) fn run(
             false => Ok(()),
         };
         if interrupted.load(Ordering::Acquire) {
-            // Also if the terminal is gone, which SIGHUP says.
+            // Also if the terminal is gone, which raises SIGHUP.
             return Ok(Exit::Interrupted);
         }
         drawn?;

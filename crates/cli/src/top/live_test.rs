@@ -16,7 +16,7 @@ use super::*;
 use crate::interrupt;
 use crate::top::text::tests::vm;
 
-/// What the child does; a number of tables to end after.
+/// The child's task; a number means to end after that many tables.
 const ROLE: &str = "VMBELL_TEST_SCREEN";
 
 /// The child of the tests below, whose stdio is a terminal.
@@ -52,13 +52,13 @@ fn child() {
     }
 }
 
-/// A terminal of 80x24 with the child, and what it has shown.
+/// A terminal of 80x24 with the child, and the text that it has shown.
 struct Shown {
     keyboard: File,
     terminal: Option<OwnedFd>,
     child: Child,
     text: String,
-    /// How much of it was waited for.
+    /// The length of the text that was already waited for.
     seen: usize,
 }
 
@@ -68,7 +68,7 @@ impl Shown {
         let end = || terminal.try_clone().unwrap();
         let name = concat!(module_path!(), "::child");
         let (_, name) = name.split_once("::").unwrap();
-        // A shell starts a job in the background with SIGINT ignored, and the tests with it; the child must not inherit that.
+        // A shell starts background jobs with SIGINT ignored, including the tests; the child must not inherit that.
         let child = Command::new("env")
             .arg("--default-signal=INT,TERM,HUP")
             .arg(env::current_exe().unwrap())
@@ -89,7 +89,7 @@ impl Shown {
         }
     }
 
-    /// Reads until the text is there, after the one that was last waited for.
+    /// Reads until the text appears after the text that was waited for last.
     fn until(&mut self, text: &str) {
         loop {
             if let Some(place) = self.text[self.seen..].find(text) {
@@ -124,18 +124,18 @@ impl Shown {
         Pid::from_child(&self.child)
     }
 
-    /// Whether the terminal reads lines and echoes them, as in the beginning.
+    /// Whether the terminal reads lines and echoes them, as at the start.
     fn is_restored(&self) -> bool {
         let modes = tcgetattr(self.terminal.as_ref().unwrap()).unwrap();
         let before = LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
         modes.local_modes.contains(before)
     }
 
-    /// Waits for the child, which is to end by itself, and returns what it said on the restored terminal.
+    /// Waits until the child exits by itself, and returns what it printed on the restored terminal.
     fn end(mut self) -> (String, ExitStatus) {
         let status = self.child.wait().unwrap();
         assert!(self.is_restored());
-        // The child's end is closed, too.
+        // Close the child's end, too.
         self.terminal = None;
         while self.read() {}
         let (_, said) = self.text.rsplit_once(LEAVE).unwrap();

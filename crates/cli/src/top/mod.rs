@@ -1,4 +1,4 @@
-//! `vmbell top`: shows what the notifications of the VMs that run on this host are, and which VMs they cost.
+//! `vmbell top`: shows the notifications of the VMs running on this host, and what they cost each VM.
 
 mod addresses;
 mod cells;
@@ -72,7 +72,7 @@ Exit status:
   130  interrupted by SIGINT (143: by SIGTERM)
 ";
 
-/// How often a signal is looked for while time passes.
+/// How often to check for a signal while waiting.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// Show exits, ioeventfds and interrupts of the VMs that run on this host, with any VMM on KVM
@@ -139,7 +139,7 @@ enum Source {
     Counters,
 }
 
-/// What is counted only if it is asked for.
+/// What is counted only on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum With {
     /// All exits, by the CPU's reasons
@@ -160,7 +160,7 @@ impl With {
     }
 }
 
-/// Shows what the VMs do until all tables are shown, or a key or a signal ends the command.
+/// Shows the VMs' activity until all tables are shown, or a key or a signal ends the command.
 pub(super) fn run(args: &TopArgs) -> Result<Exit> {
     let interrupted = interrupt::catch().context("cannot catch SIGINT")?;
     let choice = match args.source {
@@ -221,7 +221,7 @@ impl TopArgs {
         !is_batch && is_terminal && !is_dumb
     }
 
-    /// Whether tables go to stdout, and not an export.
+    /// Whether tables go to stdout, rather than an export.
     fn prints_tables(&self) -> bool {
         !self.prints_metrics() && !self.exports.paths().contains(&Path::new("-"))
     }
@@ -232,21 +232,21 @@ impl TopArgs {
     }
 }
 
-/// The sources, with the readings that the next one is compared to.
+/// The sources, and the readings to which the next ones are compared.
 struct TopCounts {
     sources: Sources,
     first: Reading,
     before: Reading,
-    /// The CPU time of this process at the reading before.
+    /// This process's CPU time at the previous reading.
     own: Duration,
     metrics: Option<Metrics>,
-    /// What operations cost on this host, if it is known.
+    /// What operations cost on this host, if known.
     costs: Option<Costs>,
     recorder: Option<Recorder>,
 }
 
 impl TopCounts {
-    /// Reads the sources and returns what happened since the reading before.
+    /// Reads the sources and returns what happened since the previous reading.
     fn next(&mut self) -> Result<TopInterval> {
         let now = self.sources.read()?;
         let own = own_cpu();
@@ -287,7 +287,7 @@ fn batch(
 ) -> Result<Exit> {
     let mut left = if args.once { Some(1) } else { args.number };
     while left != Some(0) {
-        // Without drift: each table begins where the one before ended.
+        // Without drift: each table's interval begins where the previous one ended.
         let end = counts.before.at + args.delay;
         loop {
             // Also if reading took longer than the delay.

@@ -1,7 +1,7 @@
-//! `--export-openmetrics`: totals of each VM for a fleet's monitoring, written anew at each table.
+//! `--export-openmetrics`: each VM's totals for the monitoring of a fleet, rewritten with each table.
 //!
-//! Totals never decrease while a VM lives. Of its addresses only the most frequent ones have a series each; what others count
-//! is `other`. If an address becomes one of the most frequent ones later, its series begins with what it counts from then on.
+//! Totals never decrease while a VM lives. Only the most frequent addresses of a VM have their own series; `other` sums
+//! the rest. If an address becomes frequent later, its series begins with what it counts from then on.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -17,10 +17,10 @@ use vmbell_top::bpf::Metric;
 use vmbell_top::model::{Space, Vm};
 use vmbell_top::rates;
 
-/// How many addresses of a VM have their own series.
+/// The number of a VM's addresses with their own series.
 const ADDRESSES: usize = 10;
 
-/// Counts of a VM: their families, what they are, and the metrics.
+/// A VM's counts: family, description and metric.
 const COUNTS: [(&str, &str, Metric); 8] = [
     (
         "vmbell_vm_exits_to_vmm",
@@ -60,19 +60,19 @@ const COUNTS: [(&str, &str, Metric); 8] = [
     ),
 ];
 
-/// What is exported besides the VMs.
+/// What is exported in addition to the VMs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Command {
-    /// The sources that are used.
+    /// The sources in use.
     pub(super) sources: Vec<&'static str>,
-    /// Events that were not counted; `None` without programs.
+    /// Events that were not counted; `None` without BPF programs.
     pub(super) lost: Option<u64>,
     pub(super) unreadable: usize,
     /// The CPU time of this process.
     pub(super) own: Duration,
 }
 
-/// The file, and what the series of addresses had counted when it was last written.
+/// The file, and the totals of the addresses' series when it was last written.
 #[derive(Debug)]
 pub(super) struct Metrics {
     path: PathBuf,
@@ -83,7 +83,7 @@ pub(super) struct Metrics {
 #[derive(Clone, Debug, Default)]
 struct Addresses {
     each: BTreeMap<(Space, u64), Series>,
-    /// What was counted while an address had no series: exits to the VMM, and ioeventfds.
+    /// What addresses counted while they had no series: exits to the VMM, and ioeventfds.
     others: [u64; 2],
 }
 
@@ -104,7 +104,7 @@ impl Metrics {
         Ok(Self { path, vms })
     }
 
-    /// Replaces the file with the counts since the command's start.
+    /// Rewrites the file with the counts since the command's start.
     pub(super) fn write(&mut self, vms: &[Vm], command: &Command) -> Result<()> {
         let text = self.text(vms, command);
         Export::open(&self.path)?.finish(&text)?;
@@ -188,7 +188,7 @@ impl Metrics {
     }
 }
 
-/// A counter: its family, what it is, and its value if it is known.
+/// A counter: its family, its description, and its value if known.
 type Counter<'a> = (&'a str, &'a str, &'a dyn Fn(&Vm) -> Option<String>);
 
 const ADDRESS_FAMILIES: [(&str, &str, Metric); 2] = [
@@ -240,7 +240,7 @@ impl Labels {
         let fd = match (fd, nth) {
             (Some(fd), _) => fd.to_string(),
             (None, 0) => String::new(),
-            // Of several VMs of a process without known descriptors.
+            // One of several VMs of a process without known descriptors.
             (None, nth) => format!("?{nth}"),
         };
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -255,7 +255,7 @@ impl Labels {
 }
 
 impl Addresses {
-    /// Adds what was counted since the last time: to the series of the most frequent addresses, or to `other`.
+    /// Adds the counts since the last call: to the series of the most frequent addresses, or to `other`.
     fn count(&mut self, vm: &Vm) {
         for (place, address) in vm.addresses.iter().enumerate() {
             let key = (address.space, address.address);
@@ -273,7 +273,7 @@ impl Addresses {
         }
     }
 
-    /// The space and the address of each series, and what it counts.
+    /// The address space, address and counts of each series.
     fn shown(&self) -> Vec<(String, String, [u64; 2])> {
         let shown = self.each.iter().filter(|(_, series)| series.is_shown);
         let own = shown.map(|((space, address), series)| {

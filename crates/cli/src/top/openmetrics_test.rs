@@ -15,13 +15,14 @@ fn text(metrics: &mut Metrics, vms: &[Vm]) -> String {
     metrics.text(vms, &command)
 }
 
-/// What is written of these VMs.
+/// The text for these VMs.
 fn written(vms: &[Vm]) -> String {
     let folder = tempfile::tempdir().unwrap();
     text(&mut metrics(folder.path().join("a.prom")), vms)
 }
 
-/// The samples: names with labels, and values. Each belongs to a family that was begun once, as the format wants it.
+/// The samples: names with labels, and values. Checks that each belongs to a family that was begun once, as the format
+/// requires.
 fn samples(text: &str) -> BTreeMap<String, f64> {
     let mut samples = BTreeMap::new();
     let mut families: Vec<(&str, &str)> = Vec::new();
@@ -60,7 +61,7 @@ fn value(samples: &BTreeMap<String, f64>, name: &str, label: &str) -> Option<f64
     found.map(|(_, value)| *value)
 }
 
-/// A VM with these exits at ports from 0.
+/// A VM with these exits at ports from 0 up.
 fn with_ports(exits: &[u64]) -> Vm {
     let mut vm = vm();
     let port = vm.addresses[1].clone();
@@ -101,7 +102,7 @@ fn a_vm_has_its_totals_and_what_is_not_counted_has_no_sample() {
         value(&samples, "vmbell_vm_address_ioeventfds_total", doorbell),
         Some(6200.0)
     );
-    // Irqfds are not counted here, and no address is left for `other`.
+    // Irqfds are not counted here, and there is no address for `other`.
     assert_eq!(value(&samples, "vmbell_vm_irqfds", ""), None);
     assert_eq!(value(&samples, "vmbell_vm_address", "other"), None);
     assert_eq!(samples["vmbell_top_source_used{source=\"counters\"}"], 0.0);
@@ -154,7 +155,7 @@ fn no_total_decreases_when_other_addresses_become_the_most_frequent_ones() {
     let mut exits: Vec<u64> = (1..=14).map(|port| port * 10).collect();
     let mut before = BTreeMap::new();
     for round in 0..20_u64 {
-        // Each round another port is the busiest one.
+        // In each round, another port is the busiest.
         let busy = usize::try_from(round * 5 % 14).unwrap();
         exits[busy] += 200 * (round + 1);
         let samples = samples(&text(&mut metrics, &[with_ports(&exits)]));
@@ -164,7 +165,7 @@ fn no_total_decreases_when_other_addresses_become_the_most_frequent_ones() {
         }
         before.extend(samples);
     }
-    // What is attributed to addresses, also to those without a series now, and to others is all.
+    // The addresses, with or without a series now, and `other` together have all counts.
     let family = "vmbell_vm_address_exits_to_vmm_total";
     let sum: f64 = before
         .iter()

@@ -1,4 +1,4 @@
-//! The tables below that of VMs. The first column of each is the PID of a VM, which the live screen leaves out.
+//! The tables below the table of VMs. The first column of each is a VM's PID, which the live screen leaves out.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use vmbell_report::{Cell, Column, Table};
 use vmbell_top::advice;
 use vmbell_top::model::{Irqfd, Vm};
 
-/// The tables that have rows, with at most this number of addresses, and of vCPUs, of each VM.
+/// The tables that have rows, with at most `most` addresses and vCPUs per VM.
 pub(super) fn parts(vms: &[Vm], interval: &TopInterval, most: usize) -> Vec<Table> {
     let seconds = interval.seconds;
     let tables = [

@@ -1,4 +1,4 @@
-//! The table of exits by the CPU's reasons: of each VM, and of each of its vCPUs.
+//! The table of exits by the CPU's reasons, for each VM and its vCPUs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,11 +6,11 @@ use super::cells::{of_pids, rate};
 use vmbell_report::{Cell, Column, Table};
 use vmbell_top::model::{Reason, Vm};
 
-/// How many reasons are in a row.
+/// The most reasons in a row.
 const REASONS: usize = 12;
 
-/// The rates of the reasons, those that are most frequent in the VM first. Of a VM's vCPUs the `most` that exit most have a row
-/// each, and so have all of them together if there are several.
+/// The rates of exits by reason, most frequent in the VM first. The `most` vCPUs with the most exits have a row each;
+/// if a VM has several vCPUs, a row has their sum.
 pub(super) fn table(vms: &[Vm], seconds: f64, most: usize) -> Table {
     let mut rows: Vec<(u32, String, String)> = Vec::new();
     for vm in vms {
@@ -46,7 +46,7 @@ pub(super) fn table(vms: &[Vm], seconds: f64, most: usize) -> Table {
     table
 }
 
-/// The vCPUs that exited, with their exits; that with the most is the first.
+/// The vCPUs that exited, with their exits, the most first.
 fn vcpus(vm: &Vm) -> Vec<(u64, u32)> {
     let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
     for (vcpu, count) in vm.exits.iter().flat_map(|reason| &reason.by_vcpu) {
@@ -57,7 +57,7 @@ fn vcpus(vm: &Vm) -> Vec<(u64, u32)> {
     vcpus
 }
 
-/// The reasons with their rates; `None` if nothing was counted. A line does not end between a reason and its rate.
+/// The reasons with their rates; `None` if nothing was counted. No-break spaces keep a reason and its rate on one line.
 fn listed(vm: &Vm, count: &dyn Fn(&Reason) -> u64, seconds: f64) -> Option<String> {
     let counts = vm.exits.iter().map(|reason| (&*reason.name, count(reason)));
     let counts: Vec<(&str, u64)> = counts.filter(|(_, count)| *count > 0).collect();

@@ -1,4 +1,4 @@
-//! `--record`: a line that names the format and the host, and then a line of JSON for each reading, for `vmbell report`.
+//! `--record`: a header line with the format and the host, and then a line of JSON per reading, for `vmbell report`.
 
 use std::fs::File;
 use std::io::Write;
@@ -31,7 +31,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Appends a line at once, so that a recorder that is killed leaves whole lines.
+    /// Appends a line and flushes it, so that a killed recorder leaves complete lines.
     pub(super) fn add(&mut self, line: &str) -> Result<()> {
         let written = self.file.write_all(line.as_bytes());
         written.with_context(|| format!("cannot record to '{}'", self.path.display()))

@@ -1,6 +1,6 @@
-//! The state of the live screen, and what keys do to it.
+//! The state of the live screen, and the effect of keys.
 //!
-//! The cursor is on a line: a VM's, or one of those below it if the VM is open. It follows its VM when the order changes.
+//! The cursor is on a line: a VM's, or one below it if the VM is open. If the order changes, the cursor follows its VM.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use vmbell_top::model::Vm;
 /// Delays that `+` and `-` reach.
 const DELAYS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60)];
 
-/// How far Left and Right move the lines of open VMs, and how far at most.
+/// How far Left and Right move the lines of open VMs, and the limit.
 const SHIFT: usize = 8;
 const FURTHEST: usize = 320;
 
-/// Tells VMs apart: the process, the VM's descriptor in it, and its place among those whose descriptor is not known.
+/// Identifies a VM: the process, the VM's descriptor in it, and its index among VMs whose descriptor is unknown.
 pub(super) type VmKey = (u32, Option<u32>, usize);
 
-/// What the screen shows, apart from the counts.
+/// What the screen shows, apart from counts.
 #[derive(Debug)]
 pub(super) struct TopScreen {
     pub(super) delay: Duration,
@@ -36,39 +36,39 @@ pub(super) struct TopScreen {
     cursor: Cursor,
     /// The first line that is shown.
     top: usize,
-    /// How many cells of the lines of open VMs are left of the screen.
+    /// How many characters of the open VMs' lines are scrolled off to the left.
     pub(super) left: usize,
     /// How many lines are shown.
     height: usize,
-    /// How many pages help has.
+    /// The number of help's pages.
     pages: usize,
 }
 
-/// What keys are for.
+/// What keys do.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Browse,
-    /// They turn its pages.
+    /// They turn help's pages.
     Help {
         page: usize,
     },
-    /// They are a name.
+    /// They enter a name.
     Filter,
-    /// They are a time.
+    /// They enter a time.
     Delay {
         text: String,
         error: Option<String>,
     },
 }
 
-/// Where the cursor is.
+/// The cursor's position.
 #[derive(Debug, Default)]
 struct Cursor {
-    /// The VM; before it was moved, the cursor is on the first line.
+    /// The VM; `None` until the cursor is moved, when it is on the first line.
     vm: Option<VmKey>,
-    /// The line of the VM.
+    /// The line within the VM.
     line: usize,
-    /// The line of all. It stays if the VM ends.
+    /// The line within the whole list, which stays if the VM ends.
     index: usize,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct ScreenRow<'a> {
     pub(super) content: Content<'a>,
 }
 
-/// What is in a line.
+/// The content of a line.
 #[derive(Clone, Debug)]
 pub(super) enum Content<'a> {
     Vm(&'a Vm),
@@ -88,7 +88,7 @@ pub(super) enum Content<'a> {
     Text(String),
 }
 
-/// What a key asks the loop for.
+/// What a key asks the main loop to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Nothing,
@@ -98,7 +98,7 @@ pub(super) enum Action {
 }
 
 impl TopScreen {
-    /// A screen of all VMs, those that use the CPU most first.
+    /// A screen of all VMs, by CPU use, highest first.
     pub(super) fn new(delay: Duration) -> Self {
         Self {
             delay,
@@ -115,7 +115,7 @@ impl TopScreen {
         }
     }
 
-    /// All lines of the VMs that pass the filter.
+    /// All lines of the VMs that match the filter.
     pub(super) fn rows<'a>(&self, interval: &'a TopInterval) -> Vec<ScreenRow<'a>> {
         let mut vms = keys(&interval.vms);
         vms.retain(|(_, vm)| self.passes(vm));
@@ -145,7 +145,7 @@ impl TopScreen {
         name.contains(&filter) || vm.pid.to_string().contains(&filter)
     }
 
-    /// The cursor's place in these lines.
+    /// The cursor's index in these lines.
     pub(super) fn position(&self, rows: &[ScreenRow<'_>]) -> usize {
         let of_vm =
             |row: &ScreenRow<'_>| Some(row.vm) == self.cursor.vm && row.line <= self.cursor.line;
@@ -154,7 +154,7 @@ impl TopScreen {
         found.unwrap_or(self.cursor.index.min(last))
     }
 
-    /// Scrolls so that the cursor is in one of `height` lines; help has this number of pages.
+    /// Scrolls so that the cursor is in one of `height` lines. `pages` is the number of help's pages.
     pub(super) fn fit(&mut self, interval: &TopInterval, height: usize, pages: usize) {
         self.pages = pages;
         let rows = self.rows(interval);
@@ -172,7 +172,7 @@ impl TopScreen {
         self.top
     }
 
-    /// Does what a key is for.
+    /// Handles a key.
     pub(super) fn press(&mut self, key: Key, interval: &TopInterval) -> Action {
         match key {
             Key::Ctrl('c') => return Action::Quit,
@@ -266,7 +266,7 @@ impl TopScreen {
         if !self.open.remove(&vm) {
             self.open.insert(vm);
         }
-        // The cursor is on the VM's own line, which is there also if it is closed.
+        // The cursor is on the VM's own line, which is shown even if the VM is closed.
         let first = rows.iter().position(|row| row.vm == vm);
         self.move_to(first.unwrap_or_default(), interval);
     }
@@ -283,7 +283,7 @@ impl TopScreen {
     }
 }
 
-/// VMs with what tells them apart.
+/// The VMs with their keys.
 pub(super) fn keys(vms: &[Vm]) -> Vec<(VmKey, &Vm)> {
     let mut keys: Vec<(VmKey, &Vm)> = Vec::new();
     for vm in vms {
@@ -310,7 +310,7 @@ fn details(vm: &Vm, interval: &TopInterval) -> Vec<Content<'static>> {
         contents.push(Content::Text(text));
     }
     for mut part in parts(std::slice::from_ref(vm), interval, usize::MAX) {
-        // The first column is the PID, which is in the VM's line.
+        // The first column is the PID, which the VM's line already shows.
         part.columns.remove(0);
         let text = terminal(&[Block::Table(part)], vmbell_report::Screen::default());
         contents.extend(text.lines().enumerate().map(|(line, text)| match line {

@@ -14,7 +14,7 @@ fn table(count: u32) -> TopInterval {
     }
 }
 
-/// The screen after these keys; it is fitted to ten lines after each.
+/// The screen after these keys; after each, it is scrolled to fit ten lines.
 fn after(keys: &[Key], table: &TopInterval) -> TopScreen {
     let mut screen = TopScreen::new(Duration::from_secs(1));
     screen.fit(table, 10, 1);
@@ -156,7 +156,7 @@ fn a_filter_shows_vms_with_its_text_in_their_name_or_pid() {
     };
     assert_eq!(shown(typed("/GUEST-2\n")), [2]);
     assert_eq!(shown([vec![Key::F(4)], typed("71")].concat()), [4711]);
-    // Letters are text here, and no commands.
+    // Here, letters are text and not commands.
     assert_eq!(shown(typed("/q\n")), [1, 2, 4711]);
     assert!(shown(typed("/nothing")).is_empty());
     let erased = [typed("/2x"), vec![Key::Backspace]].concat();
@@ -178,7 +178,7 @@ fn the_delay_is_typed_or_halved_and_doubled_within_limits() {
     assert_eq!(delay("-"), 500);
     assert_eq!(delay("-----------"), 100);
     assert_eq!(delay("++++++++++"), 60_000);
-    // A delay that was typed is not pulled into the limits.
+    // A typed delay is not limited.
     assert_eq!(delay("d90\n+"), 90_000);
     assert_eq!(delay("d10ms\n-"), 10);
     let screen = after(&typed("d0\n"), &table);
@@ -207,6 +207,6 @@ fn the_screen_ends_at_q_f10_and_ctrl_c_and_ctrl_c_ends_it_in_every_mode() {
     let mut screen = after(&[], &table);
     assert_eq!(screen.press(Key::Ctrl('z'), &table), Action::Suspend);
     assert_eq!(screen.press(Key::Ctrl('l'), &table), Action::Repaint);
-    // Any other key only leaves help.
+    // Any other key only closes help.
     assert_eq!(after(&typed("hq"), &table).mode, Mode::Browse);
 }

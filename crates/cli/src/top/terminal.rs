@@ -1,6 +1,6 @@
-//! The terminal of the live screen: its other screen, and keys without waiting for a line.
+//! The terminal of the live screen: the alternate screen, and keys without waiting for a line.
 //!
-//! It is restored when the value is dropped, and before a panic prints its message.
+//! Drop restores it, and so does a panic before its message is printed.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::panic;
@@ -22,17 +22,17 @@ use crate::output::style;
 
 use vmbell::sync::Mutex;
 
-/// The terminal's other screen without a cursor, and the way back.
+/// Switches to the alternate screen without a cursor, and back.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
 const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
 
-/// How long the rest of a key's sequence is waited for.
+/// How long to wait for the rest of a key's sequence.
 const REST_OF_KEY: Duration = Duration::from_millis(25);
 
-/// If the terminal does not know its size, this one is used.
+/// The size if the terminal does not report one.
 const SIZE: Rect = Rect::new(0, 0, 80, 24);
 
-/// The attributes that the terminal had, while it has others.
+/// The terminal's original attributes, while they are changed.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
 /// The terminal while the screen is shown.
@@ -42,13 +42,13 @@ pub(super) struct Tty {
     size: (u16, u16),
 }
 
-/// How wide lines on stdout can be; without a limit if it is not a terminal.
+/// The maximum width of lines on stdout; `None` if it is not a terminal.
 pub(super) fn width() -> Option<usize> {
     io::stdout().is_terminal().then(|| style::width(false))?
 }
 
 impl Tty {
-    /// Switches to the other screen.
+    /// Switches to the alternate screen.
     pub(super) fn enter() -> Result<Self> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
@@ -66,13 +66,13 @@ impl Tty {
         };
         let screen = Terminal::with_options(backend, TerminalOptions { viewport })
             .context("cannot use the terminal")?;
-        // Restored also if the rest fails.
+        // So that it is restored even if the rest fails.
         let tty = Self { screen, size };
         switch().context("cannot use the terminal")?;
         Ok(tty)
     }
 
-    /// Stops this process, and draws the screen anew when it is continued.
+    /// Stops this process, and redraws the screen when it is continued.
     pub(super) fn suspend(&mut self) -> Result<()> {
         restore();
         interrupt::stop();
@@ -80,9 +80,9 @@ impl Tty {
         self.repaint()
     }
 
-    /// Clears the screen, so that the next table is drawn as a whole.
+    /// Clears the screen, so that the next table is drawn completely.
     pub(super) fn repaint(&mut self) -> Result<()> {
-        // `Terminal::clear` would ask the terminal for the cursor's place, and read the answer among the keys.
+        // `Terminal::clear` would ask the terminal for the cursor's position, and read the answer among the keys.
         let area = self.screen.get_frame().area();
         let resized = self.screen.resize(area);
         resized.context("cannot clear the terminal")
@@ -94,7 +94,7 @@ impl Tty {
         std::mem::replace(&mut self.size, size) != size
     }
 
-    /// The keys that are pressed within a time, or none if it has passed or a signal came.
+    /// The keys pressed within a time; empty if it has passed or a signal came.
     pub(super) fn keys(&self, time: Duration) -> Result<Vec<Key>> {
         let mut bytes = Vec::new();
         let mut time = time;
@@ -132,11 +132,11 @@ fn switch() -> io::Result<()> {
     stdout.flush()
 }
 
-/// Does nothing if the terminal is as it was.
+/// Restores the terminal, unless that was done.
 fn restore() {
     let before = BEFORE.lock().take();
     if let Some(before) = before {
-        // The terminal may be gone; then nothing has to be restored.
+        // If the terminal is gone, nothing has to be restored.
         let mut stdout = io::stdout().lock();
         let _ = stdout.write_all(LEAVE).and_then(|()| stdout.flush());
         let _ = tcsetattr(stdin(), OptionalActions::Now, &before);
@@ -169,7 +169,7 @@ fn is_begun(bytes: &[u8]) -> bool {
     }
 }
 
-/// The keys that bytes are. Unknown sequences are left out.
+/// The keys in these bytes. Unknown sequences are ignored.
 fn keys(bytes: &[u8]) -> Vec<Key> {
     if bytes == [0x1b] {
         return vec![Key::Esc];

@@ -1,4 +1,4 @@
-//! The tables of `vmbell top` as text. That of VMs is 80 columns wide without long names.
+//! The tables of `vmbell top` as text. The table of VMs is 80 columns wide unless names are long.
 
 use super::columns::{self, VmColumn};
 use super::costs::HINT;
@@ -7,13 +7,13 @@ use super::parts::parts;
 use vmbell_report::units::plural;
 use vmbell_report::{Block, Screen, terminal};
 
-/// What is shown without VMs.
+/// The text if there are no VMs.
 pub(super) const NO_VM: &str = "no VM runs on KVM here";
 
-/// How many addresses and vCPUs of a VM are shown.
+/// The most addresses and vCPUs of a VM that are shown.
 const MOST: usize = 8;
 
-/// An interval as text, in lines of this width.
+/// An interval as text, with lines of at most this width.
 pub(super) fn text(interval: &TopInterval, width: Option<usize>) -> String {
     let color = false;
     terminal(&blocks(interval), Screen { color, width }) + "\n"

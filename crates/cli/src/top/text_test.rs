@@ -20,7 +20,7 @@ fn of_vms(interval: &TopInterval, width: Option<usize>) -> String {
     terminal(&[Block::Table(table)], Screen { color, width })
 }
 
-/// A VM with a virtio device whose notifications are an ioeventfd, and a port that the VMM answers.
+/// A VM with a virtio device that notifies through an ioeventfd, and a port that the VMM emulates.
 pub(in crate::top) fn vm() -> Vm {
     let address = |space, address, to_vmm, rings, access| Address {
         space,
@@ -109,7 +109,7 @@ fn named(names: &[&str]) -> TopInterval {
     interval_of(&names.iter().map(vm).collect::<Vec<_>>(), 2.0)
 }
 
-/// What is in the column of names, without the blanks at its end.
+/// The names in the table, without trailing blanks.
 fn names(table: &str) -> Vec<&str> {
     let rows = table.lines().skip(1).map(|row| row[8..].trim_start());
     rows.map(|row| row.split("  ").next().unwrap()).collect()
@@ -127,7 +127,7 @@ fn names_are_whole_without_a_terminal_and_cut_in_the_middle_if_they_do_not_fit_i
     let cut = shown(Some(82));
     assert_eq!(names(&cut), ["qemu:i…00001", "qemu:i…00002", "qemu:a"]);
     assert!(cut.lines().all(|line| line.chars().count() == 82), "{cut}");
-    // Narrower than the other columns.
+    // Narrower than the other columns together.
     assert_eq!(names(&shown(Some(10)))[..2], ["qemu:…0001", "qemu:…0002"]);
 }
 

@@ -13,7 +13,7 @@ use vmbell_report::units::plural;
 use vmbell_report::{TableLines, pad, shortened, table_lines, width, wrap};
 use vmbell_top::model::Vm;
 
-/// How many lines of notes are shown at most. Help shows all.
+/// The most lines of notes below the table. Help shows all notes.
 const NOTES: usize = 4;
 const KEYS: &str = "F1 Help  F4 / Filter  F6 < > Sort  Enter Open  d Delay  F10 q Quit";
 
@@ -92,7 +92,7 @@ fn table(screen: &TopScreen, interval: &TopInterval, area: Rect) -> TableLines {
     table_lines(&table, area.width.into())
 }
 
-/// What help shows, a page for each screen: the keys, the columns, and all notes.
+/// The pages of help: the keys, the columns, and all notes.
 fn help(area: Rect, interval: &TopInterval) -> Vec<Vec<String>> {
     let notes = interval.notes.iter();
     let notes = notes.map(|note| wrap(note, 0, Some(area.width.into())));
@@ -101,7 +101,7 @@ fn help(area: Rect, interval: &TopInterval) -> Vec<Vec<String>> {
         .lines()
         .chain(notes.iter().flat_map(|note| note.lines()));
     let lines: Vec<String> = lines.map(str::to_owned).collect();
-    // Between the title and the last line.
+    // Without the title and the last line.
     let height = usize::from(area.height).saturating_sub(2).max(1);
     lines.chunks(height).map(<[String]>::to_vec).collect()
 }
@@ -123,7 +123,7 @@ fn title(screen: &TopScreen, interval: Option<&TopInterval>) -> Line<'static> {
     Line::raw(parts.join("  ")).style(bold())
 }
 
-/// The columns that do not fit, the first notes, and how many more there are.
+/// The columns that do not fit, the first notes, and the number of other notes.
 fn notes(interval: &TopInterval, table: &TableLines) -> Vec<String> {
     let is_shown = |column: usize| table.titles.iter().any(|(place, _)| *place == column);
     let left_out = VmColumn::ALL.into_iter().enumerate();
@@ -188,7 +188,7 @@ fn body(
     }
 }
 
-/// A title with the mark of the reversed order in the place of the blank before it, so that no column moves.
+/// A title with the mark of the reversed order instead of the blank before it, so that no column moves.
 fn marked(title: &str) -> String {
     let text = title.trim_start();
     match (title.len() - text.len()).checked_sub(1) {
@@ -210,7 +210,7 @@ fn footer(screen: &TopScreen) -> Line<'static> {
     Line::raw(text)
 }
 
-/// A line of an open VM, without its first cells.
+/// A line of an open VM, without its first characters.
 fn indented(text: &str, left: usize) -> String {
     let starts = text.char_indices().map(|(at, _)| text.split_at(at));
     let rest = starts.skip_while(|(before, _)| width(before) < left);
@@ -220,7 +220,7 @@ fn indented(text: &str, left: usize) -> String {
     )
 }
 
-/// The text in exactly this width.
+/// The text, cut or padded to this width.
 fn filled(text: &str, width: usize) -> String {
     pad(&shortened(text, width), width)
 }
@@ -229,7 +229,7 @@ fn bold() -> Style {
     Style::new().bold()
 }
 
-/// Lines that are drawn from the top to the line above the last one.
+/// Draws lines from the top to the line above the last one.
 struct DrawnLines<'a, 'f> {
     frame: &'a mut Frame<'f>,
     area: Rect,
@@ -244,7 +244,7 @@ impl DrawnLines<'_, '_> {
         }
     }
 
-    /// Leaves this number of lines above the last one.
+    /// Skips down so that this number of lines is left above the last one.
     fn leave(&mut self, count: usize) {
         let lines = usize::from(self.area.height).saturating_sub(1 + count);
         self.y = self.y.max(u16::try_from(lines).unwrap_or(u16::MAX));

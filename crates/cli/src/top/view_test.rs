@@ -9,7 +9,7 @@ use super::*;
 use crate::top::text::tests::vm;
 use vmbell_top::model::{Irqfd, Reason, Vm};
 
-/// What is on a terminal of this size after these keys.
+/// The terminal's content with this size after these keys.
 fn shown(size: (u16, u16), table: Option<&TopInterval>, keys: &[Key]) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).unwrap();
     let mut screen = TopScreen::new(Duration::from_secs(1));
@@ -82,7 +82,7 @@ vmbell top  1 VM  every 1 s  bpf, counters  own cost 0.02 core  lost 0
     assert!(lines[15..23].iter().all(String::is_empty));
     assert_eq!(lines[23], KEYS);
 
-    // The rest of a long line, and back: only the lines below VMs move.
+    // Scroll to the rest of a long line and back: only the lines below VMs move.
     let keys = [&[Key::Char('\n')][..], &[Key::Right; 5]].concat();
     let moved = shown(SMALL, Some(&table), &keys);
     assert_eq!(moved[..3], lines[..3]);
