@@ -1,19 +1,19 @@
-//! Tells the program what it is built from: the git revision, which its reports name, its date, which its manual pages name, the
-//! compiler and the target, which `vmbell --version` names. Nothing here depends on the time or the place of the build.
+//! Passes facts about the build to the program: the git revision for reports, its date for manual pages, and the
+//! compiler and target for `vmbell --version`. None of these depend on the time or place of the build.
 
 use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The file in which cargo notes the revision that a package was made of.
+/// The file in which cargo notes a package's revision.
 const VCS_INFO: &str = ".cargo_vcs_info.json";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     watch(VCS_INFO);
-    // This file changes with every commit and every switch of branches. Both calls of git fail outside
-    // of a repository, e.g. in an unpacked source archive; reports then name no revision.
+    // This file changes with every commit and every switch of branches. Outside a repository, e.g. in an unpacked
+    // source archive, both calls of git fail, and reports name no revision.
     if let Some(log) = output("git", &["rev-parse", "--git-path", "logs/HEAD"]) {
         watch(&log);
     }
@@ -38,15 +38,15 @@ fn main() {
     }
 }
 
-/// Runs this program again if a file has changed. Cargo takes a missing file for one that has, and would compile the whole
-/// crate in each build.
+/// Runs this build script again if a file changes. Cargo takes a missing file for a changed one, and would compile the
+/// whole crate in each build.
 fn watch(file: &str) {
     if Path::new(file).exists() {
         println!("cargo::rerun-if-changed={file}");
     }
 }
 
-/// The revision that cargo notes in a package; another repository round it is not what it was made of.
+/// The revision that cargo noted in a package. A repository around the package is a different one.
 fn packaged() -> Option<String> {
     let text = fs::read_to_string(VCS_INFO).ok()?;
     let (_, rest) = text.split_once("\"sha1\"")?;

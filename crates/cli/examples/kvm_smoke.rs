@@ -1,13 +1,13 @@
-//! Shows that the KVM of this machine is real: a real-mode guest writes to a port. First each write
-//! exits to this program, then an ioeventfd takes the writes in the kernel.
+//! Shows that this machine's KVM is real: a real-mode guest writes to a port. At first each write exits to this
+//! program, then KVM handles the writes with an ioeventfd.
 //!
-//! `vmbell lab --deterministic -- target/debug/examples/kvm_smoke` prints the same figures every
-//! time, because one virtual nanosecond there is one instruction.
+//! `vmbell lab --deterministic -- target/debug/examples/kvm_smoke` prints the same figures every time, because one
+//! virtual nanosecond there is one instruction.
 //!
-//! With `exit` or `ioeventfd` as its argument, it does only the one or the other. With `slow-exit` it sleeps for a millisecond in
-//! each exit but the last, and with `every-port` the guest writes once to each port but 0. It keeps the guest until standard input
-//! ends. With `lent` it is as with `ioeventfd`, and a child has the eventfd, too. With `two-vcpus` it is as with `exit`, and then a
-//! second vCPU writes a quarter as often. With `forever` it prints a dot for each exit, until it is killed.
+//! With the argument `exit` or `ioeventfd`, it runs only that part, and then keeps the guest until standard input ends.
+//! `slow-exit` sleeps for a millisecond in each exit but the last. With `every-port` the guest writes once to each port
+//! but 0. `lent` is like `ioeventfd`, and a child also holds the eventfd. `two-vcpus` is like `exit`, and then a second
+//! vCPU writes a quarter as often. `forever` prints a dot for each exit, until it is killed.
 #![allow(unsafe_code)]
 
 use std::io::Write;
@@ -89,7 +89,7 @@ fn main() -> Result<(), Failure> {
     }
 }
 
-/// Does what the argument says, and waits.
+/// Runs the part that the argument names, then waits.
 fn one_way(vm: &VmFd, vcpu: &mut VcpuFd, event: &EventFd, way: &str) -> Result<(), Failure> {
     match way {
         "forever" => return forever(vcpu),
@@ -157,7 +157,7 @@ fn forever(vcpu: &mut VcpuFd) -> Result<(), Failure> {
 }
 
 struct Round {
-    /// Exits with a port write that this program handled.
+    /// Exits for port writes that this program handled.
     exits: u64,
     /// The signals that the eventfd counted.
     signals: u64,
@@ -171,7 +171,7 @@ fn rounds(vcpu: &mut VcpuFd, event: &EventFd) -> Result<Round, Failure> {
     round(vcpu, event, PORT, Duration::ZERO)
 }
 
-/// The guest will write this number of times, first to this port.
+/// Makes the guest write this number of times, first to this port.
 fn start(vcpu: &VcpuFd, first: u16, writes: u16) -> Result<(), Failure> {
     let mut sregs = vcpu.get_sregs()?;
     sregs.cs.base = 0;
@@ -186,7 +186,7 @@ fn start(vcpu: &VcpuFd, first: u16, writes: u16) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The guest writes first to this port, and each write that exits takes this long.
+/// Runs the guest from this port on; handling each exit takes this long.
 fn round(
     vcpu: &mut VcpuFd,
     event: &EventFd,

@@ -1,8 +1,8 @@
 //! Talks over a socket of virtio-vsock: a guest with its host, or a host with its guest.
 //!
-//! `vsock listen PORT` takes one connection and gives what it reads back, in reverse order. `vsock connect CID PORT` sends
-//! its standard input there and prints the answer; CID 2 is the host. A connection that is not accepted yet is tried again for
-//! ten minutes, which only a hang takes.
+//! `vsock listen PORT` accepts one connection and sends back what it reads, in reverse order. `vsock connect CID PORT`
+//! sends its standard input there and prints the answer; CID 2 is the host. A connection that is refused is tried again
+//! for ten minutes, which only a hang takes.
 
 use std::io::{Read, Write, copy, stdin, stdout};
 use std::net::Shutdown;

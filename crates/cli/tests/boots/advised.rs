@@ -1,4 +1,5 @@
-//! The commands that the README and the texts of `--help` advise, with their own limits: each of this architecture ends well.
+//! The commands that the README and `--help` advise, with their default limits: each command for this architecture
+//! succeeds.
 
 use super::{example, host_vmbell, output, text};
 use kit::advised::{ALL, Tested};

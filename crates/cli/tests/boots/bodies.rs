@@ -1,11 +1,11 @@
-//! Tests of guests that are the same on both architectures, but for the ways of notification and interrupt.
+//! Tests of guests that are the same on both architectures, except for the paths of notification and interrupt.
 
 use vmbell_lab::cache::hash_bytes;
 
 use super::linux::{Guest, TALK, bytes, line};
 use super::session::Session;
 
-/// A number of the guest's CPUs, and further properties of its device.
+/// The number of the guest's CPUs, and properties of its device.
 pub type Way = (u32, &'static str);
 
 /// Programs of each guest and its host talk over vsock in both directions.
@@ -20,7 +20,7 @@ end poweroff
     );
     let runs = ways.iter().map(|(vcpus, way)| {
         let run = Guest::command(&format!("--vcpus {vcpus} --device virtio-vsock,cid=3{way}"));
-        // The guest's console has the output while it runs.
+        // The guest's console shows the output while it runs.
         format!(
             "{TALK} listen 7001 & {{ echo sent-by-the-host | {TALK} connect 3 7000; }} >answer & \
              {run}; wait; echo to the guest: $(cat answer)"
@@ -35,7 +35,7 @@ end poweroff
     assert_eq!(line(said, "to the guest: "), to_guest, "{all}");
 }
 
-/// Each guest has a network, and gets and sends that many bytes without an error. Returns what was said.
+/// Each guest sends and receives this many bytes over its network without an error. Returns the output.
 pub fn network(l1: &Session, ways: &[Way], length: u32, further: &str) -> String {
     const HOST: &str = "10.7.0.1";
     let script = format!(
@@ -78,8 +78,8 @@ end poweroff
     said.to_owned()
 }
 
-/// A guest's shell reads what is typed, as much as a line has room for. The user types once the shell asks for the position
-/// of its cursor: what comes before, it throws away when it sets its terminal up.
+/// A guest's shell reads what is typed, up to the longest line. Typing starts once the shell asks for the cursor's
+/// position, because the shell discards earlier input when it sets up its terminal.
 pub fn types(l1: &Session, console: &str, device: &str) {
     let script = format!("exec sh </dev/{console} >/dev/{console} 2>&1\n");
     let keys = format!("echo {} $((6 * 7))\nreboot -f\n", "long-".repeat(60));

@@ -1,6 +1,6 @@
-//! A QEMU whose main loop is late: each of its steps waits until no other thread of QEMU runs. On a busy host it may come so at
-//! any moment; a tracer that stops the thread makes it certain. How long a runnable thread waits is up to the kernel's scheduler,
-//! whatever its policy.
+//! A QEMU whose main loop is late: each of its steps waits until no other thread of QEMU runs. On a busy host this can
+//! happen at any moment; a tracer that stops the thread makes it certain, because the kernel's scheduler gives no
+//! guarantee of how long a runnable thread waits.
 #![allow(unsafe_code, reason = "ptrace")]
 
 use std::collections::HashSet;
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use super::{only_boot, text};
 
-/// How often the threads are looked at.
+/// How often the threads are checked.
 const PAUSE: Duration = Duration::from_millis(1);
-/// How long a step waits at most: a guest may wait, busily, for a device that the main loop serves.
+/// The longest delay of a step. A guest may busy-wait for a device that the main loop serves.
 const LONGEST: Duration = Duration::from_millis(250);
 
-/// The output of the command if the main loop of its QEMU is late, from the middle of a boot on.
+/// The command's output if its QEMU's main loop is late from the middle of a boot on.
 pub fn output_with_a_late_main_loop(command: &mut Command) -> Output {
     let _one = only_boot();
     let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -58,7 +58,7 @@ fn delay(main: i32) {
         while another_runs(main) && begin.elapsed() < LONGEST {
             thread::sleep(PAUSE);
         }
-        // Where it stops by itself, it enters or leaves a system call.
+        // A stop without a signal is the entry to or exit from a system call.
         let signal = match libc::WSTOPSIG(status) {
             libc::SIGTRAP => 0,
             _ if status >> 16 != 0 => 0,
@@ -70,7 +70,7 @@ fn delay(main: i32) {
     }
 }
 
-/// Whether a thread of this process other than the first one runs, or waits for a CPU.
+/// Whether a thread of this process other than the first runs, or waits for a CPU.
 fn another_runs(process: i32) -> bool {
     let threads = fs::read_dir(format!("/proc/{process}/task"));
     let mut threads = threads.into_iter().flatten().flatten();
@@ -84,21 +84,21 @@ fn another_runs(process: i32) -> bool {
     })
 }
 
-/// The processes that this one has started and that have run for half a second.
+/// This process's children that have used half a second of CPU time.
 fn busy_children(parent: u32) -> Vec<i32> {
     const TICKS: u64 = 50;
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let numbers = processes.filter_map(|process| process.file_name().to_str()?.parse().ok());
     let is_one = |number: &i32| {
         let words = words(&format!("/proc/{number}/stat"));
-        // The state, the parent, and the twelfth, the time in user mode.
+        // The state, the parent, and the twelfth word, the time in user mode.
         let number = |index: usize| words.get(index).and_then(|word| word.parse().ok());
         number(1) == Some(parent.into()) && number(11).is_some_and(|ticks: u64| ticks >= TICKS)
     };
     numbers.filter(is_one).collect()
 }
 
-/// The words of a process or a thread in this file after its name, none if it has ended.
+/// The words after the name in a process's or thread's `stat` file; empty if it has ended.
 fn words(stat: &str) -> Vec<String> {
     let stat = fs::read_to_string(stat).unwrap_or_default();
     let after_its_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);

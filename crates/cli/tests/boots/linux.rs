@@ -1,4 +1,4 @@
-//! Linux as the guest of `vmbell run` in a session: the kernel of L1 boots once more, with busybox, and drives our
+//! Linux as the guest of `vmbell run` in a session: L1's kernel boots again as the guest, with busybox, and drives our
 //! devices.
 
 use std::fs;
@@ -18,9 +18,9 @@ use crate::BOARD;
 
 /// The command in L1.
 pub const VMBELL: &str = "/bin/vmbell";
-/// The guests' kernel in L1.
+/// The guest's kernel in L1.
 pub const KERNEL: &str = "/guest/kernel";
-/// A guest's and L1's program that talks over vsock.
+/// The program with which a guest and L1 talk over vsock.
 pub const TALK: &str = "/bin/talk";
 
 /// A guest prints this if the flags of its emulated CPU are corrupted: docs/emulator-bugs.md.
@@ -35,8 +35,8 @@ pub const DRIVERS: [&str; 5] = [
     "vmw_vsock_virtio_transport",
 ];
 
-/// What every guest's first program does before the test's part. The kernel's last words would come in between what is
-/// still on its way out: setting the terminal waits for that.
+/// What every guest's first program does before the test's script. Setting the terminal waits until the kernel's
+/// messages are printed; otherwise they would mix with the script's output.
 const BEGIN: &str = "#!/bin/sh
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
@@ -46,7 +46,7 @@ end() { stty -echo && /bin/busybox $1 -f; }
 for module in /modules/*; do insmod $module || echo no $module; done
 ";
 
-/// The kernel and the only program of the guests, which the lab downloads.
+/// The kernel and the guests' only program, which the lab downloads.
 pub static PARTS: LazyLock<(LabKernel, PathBuf)> = LazyLock::new(|| {
     let cache = Cache::user().unwrap();
     let host = Arch::host().unwrap();
@@ -57,7 +57,7 @@ pub static PARTS: LazyLock<(LabKernel, PathBuf)> = LazyLock::new(|| {
     (kernel, shell)
 });
 
-/// The archives of which the guests' file trees are made; with `talk`, the program has its libraries beside it.
+/// The archives for the guests' file systems; with `talk`, one has this program and its libraries.
 static ARCHIVES: LazyLock<TempDir> = LazyLock::new(|| {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("base"), base()).unwrap();
@@ -70,7 +70,7 @@ static ARCHIVES: LazyLock<TempDir> = LazyLock::new(|| {
     folder
 });
 
-/// A file tree with the drivers, and without a first program.
+/// A file system with the drivers, without a first program.
 fn base() -> Vec<u8> {
     let (kernel, shell) = &*PARTS;
     let mut archive = Archive::new(Vec::new());
@@ -96,7 +96,7 @@ fn base() -> Vec<u8> {
     archive.finish().unwrap()
 }
 
-/// What a session has besides its own files, as `--with` takes it.
+/// The files of every session, as arguments of `--with`.
 pub fn files() -> Vec<String> {
     let at = |file: &Path, path: &str| format!("{}:{path}", file.display());
     let archives = ["base", "talk"].map(|name| {
@@ -113,7 +113,7 @@ pub fn files() -> Vec<String> {
     archives.into_iter().chain(others).collect()
 }
 
-/// A guest, and the files that it and L1's script find in the script's directory.
+/// A guest, and the files in the working directory of its first program and of L1's script.
 #[derive(Debug)]
 pub struct Guest {
     archives: &'static str,
@@ -135,7 +135,7 @@ impl Guest {
         }
     }
 
-    /// The same with the program that talks.
+    /// The same with the program for vsock.
     pub fn that_talks(mut self) -> Self {
         self.archives = "/guest/base /guest/talk";
         self
@@ -147,7 +147,7 @@ impl Guest {
         self
     }
 
-    /// The command that runs the guest. Tests of the kernel's algorithms would keep its CPU busy for a second.
+    /// The command that runs the guest. It skips the kernel's crypto self-tests, which take a second.
     pub fn command(options: &str) -> String {
         format!(
             "$VMBELL run {KERNEL} --initrd initrd -m 256M --timeout 600s \
@@ -156,7 +156,7 @@ impl Guest {
         )
     }
 
-    /// Runs a script of L1's shell, in which such commands run this guest.
+    /// Runs a script of L1's shell that may run this guest with [`Self::command`].
     pub fn in_l1(&self, l1: &Session, script: &str) -> Ran {
         let script = format!("cat {} init >initrd\n{script}", self.archives);
         let ran = l1.run(&script, &self.files);
@@ -171,7 +171,7 @@ impl Guest {
     }
 }
 
-/// The rest of the lines that begin so.
+/// The rest of each line that begins with `begin`.
 pub fn line<'t>(said: &'t str, begin: &str) -> Vec<&'t str> {
     said.lines()
         .filter_map(|line| line.strip_prefix(begin))
@@ -179,7 +179,7 @@ pub fn line<'t>(said: &'t str, begin: &str) -> Vec<&'t str> {
         .collect()
 }
 
-/// Bytes of which no two parts are alike.
+/// Bytes in which no two parts are the same.
 pub fn bytes(length: u32) -> Vec<u8> {
     (0..length)
         .map(|at| at.wrapping_mul(2_654_435_761).to_le_bytes()[3])

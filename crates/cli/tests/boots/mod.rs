@@ -1,6 +1,6 @@
 //! What the tests with real boots share, on x86-64 and on arm64: the lab's command, an L1 that runs the scripts of many
-//! tests, and Linux as a guest in it. The program of the tests says which machine its L1 is: `BOARD`, `PARAMETERS` and
-//! `vmbell()`, `examples()`.
+//! tests, and Linux as its guest. Each test program says what its L1 is: `BOARD`, `PARAMETERS`, `vmbell()` and
+//! `examples()`.
 
 pub mod advised;
 pub mod bodies;
@@ -19,13 +19,12 @@ use vmbell::sync::{Mutex, MutexGuard};
 /// One boot of this process at a time. `cargo xtask lab` has two such processes.
 static BOOT: Mutex<()> = Mutex::new(());
 
-/// Until this is dropped, this process begins no further boot.
+/// Prevents other boots of this process until it is dropped.
 pub fn only_boot() -> MutexGuard<'static, ()> {
     BOOT.lock()
 }
 
-/// How long a boot or a program may take, as the lab's options: only a hang takes so long. The emulator has faults of its own, so
-/// a program begins again if its L1 crashes.
+/// Time limits for boots and programs, which only a hang reaches, and retries: emulator bugs can crash L1.
 pub const LIMITS: [&str; 6] = [
     "--boot-timeout",
     "10m",
@@ -35,7 +34,7 @@ pub const LIMITS: [&str; 6] = [
     "3",
 ];
 
-/// The command on this host: the optimized one that `cargo xtask lab` names, or else the one that cargo built.
+/// The command on this host: the optimized one that `cargo xtask lab` names, otherwise the one that cargo built.
 pub fn host_vmbell() -> &'static str {
     static COMMAND: LazyLock<String> = LazyLock::new(|| {
         env::var("VMBELL_OPTIMIZED").unwrap_or_else(|_| env!("CARGO_BIN_EXE_vmbell").to_owned())
@@ -43,14 +42,14 @@ pub fn host_vmbell() -> &'static str {
     &COMMAND
 }
 
-/// `vmbell lab kernel`, which has the options of the limits, with these arguments.
+/// `vmbell lab kernel` with these limits and arguments.
 pub fn lab(arguments: &[&str]) -> Command {
     let mut command = lab_within_its_limits(&LIMITS);
     command.args(arguments);
     command
 }
 
-/// The same with the limits that the arguments say, or else the command's own.
+/// The same with the limits in the arguments, otherwise with the command's defaults.
 pub fn lab_within_its_limits(arguments: &[&str]) -> Command {
     let mut command = Command::new(host_vmbell());
     command
@@ -60,7 +59,7 @@ pub fn lab_within_its_limits(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the command, with what it says on standard error shown.
+/// Runs the command and shows its standard error.
 pub fn output(command: &mut Command) -> Output {
     let _one = only_boot();
     let output = command.output().unwrap();
@@ -72,7 +71,7 @@ pub fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// An example of this package, for L1.
+/// An example program of this package, for L1.
 pub fn example(name: &str) -> PathBuf {
     crate::examples().join(name)
 }

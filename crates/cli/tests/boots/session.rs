@@ -1,5 +1,5 @@
-//! An L1 that stays: each test sends it a script with files, and gets back what the script said and left. So tests
-//! share a boot, each is whole in its function, and each can run alone.
+//! An L1 that stays up: each test sends it a script with files, and gets back the script's output and files. So tests
+//! share a boot, but each is complete in its function and can run alone.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
@@ -13,9 +13,9 @@ use super::{LIMITS, lab_within_its_limits, linux, only_boot, text};
 
 use vmbell::sync::Mutex;
 
-/// The program of L1. For each line with a length it takes as many bytes of a tar archive, runs the script in it, and
-/// answers in the same way with the files that the script left in `out`. The script has an empty network of its own.
-/// Nothing that it started goes on: not a process, not a trace.
+/// The program of L1. For each line with a length it reads that many bytes of a tar archive, runs the script in it, and
+/// answers in the same way with the files that the script left in `out`. Each script has its own empty network, and
+/// everything that it started is ended: processes and traces.
 const SERVE: &str = "
 /bin/busybox mkdir /applets; /bin/busybox --install -s /applets; PATH=$PATH:/applets
 while read -r length; do
@@ -30,7 +30,7 @@ while read -r length; do
 done
 ";
 
-/// Why a script is run once more, in a second boot.
+/// Errors after which a script is run again, in a second boot.
 const CRASHES: [&str; 3] = [
     "L1's kernel panicked",
     "L1 stopped answering",
@@ -41,21 +41,21 @@ const CRASHES: [&str; 3] = [
 #[derive(Debug)]
 pub struct Session {
     options: &'static [&'static str],
-    /// Files and folders of the host, as `--with` takes them.
+    /// Files and folders of the host, as arguments of `--with`.
     with: fn() -> Vec<String>,
     running: Mutex<Option<Running>>,
 }
 
-/// What a script said and left.
+/// The output and files of a script.
 #[derive(Debug)]
 pub struct Ran {
     stdout: String,
-    /// `status`, `stderr`, and the files that it left in `out`.
+    /// `status`, `stderr`, and the files that the script left in `out`.
     out: TempDir,
 }
 
 impl Session {
-    /// An L1 with these options of `vmbell lab`, and with `with` besides what guests of Linux need.
+    /// An L1 with these options of `vmbell lab`, and with the files `with` in addition to those for Linux guests.
     pub const fn new(options: &'static [&'static str], with: fn() -> Vec<String>) -> Self {
         Self {
             options,
@@ -64,14 +64,14 @@ impl Session {
         }
     }
 
-    /// Runs a script of L1's shell, whose directory has these files. `$VMBELL` is the command, and
-    /// tools that L1 does not have otherwise are busybox's.
+    /// Runs a script of L1's shell in a directory with these files. `$VMBELL` is the command; tools that L1 lacks are
+    /// busybox's.
     pub fn run(&self, script: &str, files: &[(String, Vec<u8>)]) -> Ran {
         let _one = only_boot();
         let request = archive(script, files);
         let mut running = self.running.lock();
         for again in [true, false] {
-            // A session that a script has ended is not used by another one.
+            // After a script ended the session, no other script uses it.
             let mut session = running.take().unwrap_or_else(|| self.start());
             match session.ask(&request) {
                 Ok(ran) => {
@@ -92,7 +92,7 @@ impl Session {
     }
 
     fn start(&self) -> Running {
-        // The limit of the program is that of all scripts together, each of which has its own.
+        // The program's time limit is for all scripts together; each script also has its own.
         let limits = [LIMITS[0], LIMITS[1], "--timeout", "40m"];
         let mut command = lab_within_its_limits(&limits);
         command.args(["-i", "--memory", "1536M"]);
@@ -111,13 +111,13 @@ struct Running {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
-    /// Shows what the command says on standard error, and writes it to the file.
+    /// Shows the command's standard error, and writes it to the file.
     tee: Child,
     stderr: File,
 }
 
 impl Running {
-    /// This process ends before the command does, so its messages go through one that does not.
+    /// This process ends before the command does, so another process, which does not, passes its messages on.
     fn new(command: &mut Command) -> io::Result<Self> {
         let stderr = tempfile::tempfile()?;
         let mut tee = Command::new("tee")
@@ -154,7 +154,7 @@ impl Running {
         Ok(Ran { stdout, out })
     }
 
-    /// Ends L1, and returns what the command has said.
+    /// Ends L1, and returns the command's standard error.
     fn end(mut self) -> String {
         drop(self.stdin);
         self.child.wait().unwrap();
@@ -181,7 +181,7 @@ fn archive(script: &str, files: &[(String, Vec<u8>)]) -> Vec<u8> {
 }
 
 impl Ran {
-    /// What the script said; it must have succeeded.
+    /// The script's output. Fails unless the script succeeded.
     pub fn said(&self) -> &str {
         let [status, stderr] = ["status", "stderr"].map(|name| self.left(name));
         let (status, stderr) = (text(&status).trim(), text(&stderr));
@@ -189,12 +189,12 @@ impl Ran {
         &self.stdout
     }
 
-    /// All that it wrote, with standard error at the end.
+    /// All of its output, with standard error at the end.
     pub fn all(&self) -> String {
         format!("{}{}", self.stdout, text(&self.left("stderr")))
     }
 
-    /// A file that it left in `out`, or what it said on standard error.
+    /// A file that it left in `out`; fails with its standard error.
     pub fn left(&self, name: &str) -> Vec<u8> {
         let file = self.out.path().join(name);
         std::fs::read(&file).unwrap_or_else(|error| panic!("{name}: {error}"))

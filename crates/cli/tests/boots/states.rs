@@ -1,4 +1,4 @@
-//! Folders of saved machines for tests, apart from the user's. What the lab has downloaded is the user's.
+//! Folders of saved machines for tests, separate from the user's. Downloads are shared with the user's lab.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -19,30 +19,30 @@ pub struct States {
 }
 
 impl States {
-    /// The folder of this machine, which tests share: it has at most that one, made by the first run in it. It stays, in
-    /// cargo's folder for tests.
+    /// The folder of this machine, which tests share. The first run saves the machine there, and no other machine is
+    /// saved. The folder is in cargo's folder for tests, and stays.
     pub fn of(machine: &str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("states");
         Self::in_cache(folder.join(crate::BOARD.arch.name).join(machine), None)
     }
 
-    /// A folder in this one for caches, which is temporary or stays.
+    /// A folder of saved machines in this cache, which is temporary or stays.
     pub fn in_cache(cache: PathBuf, scratch: Option<TempDir>) -> Self {
         let packages = cache.join("vmbell/lab");
         fs::create_dir_all(cache.join("vmbell")).unwrap();
         if fs::symlink_metadata(&packages).is_err() {
-            // Another process may be as far.
+            // Another process may have made the link.
             let _ = symlink(Cache::user().unwrap().root(), &packages);
         }
         Self { cache, scratch }
     }
 
-    /// The folder with a folder for each machine.
+    /// The folder that has a folder for each machine.
     pub fn folder(&self) -> PathBuf {
         self.cache.join("vmbell/states")
     }
 
-    /// The names of all that is in the folder, without the list of digests.
+    /// The names in the folder, without the list of digests.
     pub fn names(&self) -> Vec<String> {
         let list = fs::read_dir(self.folder()).into_iter().flatten();
         let names = list.map(|item| item.unwrap().file_name().into_string().unwrap());
@@ -61,28 +61,28 @@ impl States {
         self.folder().join(name)
     }
 
-    /// `vmbell lab` with these arguments, which looks for machines here.
+    /// `vmbell lab` with these arguments and these machines.
     pub fn lab(&self, arguments: &[&str]) -> Command {
         self.with(lab(arguments))
     }
 
-    /// A `vmbell lab` that looks for machines here.
+    /// A `vmbell lab` command with these machines.
     pub fn with(&self, mut command: Command) -> Command {
         command.env("XDG_CACHE_HOME", &self.cache);
         if self.scratch.is_none() {
-            // The machines of an older version go as soon as there is a new one.
+            // With this limit, machines of an older version are removed when a new one is saved.
             command.env("VMBELL_STATE_LIMIT", "1");
         }
         command
     }
 }
 
-/// Whether this is the name of a machine's folder, and not that of a draft or a lock.
+/// Whether this is the name of a machine's folder, not of a draft or a lock.
 pub fn is_machine(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// How the last line on standard error says that the machine began: `from a saved state`, `booted`.
+/// How the machine began, from the last line on standard error: `from a saved state` or `booted`.
 pub fn beginning(output: &Output) -> String {
     let said = text(&output.stderr);
     let last = said.trim_end().lines().last().unwrap_or_default();
@@ -93,8 +93,8 @@ pub fn beginning(output: &Output) -> String {
 
 pub const SAVED: &str = "from a saved state";
 
-/// A deterministic `vmbell bench` of these rows at this depth reports the same from a saved state and after a boot, with and
-/// without a seed, whenever the host lets QEMU's main loop run. One state serves both.
+/// A deterministic `vmbell bench` of these rows at this depth reports the same from a saved state and after a boot,
+/// with and without a seed, even if QEMU's main loop is late. One state serves both.
 pub fn figures_do_not_depend_on_the_beginning(depth: u32, rows: &[&str]) {
     let states = match depth {
         1 => States::of("deterministic"),

@@ -1,4 +1,4 @@
-//! Each command for the lab that a text advises is tested: see [`ALL`].
+//! Each command for the lab in a help text or page is tested: see [`ALL`].
 
 use std::collections::BTreeSet;
 use std::fs;

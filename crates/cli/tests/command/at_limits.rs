@@ -1,5 +1,5 @@
-//! `vmbell lab` at time limits that nobody can set, of 20 s. The tests of a program begin in the order of their names, so these
-//! wait while all others run.
+//! `vmbell lab` at its fixed time limits of 20 s. Tests begin in the order of their names, so these wait while all
+//! others run.
 
 use std::fs;
 

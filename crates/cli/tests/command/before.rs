@@ -115,7 +115,7 @@ fn what_is_measured_is_compared_with_a_baseline() {
     let text = stdout(&mut compared());
     assert!(text.contains("\nbefore and now\n"), "{text}");
     assert!(text.contains("\n1 same\n"), "{text}");
-    // The same report with half the times: now is twice as slow.
+    // The same report with half the times, so that the new one is twice as slow.
     let json = fs::read_to_string(&old).unwrap();
     let mut report = vmbell_report::parse(&json).unwrap();
     let rows = report.results.iter_mut();
@@ -163,7 +163,7 @@ fn a_row_of_the_baseline_is_missing_only_if_it_was_asked_for() {
         .arg(&old)
         .assert()
         .success();
-    // As if the row that is always skipped had been measured once.
+    // As if the row that is always skipped had been measured before.
     let json = fs::read_to_string(&old).unwrap();
     fs::write(&old, json.replace("debug-double", "debug-skip")).unwrap();
     let compared = |words: &str| {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use kit::wait::HANG;
 
-/// Words of a command: one by one, or in a line that has them between spaces.
+/// Arguments of a command: a list, or one string with spaces between them.
 pub trait Words {
     fn words(&self) -> Vec<&str>;
 }
@@ -52,7 +52,7 @@ pub fn argument(time: Duration) -> String {
     format!("{}ms", time.as_millis())
 }
 
-/// `bench` of entries that take no time.
+/// `bench` with entries that take no time.
 pub fn quick(words: impl Words) -> Command {
     let mut command = vmbell("bench --runs 3 --min-time 1ms");
     command.args(words.words());

@@ -1,5 +1,5 @@
-//! `vmbell compare`: exit statuses, exports, and files that are not what they should be. What it finds, and how it is written, is
-//! tested in vmbell-report.
+//! `vmbell compare`: exit statuses, exports, and invalid files. Its results and their format are tested in
+//! vmbell-report.
 
 use std::fs;
 use std::path::Path;
@@ -21,14 +21,14 @@ fn measured(report: &mut Value) -> impl Iterator<Item = &mut Value> {
     rows.filter(|row| row["status"] == "ok")
 }
 
-/// Makes a measured row one that was not, and gives its name.
+/// Turns a measured row into one without samples, and returns its name.
 fn without_samples(row: &mut Value, status: &str, reason: &str) -> String {
     (row["status"], row["reason"]) = (json!(status), json!(reason));
     row["samples_ns"] = json!([]);
     row["command"].as_str().unwrap().to_owned()
 }
 
-/// A report whose measured rows take `factor` of the time, and differ from round to round by what `seed` says.
+/// A report whose measured rows take `factor` of the time. `seed` determines how they differ between rounds.
 fn scaled(factor: f64, seed: u64) -> Value {
     let mut report = report();
     report["duration"] = json!(seed);
@@ -62,13 +62,13 @@ impl Files {
         path
     }
 
-    /// Eight reports of one side, each of which takes `factor` of the time.
+    /// Eight reports of one side that take `factor` of the time.
     fn side(&self, name: &str, factor: f64, first: u64) -> Vec<String> {
         let one = |seed| self.write(&format!("{name}{seed}.json"), scaled(factor, seed));
         (first..first + 8).map(one).collect()
     }
 
-    /// Eight reports of each side, of which the new one takes `factor` of the time.
+    /// Eight reports for each side. The new side takes `factor` of the time.
     fn sides(&self, factor: f64) -> (Vec<String>, Vec<String>) {
         (self.side("old", 1.0, 0), self.side("new", factor, 10))
     }
@@ -80,7 +80,7 @@ fn compare(options: &str, old: &[String], new: &[String]) -> assert_cmd::Command
     command
 }
 
-/// What `compare` says to a file in place of the old report.
+/// What `compare` prints if the old report is this text.
 fn refuses(text: impl ToString) -> assert_cmd::assert::Assert {
     let files = Files::new();
     let (old, new) = (

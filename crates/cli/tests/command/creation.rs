@@ -9,10 +9,10 @@ use std::process::Command;
 use super::common::{quick, vmbell};
 use serde_json::Value;
 
-/// How much memory a VMM may need for a guest beyond the guest's RAM: 5 MiB.
+/// The most memory that a VMM may need for a guest in addition to the guest's RAM: 5 MiB.
 const MOST: u64 = 5 << 20;
 
-/// Measures the rows by this program, as this user if there is one.
+/// Measures the rows with this program, as this user if given.
 fn rows(program: impl AsRef<OsStr>, user: Option<u32>) -> Vec<Value> {
     let mut command = Command::new(program);
     command.args(quick("--only --backend usermode vm-*").get_args());
@@ -31,12 +31,12 @@ fn rows(program: impl AsRef<OsStr>, user: Option<u32>) -> Vec<Value> {
 #[test]
 fn creation_is_measured_for_every_user_and_its_memory_for_root() {
     const NOBODY: u32 = 65534;
-    // A place that everyone can reach.
+    // A folder that everyone can read.
     let folder = tempfile::tempdir_in("/tmp").unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     let program = folder.path().join("vmbell");
-    // `cp` and not fs::copy(): a child that another test forks meanwhile would inherit the descriptor that is open for writing, and
-    // execve() fails with ETXTBSY as long as there is one.
+    // `cp`, not fs::copy(): a child that another test forks meanwhile would inherit the descriptor that is open for
+    // writing, and execve() fails with ETXTBSY while any such descriptor is open.
     let mut copy = Command::new("cp");
     copy.arg(vmbell(&[]).get_program()).arg(&program);
     assert!(copy.status().unwrap().success());

@@ -1,4 +1,4 @@
-//! Doubles of VMMs: shell scripts that print what a VMM could.
+//! Doubles of VMMs: shell scripts that print what a VMM would.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::common::{Words, vmbell};
 
-/// What the image prints, with `ticks` in each of three batches of ten operations.
+/// The image's output, with `ticks` in each of three batches of ten operations.
 pub fn printed(ticks: u32) -> String {
     format!(
         r#"firmware
@@ -19,7 +19,7 @@ row cpuid
     )
 }
 
-/// A folder with scripts that stand for VMMs.
+/// A folder with scripts that replace VMMs.
 pub struct Doubles {
     pub folder: TempDir,
     pub words: Vec<String>,
@@ -37,7 +37,7 @@ impl Doubles {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// Adds a VMM that runs this script. Its `$folder` is this one.
+    /// Adds a VMM that runs this script. In it, `$folder` is the folder.
     pub fn script(mut self, name: &str, script: &str) -> Self {
         let path = self.path(&format!("{name}.sh"));
         let folder = self.folder.path().display();
@@ -54,13 +54,13 @@ impl Doubles {
         self.script(name, &format!("cat $folder/{name}.txt"))
     }
 
-    /// Adds a VMM that runs this script and then prints what the image does.
+    /// Adds a VMM that runs this script and then prints the image's output.
     pub fn boots_after(self, script: &str, name: &str) -> Self {
         fs::write(self.path("image.txt"), printed(1000)).unwrap();
         self.script(name, &format!("{script}\ncat $folder/image.txt"))
     }
 
-    /// The command with all of them, in their order.
+    /// The command with all of them, in this order.
     pub fn command(&self, names: impl Words, args: impl Words) -> assert_cmd::Command {
         let mut command = vmbell("bench vmms");
         command.args(names.words());
@@ -70,7 +70,7 @@ impl Doubles {
         let args = args.words();
         command.args(&args);
         if !args.contains(&"--exits") {
-            // The same boots whatever this host allows.
+            // Without exits, so that the boots are the same on every host.
             command.args(["--exits", "off"]);
         }
         command

@@ -1,4 +1,4 @@
-//! The ways in which `vmbell bench` ends early, and what it has written by then.
+//! How `vmbell bench` ends early, and what it has written by then.
 #![allow(unsafe_code, reason = "sends signals")]
 
 use std::io::Read;
@@ -32,7 +32,7 @@ fn interrupt(child: &Child) {
 
 pub fn send(child: &Child, signal: libc::c_int) {
     let pid = libc::pid_t::try_from(child.id()).unwrap();
-    // SAFETY: the child is ours and not waited for yet, so the number is still its own.
+    // SAFETY: the child is ours and was not reaped, so the PID is still its own.
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
@@ -44,7 +44,7 @@ pub fn catches(child: &Child, signal: libc::c_int) -> bool {
     mask & 1 << (signal - 1) != 0
 }
 
-/// Waits until the process catches signals, and has a second thread: that one measures.
+/// Waits until the process catches signals and has a second thread, which measures.
 fn wait_until_measuring(child: &Child) {
     let tasks = format!("/proc/{}/task", child.id());
     await_that("a handler and a thread that measures", || {
@@ -62,7 +62,7 @@ pub fn end(child: &mut Child) -> ExitStatus {
     status.unwrap()
 }
 
-/// Fails unless a signal ends a measurement with this exit status and a report; gives that and what was printed.
+/// Fails unless this signal ends a measurement with this exit status and a report. Returns the report and the output.
 fn ended_by(signal: libc::c_int, status: i32) -> (Value, String) {
     for time in growing(Duration::from_millis(100)) {
         let dir = tempfile::tempdir().unwrap();
@@ -145,7 +145,7 @@ fn a_second_sigint_kills() {
         interrupt(&child);
         let end = end(&mut child);
         let is_killed = end.signal() == Some(libc::SIGINT);
-        // A stuck entry is given up after a while, which a busy host may take for the second signal.
+        // A stuck entry is given up after a while; on a busy host that may be after the second signal.
         assert!(is_killed || end.code() == Some(130), "{end}");
         is_killed && !json.exists()
     });

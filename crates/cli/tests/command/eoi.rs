@@ -5,7 +5,7 @@ use serde_json::Value;
 
 const COUNT: u64 = 300;
 
-/// The two rows of an exact run, in which the guest asks for each interrupt.
+/// The two rows of a run with exact counts, in which the guest asks for each interrupt.
 fn modes() -> [Value; 2] {
     let words = format!("--deterministic --interrupts {COUNT} --export-json - --style none");
     let report = json(&mut vmbell(&format!(
@@ -34,12 +34,12 @@ fn stat_counts_every_interrupt_on_its_way_and_its_end() {
         assert_eq!(mode["ops"], serde_json::json!([COUNT]));
         assert_eq!(mode["counts"]["interrupts taken"][0], COUNT);
         assert_eq!(event(&mode, "exit"), event(&mode, "entry"));
-        // Each interrupt ends in one of the two ways.
+        // Each interrupt ends in one of two ways.
         assert_eq!(event(&mode, "pv_eoi") + event(&mode, "msr"), COUNT);
         assert_eq!(mode["counts"]["ends by the bit"][0], event(&mode, "pv_eoi"));
         #[allow(clippy::cast_precision_loss, reason = "a few hundred")]
         let exits = event(&mode, "exit") as f64 / COUNT as f64;
-        // Reports have thousandths.
+        // Reports are rounded to thousandths.
         let total = mode["exits"]["total"].as_f64().unwrap();
         assert!((total - exits).abs() < 0.001, "{total}, {exits}");
     }
@@ -49,8 +49,7 @@ fn stat_counts_every_interrupt_on_its_way_and_its_end() {
 fn stat_has_one_exit_less_for_each_interrupt_with_the_bit() {
     let [off, on] = modes();
     assert_eq!(event(&off, "pv_eoi"), 0);
-    // A vCPU that has to wait for its CPU may be interrupted in the guest, by a signal that makes it
-    // leave.
+    // A vCPU that waits for its CPU may be interrupted in the guest, by a signal that makes it leave.
     let late = COUNT / 10;
     assert!(event(&on, "pv_eoi") >= COUNT - late, "{on:#}");
     let saved = event(&off, "exit").abs_diff(event(&on, "exit"));

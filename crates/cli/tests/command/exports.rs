@@ -7,7 +7,7 @@ use serde_json::Value;
 
 #[test]
 fn a_bad_export_path_is_found_before_measuring() {
-    // This entry never ends by itself, so the command can only fail before it starts.
+    // This entry never ends, so the command can only fail before it starts.
     quick("debug-loop --export-json /nonexistent/out.json")
         .assert()
         .code(1)
@@ -16,7 +16,7 @@ fn a_bad_export_path_is_found_before_measuring() {
 
 #[test]
 fn an_error_of_an_export_names_the_file_that_the_user_named() {
-    // /proc has no files without a name, so that one with a hidden name would be made.
+    // /proc does not support unnamed temporary files, so one with a hidden name would be created.
     quick("debug-loop --export-json /proc/vmbell.json")
         .assert()
         .code(1)
@@ -35,7 +35,7 @@ fn metrics_replace_the_file_as_a_whole_and_others_may_read_them() {
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(text.starts_with("# HELP vmbell_run_info"), "{text}");
     assert!(text.contains("vmbell_operation_seconds{scenario=\"debug-constant\",group=\"debug\""));
-    // A textfile collector takes every *.prom, so the temporary file must be gone.
+    // A textfile collector reads every *.prom, so the temporary file must be gone.
     assert_eq!(folder.path().read_dir().unwrap().count(), 1);
 }
 

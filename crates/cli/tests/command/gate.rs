@@ -1,4 +1,4 @@
-//! `vmbell gate` as far as it goes without a boot: what is wrong with its arguments and its file.
+//! `vmbell gate` without a boot: errors in its arguments and its file.
 
 #![allow(unsafe_code, reason = "sends a signal")]
 
@@ -18,8 +18,8 @@ use kit::wait::await_that;
 
 const PLAN: &str = "kernels = [\"debian:6.12\"]\n[vmm.alioth]\n";
 
-/// Runs the gate with these files, and returns its standard error. It must end with the status of wrong arguments or files, before
-/// the lab downloads or boots anything.
+/// Runs the gate with these files, and returns its standard error. It must report wrong arguments or files before the
+/// lab downloads or boots anything.
 fn refused(files: &[(&str, &str)], words: &[&str]) -> String {
     let folder = TempDir::new().unwrap();
     for (name, text) in files {
@@ -36,7 +36,7 @@ fn refused(files: &[(&str, &str)], words: &[&str]) -> String {
     String::from_utf8(assert.get_output().stderr.clone()).unwrap()
 }
 
-/// Refuses a plan before the lab downloads or boots anything.
+/// Expects a plan to be refused before the lab downloads or boots anything.
 fn refuses(plan: &str, words: &[&str], why: &str) {
     let said = refused(&[("vmbell-gate.toml", plan)], words);
     assert!(said.contains(why), "{why}: {said}");
@@ -97,7 +97,7 @@ fn a_file_that_cannot_be_written_is_found_before_anything_is_measured() {
         &["--init", "vmbell", "--markdown", "absent/verdict.md"],
         &["--init", "vmbell", "--keep", "/dev/null/absent/"],
     ] {
-        // Without a cache, to measure means to download first, which `apt-get` would do.
+        // Without a cache, measuring would begin with a download by `apt-get`.
         vmbell("gate")
             .args(words)
             .current_dir(folder.path())
@@ -129,7 +129,7 @@ fn an_interrupt_of_the_download_ends_the_gate_as_one() {
     let mut child = hear_signals(&mut command).spawn().unwrap();
     await_that("the download", || begun.exists());
     let group = libc::pid_t::try_from(child.id()).unwrap();
-    // SAFETY: the group is that of a child which is ours and not waited for yet.
+    // SAFETY: the group is that of our child, which was not reaped.
     assert_eq!(unsafe { libc::killpg(group, libc::SIGINT) }, 0);
     assert_eq!(end(&mut child).code(), Some(130));
 }

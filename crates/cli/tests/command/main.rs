@@ -1,5 +1,6 @@
-//! The command from outside: every subcommand, wrong arguments, and every exit status. One program, because each is compiled and
-//! linked separately, and other tests run while one waits for a time limit.
+//! The command from outside: every subcommand, wrong arguments, and every exit status. All tests are in one program,
+//! because each program is compiled and linked separately, and because other tests run while one waits for a time
+//! limit.
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! `vmbell bench net`, as far as it goes without a guest.
+//! `vmbell bench net` without a guest.
 
 use predicates::prelude::*;
 

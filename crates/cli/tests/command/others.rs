@@ -1,4 +1,4 @@
-//! The subcommands beside `bench`, and `--help`.
+//! The subcommands other than `bench`, and `--help`.
 
 use std::fs;
 
@@ -242,7 +242,7 @@ fn every_shell_has_completions() {
             .success()
             .stdout(contains("export-json").and(contains("probe")));
     }
-    // The generator for fish leaves the values of positional arguments out.
+    // The generator for fish omits the values of positional arguments.
     for shell in ["bash", "zsh"] {
         let script = stdout(&mut vmbell(&["completions", shell]));
         assert!(script.contains("portio-wildcard-eventfd"), "{shell}");

@@ -1,4 +1,4 @@
-//! `vmbell report`: what it writes, what it refuses to read, and what it leaves alone.
+//! `vmbell report`: what it writes, which files it refuses, and which files it does not touch.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -117,7 +117,7 @@ fn a_disk_that_is_full_in_mid_write_keeps_the_old_page() {
     let (dir, _) = measured();
     let page = dir.path().join("report.html");
     fs::write(&page, "old").unwrap();
-    // 4 kB are less than any page has; the limit's signal is ignored, so that the write fails.
+    // Every page is larger than 4 kB. The limit's signal is ignored, so that the write fails.
     let program = assert_cmd::cargo::cargo_bin("vmbell");
     Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" report a.json"])
@@ -131,7 +131,7 @@ fn a_disk_that_is_full_in_mid_write_keeps_the_old_page() {
     assert_eq!(files, 2, "a temporary file is left");
 }
 
-/// A recording as `vmbell top` writes it, of a VM with these exits after each second.
+/// A recording as `vmbell top` writes it, of a VM with these total exits after each second.
 fn recording(exits: &[u64]) -> String {
     let host = Host::default();
     let header = RecordingHeader::new("2026-11-26T09:00:00Z".into(), "0.1.0".into(), host);
@@ -168,7 +168,7 @@ fn a_recording_of_top_is_a_page_alone() {
         .stderr(contains(
             "'top.jsonl' is a recording of vmbell top: show it alone",
         ));
-    // The recorder was killed, or is of another version, or the file is damaged.
+    // The recorder was killed or has another version, or the file is damaged.
     let cut = &whole[..whole.len() - 20];
     let told = "the last line is cut off: the recorder was killed";
     fs::write(dir.path().join("top.jsonl"), cut).unwrap();

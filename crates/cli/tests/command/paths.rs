@@ -1,4 +1,4 @@
-//! `vmbell bench` from outside: every way to ask, and every way to ask wrongly.
+//! `vmbell bench` from outside: right and wrong arguments.
 
 use super::common::{json, quick, read_json, vmbell};
 use assert_cmd::Command;
@@ -55,7 +55,7 @@ fn rows_of_eois_count_the_exits_of_eois_only() {
         assert_eq!(row["status"], "ok", "{row}");
         let exits = |name: &str| row["exits"][name].as_f64().unwrap();
         let counted = exits("total") - exits("userspace");
-        // A vCPU that is preempted loses its PV EOI bit now and then.
+        // A vCPU that is preempted sometimes loses its PV EOI bit.
         assert!((counted - light).abs() < 0.11, "{name}: {counted}");
         assert_eq!(exits("userspace"), 0.0, "{name}");
     }
@@ -73,7 +73,7 @@ fn a_ratio_is_new_over_old() {
 fn a_row_without_its_counterpart_is_warned_of() {
     let doubt = "no ratio for debug-double";
     quick("debug-double --only")
-        // Where the line is wrapped depends on what else the host's quality is said to be.
+        // Where the line wraps depends on the other notes about the host's quality.
         .env("COLUMNS", "400")
         .assert()
         .success()
@@ -241,7 +241,7 @@ fn a_scan_measures_each_value_and_compares_it_with_the_first() {
         assert_eq!(row["status"], "ok", "{row:#}");
         assert_eq!(row["parameters"]["doorbells"], doorbells);
         assert_eq!(row["parameters"]["vcpus"], vcpus);
-        // Every ring of every vCPU was handled below the VMM.
+        // Every notification of every vCPU was handled below the VMM.
         assert_eq!(row["exits"]["total"], 1.0);
         assert_eq!(row["exits"]["userspace"], 0.0);
     }
@@ -276,7 +276,7 @@ fn a_scan_registers_others_and_a_row_that_rests_has_fewer_operations() {
     let mut command = vmbell("bench irqfd-assign-first irqfd-deassign-later");
     command.args(["--only", "--backend", "usermode", "--doorbells", "0,1000"]);
     command.args(["--runs", "1", "--warmup", "0", "--ops", "1000"]);
-    // The soft limit that a shell has, which is too low for the eventfds.
+    // A shell's soft limit, which is too low for the eventfds.
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", "ulimit -Sn 1024 && exec \"$0\" \"$@\""]);
     shell.arg(command.get_program()).args(command.get_args());

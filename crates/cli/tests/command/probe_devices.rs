@@ -1,4 +1,4 @@
-//! `vmbell probe --devices` on hosts that are folders, and on this one.
+//! `vmbell probe --devices` on hosts that are made of folders, and on this host.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! Readers of the output that go before its end, as `head` does.
+//! Readers of the output that close it before its end, as `head` does.
 
 use std::io::pipe;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::common::quick;
 use super::ends::end;
 
-/// Commands that print without a VM, and what they need not have: a report is `a.json`.
+/// Commands that print without a VM. `a.json` is a report.
 const COMMANDS: [&str; 24] = [
     "--help",
     "--version",
@@ -56,7 +56,7 @@ fn a_command_whose_reader_has_gone_ends_as_otherwise() {
             end(&mut vmbell.spawn().unwrap()).code()
         };
         let gone = || Stdio::from(pipe().unwrap().1);
-        // One that prints without an end has no other status than this.
+        // `top` prints without end, so it always has this status.
         let status = match command.starts_with("top") {
             true => run(gone(), Stdio::null()),
             false => run(Stdio::null(), Stdio::null()),

@@ -1,5 +1,5 @@
-//! What is refused before anything is measured, as it is shown: each command with its status and its words is in a block of
-//! `refused/*.md`, where `[..]` stands for any text. `REFUSED=overwrite` writes the words anew.
+//! Arguments that are refused before anything is measured: each block of `refused/*.md` is a command with its status
+//! and output, in which `[..]` matches any text. `REFUSED=overwrite` rewrites the output.
 
 use std::{env, fs};
 
@@ -11,7 +11,7 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/command/refused
 fn shown(line: &str) -> String {
     let words = shell_words::split(line).unwrap();
     assert_eq!(words[0], "vmbell", "{line}");
-    // Nothing is there to boot with, to download with, and to keep it in.
+    // There is no kernel to boot, no program to download with, and no cache.
     let output = vmbell("")
         .args(&words[1..])
         .env("PATH", "/nonexistent")

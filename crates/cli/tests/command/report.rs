@@ -78,6 +78,6 @@ fn the_check_finds_what_is_wrong() {
     report["results"][2]["samples_ns"][0] = "fast".into();
     report["results"][1]["new_field"] = 1.into();
     report["host"].as_object_mut().unwrap().remove("kernel");
-    // A missing field is reported by its name and again by the rule that requires it.
+    // A missing field is reported by its name, and again by the rule that requires it.
     assert_eq!(violations(&schema(), &report).len(), 6);
 }

@@ -1,4 +1,4 @@
-//! `vmbell run`: what is refused before a guest runs. The tests that run guests are in `tests/pc`.
+//! `vmbell run`: what is refused before a guest runs. Tests that run guests are in `tests/pc`.
 
 use predicates::prelude::*;
 use predicates::str::contains;
@@ -33,7 +33,7 @@ fn image_problems_name_file_and_way_out_and_are_no_guests_status() {
 
 #[test]
 fn files_that_are_not_there_are_named() {
-    // This is an image: it has a header with addresses, and nothing after it.
+    // This counts as an image: it has a header with addresses, and nothing after it.
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("empty.flat");
     let header = [
@@ -60,7 +60,7 @@ fn files_that_are_not_there_are_named() {
         .assert()
         .code(126)
         .stderr(contains("cannot read module /nowhere/c,d: "));
-    // Nothing is read of a file of zeros that the host could run out of.
+    // The file of zeros is refused before it is read, because it could use up the host's memory.
     let more = "give it more (--memory)";
     for (memory, len, advice) in [
         ("8M", 8 << 20, more),

@@ -11,7 +11,7 @@ use predicates::str::contains;
 fn an_error_of_top_is_shown_without_another_screen() {
     let (mut keyboard, end) = terminal::open();
     let end_of_child = || end.try_clone().unwrap();
-    // This process has no VM, and on a host without KVM or the rights there is another reason.
+    // This process has no VM. A host without KVM, or without rights, gives another reason.
     let mut child = Command::new(env!("CARGO_BIN_EXE_vmbell"))
         .args(["top", "--pid", &std::process::id().to_string()])
         .env("TERM", "xterm")
@@ -23,7 +23,7 @@ fn an_error_of_top_is_shown_without_another_screen() {
     assert_eq!(child.wait().unwrap().code(), Some(1));
     drop(end);
     let mut said = Vec::new();
-    // A closed terminal is an error, and what was read before it is kept.
+    // A closed terminal is an error, but what was read before is kept.
     let _ = keyboard.read_to_end(&mut said);
     let said = String::from_utf8(said).unwrap();
     assert!(said.starts_with("error: "), "{said:?}");

@@ -1,4 +1,4 @@
-//! `vmbell bench vmms` with doubles of VMMs: shell scripts that print what a VMM could.
+//! `vmbell bench vmms` with doubles of VMMs: shell scripts that print what a VMM would.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -50,7 +50,7 @@ fn vmms_take_turns_in_the_order_of_a_seed() {
         .iter()
         .all(|turn| b"abc".iter().all(|vmm| turn.contains(vmm)));
     assert!(first.len() == 27 && whole, "{first}");
-    // All nine turns are of one order by chance once in more than a million runs.
+    // All nine turns have the same order by chance less than once in a million runs.
     assert!(turns.len() > 1, "{first}");
     let seed = read_json(Path::new(&report))["seed"].to_string();
     assert_eq!(order(&format!("--seed {seed}")), first);
@@ -171,7 +171,7 @@ fn every_command_that_measures_says_what_to_doubt() {
         vmbell("bench rings --bufs 500 --one-thread --cpu 0"),
     ];
     for mut command in commands {
-        // The CPU is said to be emulated, which is a reason to doubt all times.
+        // The CPU counts as emulated, which is a reason to doubt all times.
         let assert = command.env("VMBELL_TIMING", "emulated").assert();
         let said = "warning: the CPU is emulated; counts are exact";
         assert.stderr(predicate::str::contains(said));

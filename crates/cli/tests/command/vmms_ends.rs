@@ -1,4 +1,4 @@
-//! `vmbell bench vmms` where a VMM fails, hangs, is not there, or the command ends early, with doubles of VMMs.
+//! `vmbell bench vmms`: a VMM fails, hangs or is missing, or the command ends early. The VMMs are doubles.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::ends::{end, send};
 use super::report::read_valid;
 use kit::wait::{await_that, growing};
 
-/// Starts the image, which does not come to its end.
+/// Starts the image, which never finishes.
 const HANGS: &str = "echo '=== vmbell-probe start ==='; echo row rtc-read; exec sleep 1000";
 
 #[test]
@@ -21,7 +21,7 @@ fn the_time_limit_of_the_command_ends_it_with_what_is_finished() {
     let one = Doubles::new().prints("one", &printed(1000));
     let doubles = one.script("two", "exec sleep 1000");
     let report = doubles.path("report.json");
-    // With this seed the first VMM is booted before the other one.
+    // With this seed, the first VMM is booted first.
     let is_enough = growing(Duration::from_secs(1)).any(|timeout| {
         let timeout = argument(timeout);
         let args = format!("--seed 1 --export-json {report} --timeout {timeout}");
@@ -56,7 +56,7 @@ fn each_bad_vmm_has_a_clear_result_and_the_others_go_on() {
         "garbage", "half", "nothing", "too-much", "endless", "dies", "good",
     ];
     let report = doubles.path("report.json");
-    // One limit is enough for all but the one that does not end.
+    // One limit is long enough for all but the one that hangs.
     let limit = growing(Duration::from_secs(4)).find(|limit| {
         let limit = argument(*limit);
         let args = format!("--run-timeout {limit} --runs 2 --style none --export-json {report}");
@@ -174,7 +174,7 @@ fn a_boot_that_hung_is_repeated_once_and_the_report_says_so() {
     let doubles = Doubles::new().boots_after(&once, "once");
     let doubles = doubles.script("always", HANGS);
     let (flag, report) = (doubles.path("flag"), doubles.path("report.json"));
-    // A limit that a busy host reaches with a boot that does not hang, too, is too short.
+    // A limit is too short if, on a busy host, a boot that does not hang also reaches it.
     let is_enough = growing(Duration::from_secs(2)).any(|limit| {
         let _ = fs::remove_file(&flag);
         let limit = argument(limit);
@@ -211,7 +211,7 @@ fn a_signal_ends_the_vmm_and_writes_what_is_finished() {
     let doubles = doubles.script("two", "echo $$ > $folder/pid; exec sleep 1000");
     let (pid, report) = (doubles.path("pid"), doubles.path("report.json"));
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_vmbell"));
-    // With this seed the first VMM is booted before the other one.
+    // With this seed, the first VMM is booted first.
     command.args(["bench", "vmms", "one", "two", "--seed", "1"]);
     command.args(["--export-json", &report]);
     for word in &doubles.words {
@@ -236,7 +236,7 @@ fn a_signal_ends_the_vmm_and_writes_what_is_finished() {
     assert_eq!(report["vmms"][1]["status"], "skipped");
 }
 
-/// The reasons for which no exits of the VMMs were counted. A double has no guest, so there always is one.
+/// The reasons why no exits of the VMMs were counted. A double has no guest, so there always is one.
 fn exits_reasons(exits: &str) -> Vec<Option<String>> {
     let doubles = Doubles::new()
         .prints("one", &printed(1000))

@@ -1,4 +1,4 @@
-//! A guest that runs until it is told to end, by `vmbell run`.
+//! A guest in `vmbell run` that runs until it is told to end.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -29,13 +29,13 @@ impl Guest {
         Self::start_image(&elf(&program::halts(b'r'), &[]), options, "r")
     }
 
-    /// The same with a guest that sleeps and was woken by its clock.
+    /// The same with a guest that slept and was woken by its clock.
     pub fn start_woken(options: &[&str]) -> Self {
         let (asleep, awake) = program::sleeps_and_wakes(b'w');
         Self::start_image(&elf(&asleep, &[awake]), options, "w")
     }
 
-    /// The same with a guest that has pc-testdev flush a page.
+    /// The same with a guest that makes pc-testdev flush a page.
     pub fn start_flushed() -> Self {
         let options = ["--device", "pc-testdev"];
         Self::start_image(&elf(&program::flushes(b'f'), &[]), &options, "f")
@@ -78,13 +78,13 @@ impl Guest {
             .join(name)
     }
 
-    /// The folders of its threads.
+    /// The folders of its threads in /proc.
     pub fn tasks(&self) -> Vec<PathBuf> {
         let tasks = fs::read_dir(self.folder("task")).unwrap();
         tasks.map(|task| task.unwrap().path()).collect()
     }
 
-    /// Makes the first thread of this name make a system call.
+    /// Makes the first thread with this name make a system call.
     pub fn make(&self, thread: &str, number: libc::c_long, arguments: [u64; 6]) {
         await_that("the thread to be in a system call", || {
             let tasks = self.tasks();
@@ -96,7 +96,7 @@ impl Guest {
         });
     }
 
-    /// What its descriptors are, by number.
+    /// What its descriptors refer to, by number.
     pub fn descriptors(&self) -> Vec<(u32, String)> {
         let number = |path: &Path| path.file_name()?.to_str()?.parse().ok();
         let open = fs::read_dir(self.folder("fd")).unwrap();

@@ -1,5 +1,5 @@
-//! `vmbell run` with its sandbox: what the threads of a running guest have given up, and what happens to one that makes
-//! a system call that it may not make.
+//! `vmbell run` with its sandbox: what the threads of a running guest have given up, and what happens to a thread that
+//! makes a forbidden system call.
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
 
@@ -14,10 +14,10 @@ mod kvm {
     use super::guest::{Guest, MAIN, VCPU, name};
     use kit::wait::await_that;
 
-    /// The exit status of a process in which a filter has denied a call.
+    /// The exit status of a process after a filter denied a call.
     const DENIED: i32 = 148;
 
-    /// The kinds of threads: the name of one of that kind, and its name in messages.
+    /// The kinds of threads: the name of one such thread, and its name in messages.
     const KINDS: [(&str, &str); 3] = [
         (MAIN, "main thread"),
         (VCPU, "vcpu 0"),
@@ -171,7 +171,7 @@ mod kvm {
             (open.iter().any(is_pipe), open)
         };
         let confined = Guest::start(&[]);
-        // The main thread is the last to be confined, and the guest begins after that.
+        // The main thread is confined last, and the guest begins after that.
         let (has_pipe, open) = is_pipe(&confined);
         assert!(!has_pipe, "{open:?}");
         assert_eq!(open[0], (0, "/dev/null".to_owned()));

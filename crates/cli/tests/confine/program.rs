@@ -1,14 +1,14 @@
-//! What the guests do, in machine code.
+//! The guests' programs, in machine code.
 
 use vmbell_devices::WAKING_VECTOR;
 
 use kit::image::Segment;
 
 const SERIAL: u16 = 0x3f8;
-/// The place of the code that runs after a sleep, in real mode.
+/// The address of the code that runs after a sleep, in real mode.
 const AWAKE: u32 = 0x8000;
 
-/// Where an instruction `out` takes its value from.
+/// The register from which an `out` instruction takes its value.
 #[derive(Clone, Copy)]
 enum Width {
     Byte,
@@ -37,7 +37,7 @@ pub fn halts(letter: u8) -> Vec<u8> {
     code
 }
 
-/// Has pc-testdev flush a page of RAM, then does the same as [`halts`].
+/// Makes pc-testdev flush a page of RAM, then does the same as [`halts`].
 pub fn flushes(letter: u8) -> Vec<u8> {
     let mut code = out(Width::Double, 0xe4, 1 << 20);
     code.extend(halts(letter));
@@ -51,7 +51,7 @@ pub fn sleeps_and_wakes(letter: u8) -> (Vec<u8>, Segment) {
         code.extend(out(Width::Byte, 0x71, value));
         code
     };
-    // The alarm is an event that wakes, and comes each second.
+    // Enable the alarm as a wake-up event, once per second.
     let mut code = out(Width::Word, 0x602, 0x400);
     for register in [1, 3, 5] {
         code.extend(cmos(register, 0xc0));

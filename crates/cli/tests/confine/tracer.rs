@@ -10,8 +10,8 @@ use std::ptr::null_mut;
 const LEN: u64 = 2;
 const SYSCALL: libc::c_long = 0x050f;
 
-/// Stops the thread, sets its registers so that it makes a call, and lets it go. Returns false, and changes nothing, if
-/// the thread was not in a system call, whose instruction it would execute once more.
+/// Stops the thread, sets its registers so that it makes a call, and resumes it. Returns false and changes nothing if
+/// the thread was not in a system call, whose instruction it would execute again.
 pub fn make(thread: i32, number: libc::c_long, arguments: [u64; 6]) -> bool {
     // SAFETY: PTRACE_SEIZE and PTRACE_INTERRUPT take no pointers.
     check(unsafe { libc::ptrace(libc::PTRACE_SEIZE, thread, 0, 0) });
@@ -29,7 +29,7 @@ pub fn make(thread: i32, number: libc::c_long, arguments: [u64; 6]) -> bool {
     let is_in_call = code & 0xffff == SYSCALL;
     if is_in_call {
         registers.rax = number.cast_unsigned();
-        // Else the kernel might restart the call that it has interrupted.
+        // Otherwise the kernel might restart the interrupted call.
         registers.orig_rax = u64::MAX;
         [
             registers.rdi,
@@ -47,7 +47,7 @@ pub fn make(thread: i32, number: libc::c_long, arguments: [u64; 6]) -> bool {
     is_in_call
 }
 
-/// Lets a command that is to be started inherit a descriptor of this process.
+/// Lets a command inherit a descriptor of this process.
 pub fn inherit(command: &mut Command, descriptor: i32) {
     // SAFETY: no pointers.
     let inherit = move || match unsafe { libc::fcntl(descriptor, libc::F_SETFD, 0) } {

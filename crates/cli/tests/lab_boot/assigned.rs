@@ -1,4 +1,4 @@
-//! A network card of L1 that Linux drives as the guest: vmbell gives it away, and is not asked again.
+//! A network card of L1 that a Linux guest drives: vmbell assigns it, and is not involved afterwards.
 
 use vmbell_lab::cache::hash_bytes;
 
@@ -7,7 +7,7 @@ use super::boots::session::Session;
 
 const CARD: &str = "0000:00:07.0";
 
-/// An L1 that has the card, and an IOMMU.
+/// An L1 with the card and an IOMMU.
 static L1: Session = Session::new(&["--device", "virtio-net"], Vec::new);
 
 #[test]
@@ -16,7 +16,7 @@ fn linux_drives_an_assigned_network_card_and_no_packet_leaves_for_vmbell() {
     const HOST: &str = "10.8.0.1";
     const GUEST: &str = "10.8.0.2";
     let bytes = bytes(2_000_000);
-    // The guest writes nothing to its console, which would be exits, until the host connects to port 5002.
+    // The guest prints nothing, because printing exits, until the host connects to port 5002.
     let guest = format!(
         "
 ifconfig eth0 {GUEST} up
@@ -32,7 +32,7 @@ end poweroff
 "
     );
     let run = Guest::command(&format!("--device vfio-pci,host={CARD}"));
-    // L1's interface comes into the script's network.
+    // L1's interface is moved into the script's network.
     let script = format!(
         "nsenter -t 1 -n ip link set eth0 netns $$ || exit
          # How many events there were, with those that the buffer lost.
@@ -77,7 +77,7 @@ end poweroff
     };
     let (user, all) = (user_after - user_before, after - before);
     println!("{packets} packets: {all} exits, {user} of them to vmbell");
-    // The guest left for the host's interrupts and when it had nothing to do, but none of that was for vmbell.
+    // The guest left for the host's interrupts and when it was idle, but hardly ever for vmbell.
     assert!(all > 0 && user * 100 <= packets, "{said}");
     for queue in ["input", "output"] {
         let vector = line(said, "vector: ")

@@ -1,4 +1,4 @@
-//! What is measured in L1: the reports of `bench`, and deterministic mode.
+//! Measurements in L1: the reports of `bench`, and deterministic mode.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -11,7 +11,8 @@ use super::boots::{LIMITS, example, host_vmbell, lab, output, text};
 /// A deterministic bench without devices.
 static DETERMINISTIC: LazyLock<(Output, Value)> = LazyLock::new(|| deterministic(&[]));
 
-/// The same programs twice in deterministic mode, in a boot each: what they said, and the report of `bench eoi`.
+/// The same programs run twice in deterministic mode, each time in a new boot: their output, and the report of
+/// `bench eoi`.
 static TWICE: LazyLock<[(Output, Value); 2]> = LazyLock::new(|| {
     [(), ()].map(|()| {
         let out = tempfile::tempdir().unwrap();
@@ -55,7 +56,7 @@ fn row<'r>(report: &'r Value, name: &str) -> &'r Value {
     rows.iter().find(|row| row["command"] == name).unwrap()
 }
 
-/// What was printed, with its lines joined.
+/// The output, with its lines joined.
 fn words(printed: &[u8]) -> String {
     let text = text(printed);
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -78,7 +79,7 @@ fn a_deterministic_bench_counts_instructions_and_skips_what_needs_two_cpus() {
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(report["timing"], "emulated");
     assert_eq!(report["unit"], "instructions");
-    // A system call takes some hundred instructions on every kernel.
+    // A system call takes a few hundred instructions on every kernel.
     let instructions = row(report, "floor-getppid")["instructions"]
         .as_f64()
         .unwrap();
@@ -137,7 +138,7 @@ fn a_bench_at_the_labs_time_limit_shows_and_exports_the_rows_that_it_has() {
     let mut command = Command::new(host_vmbell());
     command.args(["lab", "--timeout", "5s", "--", "vmbell", "bench", "--only"]);
     command.args(["debug-constant", "debug-loop", "--run-timeout", "0"]);
-    // In this order the row that never ends is the second.
+    // In this order, the row that never ends is the second.
     command.args(["--warmup", "0", "--ops", "10", "--seed", "1"]);
     command.arg("--export-json").arg(&path);
     let output = output(command.stdin(Stdio::null()));
@@ -160,7 +161,7 @@ fn what_kvm_keeps_for_each_thing_that_is_made_is_counted_in_a_cgroup() {
     let (output, report) = bench(&["--deterministic", "--cgroup"], &["vm-*"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
     let kib = |name: &str| row(&report, name)["kernel_memory_bytes"].as_f64().unwrap() / 1024.0;
-    // Linux keeps a `struct _ioeventfd` or a `struct kvm_kernel_irqfd` for each, and a list of all.
+    // Linux has a `struct _ioeventfd` or a `struct kvm_kernel_irqfd` for each, and a list of all.
     assert!(
         (50.0..500.0).contains(&kib("vm-1000-ioeventfds")),
         "{report:#}"
@@ -191,7 +192,7 @@ fn kvm_copies_a_bus_for_each_registration_so_it_costs_more_with_many_others() {
     let of = |name: &str| row(&report, name)["instructions"].as_f64().unwrap();
     for name in ["ioeventfd-assign-later", "ioeventfd-deassign-later"] {
         let [none, many] = [0, 1000].map(|others| of(&format!("{name},doorbells={others}")));
-        // A copy moves at least an instruction's worth for each of them.
+        // Copying takes at least one instruction for each of them.
         assert!(many > none + 1000.0, "{name}: {none} {many}");
     }
 }
@@ -211,22 +212,22 @@ fn the_kernel_counts_one_exit_less_for_each_interrupt_with_pv_eoi() {
         for event in ["msi_set_irq", "eoi"] {
             assert_eq!(count(mode, event), INTERRUPTS, "{event}, {mode}");
         }
-        // An exit on the way into the guest, for a page that is not mapped yet, makes KVM inject an
-        // interrupt twice.
+        // If the guest exits while it is being entered, for a page that is not mapped yet, KVM injects the interrupt
+        // twice.
         assert!(count(mode, "inj_virq") >= INTERRUPTS, "{mode}");
         // The filter by reason finds the same exits as the tracepoint of their handler.
         assert_eq!(count(mode, "exit:msr"), count(mode, "msr"), "{mode}");
     }
     let [off, on] = ["pv-eoi-off", "pv-eoi-on"].map(|mode| {
-        // How often the guest halts, waits until it can take an interrupt or is interrupted by the host depends on how L1
-        // schedules the thread that sends the interrupts.
+        // How often the guest halts, waits until it can take an interrupt, or is interrupted by the host depends on
+        // L1's scheduling of the thread that sends interrupts.
         let scheduled = ["exit:hlt", "exit:vintr", "exit:interrupt"];
         let scheduled: u64 = scheduled.iter().map(|event| count(mode, event)).sum();
         let others = count(mode, "exit") - scheduled;
         (count(mode, "msr"), count(mode, "pv_eoi"), others)
     });
     assert_eq!((off.0, off.1), (INTERRUPTS, 0));
-    // An exit that L1 causes, such as that of its timer, may take the bit back.
+    // An exit for L1's own work, such as its timer, may clear the bit.
     assert!(
         on.0 <= INTERRUPTS / 50 && on.1 >= INTERRUPTS * 99 / 100,
         "{on:?}"

@@ -1,4 +1,4 @@
-//! Folders of saved machines that a test has for itself.
+//! Folders of saved machines for a single test.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,7 +8,7 @@ use super::boots::states::{States, is_machine};
 use super::boots::{host_vmbell, output};
 
 impl States {
-    /// A folder without a machine.
+    /// A folder without machines.
     pub fn empty() -> Self {
         let scratch = tempfile::tempdir().unwrap();
         Self::in_cache(scratch.path().to_path_buf(), Some(scratch))
@@ -21,7 +21,7 @@ impl States {
         copy
     }
 
-    /// Replaces the machines by those of another folder.
+    /// Replaces the machines with those of another folder.
     pub fn take_from(&self, other: &Self) {
         if self.folder().exists() {
             fs::remove_dir_all(self.folder()).unwrap();
@@ -36,7 +36,8 @@ impl States {
         assert!(command.arg(self.folder()).status().unwrap().success());
     }
 
-    /// Runs `vmbell lab status` or the like where there are no packages, which it would check or remove as well.
+    /// Runs `vmbell lab status` and the like on a cache without packages, which would otherwise also be checked or
+    /// removed.
     pub fn manage(&self, words: &[&str]) -> Output {
         let cache = tempfile::tempdir().unwrap();
         fs::create_dir(cache.path().join("vmbell")).unwrap();
@@ -46,7 +47,7 @@ impl States {
         output(command.env("XDG_CACHE_HOME", cache.path()))
     }
 
-    /// Runs a script of the host's shell in L1, and returns its output.
+    /// Runs a shell script in L1, and returns its output.
     pub fn run(&self, machine: &[&str], script: &str) -> Output {
         output(self.lab(machine).args(["--", "/bin/sh", "-c", script]))
     }

@@ -1,4 +1,4 @@
-//! `--depth`: a program in a guest of L1 that has its own KVM, and how each Linux' end is told from the others'.
+//! `--depth`: a program in a guest of L1 that has its own KVM, and errors that name the Linux that ended.
 
 use std::fs;
 use std::io::Write;
@@ -73,8 +73,8 @@ fn a_third_linux_runs_in_the_second_and_each_operation_is_many_exits_of_l1() {
         said.contains(" exits of L1's guests while the program ran, "),
         "{said}"
     );
-    // An exit of the innermost guest is one of L2's guest, which ends with a VMRUN of L2's KVM, and so on: what L2's KVM
-    // does for a VMRUN of L3's is several exits of L1's guest.
+    // An exit of the innermost guest is handled by L2's KVM, which ends it with a VMRUN, and so on: emulating VMRUN for
+    // L3 takes L2's KVM several exits of L1's guest.
     let table = text(&output.stdout).split_once("\nexits of L1's guests for one operation");
     let mut lines = table.unwrap().1.lines();
     let titles: Vec<&str> = lines
@@ -123,7 +123,7 @@ fn depths_are_compared_in_one_table() {
     };
     let [exit, doorbell] = names.map(cells);
     assert_eq!((exit[1], exit[3]), (None, None), "{table}");
-    // What saves most of an exit's cost at depth 1 saves little at depth 2, where both are several exits of L1.
+    // An ioeventfd saves most of an exit's cost at depth 1, but little at depth 2, where both take several exits of L1.
     assert!(exit[2] > exit[0].map(|cost| cost * 4.0), "{table}");
     assert!(
         doorbell[1] < Some(0.5) && doorbell[3] > Some(0.6),
@@ -148,7 +148,7 @@ fn a_linux_that_panics_is_named() {
     assert!(said.contains("error: L2's kernel panicked; its console ends with:\n"));
     assert!(said.contains("sysrq triggered crash"));
 
-    // Its files do not fit into its memory.
+    // The files are larger than its memory.
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(40 << 20).unwrap();
     let file = format!("{}:/file", file.path().display());

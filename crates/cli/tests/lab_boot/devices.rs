@@ -1,4 +1,4 @@
-//! `--device` with real boots. L1 has no tools, so this test binary is the program that runs in it, too.
+//! `--device` with real boots. L1 has no tools, so this test binary is also the program that runs in it.
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use super::boots::{lab, output, text};
 
-/// Set for the run in L1.
+/// Set in L1.
 const INSIDE: &str = "VMBELL_TEST_INSIDE";
 
 const EDU: &str = "0000:00:03.0";
 const E1000E: &str = "0000:00:04.0";
-/// `ETH_P_802_EX1`: a protocol for experiments, which no other program uses.
+/// `ETH_P_802_EX1`, an experimental protocol that no other program uses.
 const EXPERIMENT: u16 = 0x88b5;
 
 /// A test of this binary that runs in L1, with these options.
@@ -54,7 +54,7 @@ fn device(address: &str) -> PathBuf {
     Path::new("/sys/bus/pci/devices").join(address)
 }
 
-/// The name of the folder that a link of the device leads to.
+/// The name of the folder to which a link of the device leads.
 fn linked(address: &str, link: &str) -> Option<String> {
     let target = fs::read_link(device(address).join(link)).ok()?;
     Some(target.file_name()?.to_str()?.to_owned())
@@ -67,7 +67,7 @@ fn id(address: &str) -> [String; 2] {
     })
 }
 
-/// Asserts that no other device is in the group, and returns the group's node in /dev/vfio.
+/// Asserts that the group has no other device, and returns the group's node in /dev/vfio.
 fn own_group(address: &str) -> PathBuf {
     let members = device(address).join("iommu_group/devices");
     let members: Vec<_> = fs::read_dir(members)
@@ -119,7 +119,7 @@ fn a_device_that_cannot_be_bound_is_an_error_before_the_program() {
     assert!(said.contains("L1: cannot bind edu (0000:00:03.0) to vfio-pci: the device is in no"));
 }
 
-/// VFIO lets a group be opened whose devices are all its own.
+/// VFIO opens a group only if all its devices are bound to VFIO.
 fn can_be_opened(address: &str) {
     assert_eq!(linked(address, "driver").as_deref(), Some("vfio-pci"));
     fs::File::options()
@@ -129,7 +129,7 @@ fn can_be_opened(address: &str) {
         .unwrap();
 }
 
-/// L1's own interface is the other end of the card's wire.
+/// Sends from L1's own interface, the other end of the card's wire.
 fn send_to_the_card() {
     let socket = packet_socket("eth0").unwrap();
     let frame = [
@@ -144,7 +144,7 @@ fn send_to_the_card() {
     assert_eq!(sent, 60, "{}", io::Error::last_os_error());
 }
 
-/// A socket for the frames of the experiment on this interface.
+/// A socket for experimental frames on this interface.
 fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
     let protocol = EXPERIMENT.to_be();
     // SAFETY: makes a descriptor, and has no pointers.

@@ -1,4 +1,4 @@
-//! Ends that take a boot with them: a panic, an oops, a time limit.
+//! What ends a boot: a panic, an oops, a time limit.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -30,7 +30,7 @@ fn after_a_real_panic_a_program_begins_again_from_a_boot_as_often_as_the_user_sa
         assert!(said.contains("sysrq triggered crash"), "{said}");
         let advice = "the program had started, so it is not run again; `vmbell lab kernel --retries N` allows that";
         assert_eq!(said.contains(advice), retries == "0", "{said}");
-        // What the first boot began from is not used again, and the second one saves nothing.
+        // The state that the first boot started from is not used again, and the second boot saves none.
         assert_eq!(states.names(), [""; 0]);
     }
 }
@@ -80,7 +80,7 @@ fn a_program_whose_reader_has_gone_ends_as_it_would_outside() {
         let output = run.wait_with_output().unwrap();
         let said = text(&output.stderr);
         assert!(output.status.success(), "{said}");
-        // 128 and SIGPIPE.
+        // 128 + SIGPIPE.
         assert!(said.contains("status 141\n"), "{said}");
     }
 }
@@ -88,7 +88,7 @@ fn a_program_whose_reader_has_gone_ends_as_it_would_outside() {
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn a_program_goes_on_after_the_lab_was_stopped_for_longer_than_its_limit() {
-    // L1's kernel always waits for its CPUs, and finds that it has waited for long.
+    // L1's kernel waits for its CPUs forever, and reports that it has waited too long.
     let script =
         "(while :; do /lab/bin/true; done) & echo began; /lab/bin/sleep 5; echo ended; exit 3";
     let mut lab = lab_within_its_limits(&["--timeout", "30s", "--", "/bin/sh", "-c", script]);
@@ -133,7 +133,7 @@ fn lost_output_is_an_error_of_the_lab_or_a_remark_after_the_programs() {
 #[ignore = "boots the lab: cargo xtask lab"]
 fn a_program_that_never_ends_is_asked_to_and_killed_and_its_output_and_files_come_back() {
     let folder = tempfile::tempdir().unwrap();
-    // One that is stopped does not get the signal that asks it.
+    // A stopped process does not get the signal that asks it to end.
     for (mode, never) in [
         ("--vcpus=2", "kill -STOP $$"),
         ("--deterministic", "while :; do :; done"),

@@ -1,19 +1,19 @@
-//! The exits of rows whose mechanism says how many there are.
+//! Rows whose mechanism determines the number of exits.
 
 use serde_json::Value;
 
 use super::vmms::row;
 
-/// The VMM, or "" for all; the row; all exits of an operation, and those that go on to the VMM. The first one that fits
-/// counts.
+/// The VMM, or "" for all; the row; all exits per operation, and those to the VMM. The first match counts.
 const EXITS: &[(&str, &str, f64, f64)] = &[
-    // Answered by KVM.
+    // Handled by KVM.
     ("", "cpuid", 1.0, 0.0),
     ("", "hypercall", 1.0, 0.0),
     ("", "msr-read", 1.0, 0.0),
     ("", "xapic-eoi", 1.0, 0.0),
     ("", "x2apic-eoi", 1.0, 0.0),
-    // QEMU's pc and q35 let KVM report each access to the task priority (KVM_TPR_ACCESS_REPORTING), for their vAPIC's ROM.
+    // QEMU's pc and q35 make KVM report each access to the task priority (KVM_TPR_ACCESS_REPORTING), for their vAPIC
+    // ROM.
     ("no-ioeventfd", "xapic-tpr-write", 1.0, 1.0),
     ("no-ioeventfd", "x2apic-tpr-write", 1.0, 1.0),
     ("qemu-pc", "xapic-tpr-write", 1.0, 1.0),
@@ -22,25 +22,25 @@ const EXITS: &[(&str, &str, f64, f64)] = &[
     ("qemu-q35", "x2apic-tpr-write", 1.0, 1.0),
     ("", "xapic-tpr-write", 1.0, 0.0),
     ("", "x2apic-tpr-write", 1.0, 0.0),
-    // The command and the EOI; without the EOI where a bit in memory stands for it.
+    // The command and the EOI; no EOI exit if it is a bit in memory.
     ("", "xapic-self-ipi", 2.0, 0.0),
     ("", "x2apic-self-ipi", 2.0, 0.0),
     ("", "xapic-self-ipi-pv-eoi", 1.0, 0.0),
     ("", "x2apic-self-ipi-pv-eoi", 1.0, 0.0),
     // The timer and the EOI; the interrupt itself is the host's.
     ("", "timer", 2.0, 0.0),
-    // Answered by the VMM's process.
+    // Handled by the VMM's process.
     ("", "serial-lsr", 1.0, 1.0),
     ("", "pm-timer-read", 1.0, 1.0),
     ("", "rtc-read", 1.0, 1.0),
     ("", "pio-unassigned", 1.0, 1.0),
     ("", "mmio-write-unassigned", 1.0, 1.0),
     ("", "mmio-read-unassigned", 1.0, 1.0),
-    // Without an ioeventfd at the place of a notification.
+    // No ioeventfd at the notification's address.
     ("no-ioeventfd", "virtio-rng-notify", 1.0, 1.0),
     ("no-ioeventfd", "virtio-rng-notify-idle", 1.0, 1.0),
     ("no-ioeventfd", "virtio-rng-round-trip-polled", 1.0, 1.0),
-    // An ioeventfd.
+    // With an ioeventfd.
     ("", "virtio-rng-notify", 1.0, 0.0),
     ("", "virtio-rng-notify-idle", 1.0, 0.0),
     ("", "virtio-rng-round-trip-polled", 1.0, 0.0),
@@ -49,19 +49,19 @@ const EXITS: &[(&str, &str, f64, f64)] = &[
     ("", "virtio-blk-round-trip-polled", 1.0, 0.0),
 ];
 
-/// The VMM and a row that takes interrupts on a CPU that halts, which may be woken by others too; the exits to the VMM.
+/// The VMM; a row that takes interrupts on a halted CPU, which other interrupts may also wake; the exits to the VMM.
 const TO_VMM: &[(&str, &str, f64)] = &[
     ("", "hlt-wake", 0.0),
-    // A line of virtio-mmio: its two registers, and the end of an interrupt of an I/O APIC that is not KVM's.
+    // An interrupt line of virtio-mmio: its two registers, and the EOI of an I/O APIC outside KVM.
     ("qemu-microvm", "virtio-rng-round-trip-interrupt", 3.0),
     ("qemu-microvm", "virtio-blk-round-trip-interrupt", 3.0),
     ("no-ioeventfd", "virtio-rng-round-trip-interrupt", 1.0),
-    // A message.
+    // An MSI.
     ("", "virtio-rng-round-trip-interrupt", 0.0),
     ("", "virtio-blk-round-trip-interrupt", 0.0),
 ];
 
-/// Checks the exits of each row of a VMM that has a number.
+/// Checks the exits of each row of a VMM for which the number is known.
 pub(super) fn are_as_known(report: &Value, vmm: &str) {
     let is_it = |of: &str| of.is_empty() || of == vmm;
     let mut seen: Vec<&str> = Vec::new();

@@ -1,4 +1,5 @@
-//! `vmbell gate`: a budget is written, kept to, exceeded and accepted again; one of another kernel; a VMM that dies.
+//! `vmbell gate`: a budget is written, kept, exceeded and accepted again; a budget of another kernel is refused; a VMM
+//! dies.
 
 use std::fs;
 use std::path::Path;
@@ -36,7 +37,7 @@ fn a_budget_is_kept_to_until_a_row_costs_more_and_is_accepted() {
     assert_eq!(status, Some(0), "{said}");
     let plan_text = fs::read_to_string(&plan).unwrap();
     let budget = fs::read_to_string(&file).unwrap();
-    // As if each operation of one row had had no exit.
+    // As if one row had had no exits.
     let mut cheaper = parse(&budget).unwrap();
     let row = cheaper
         .results
@@ -56,7 +57,7 @@ fn a_budget_is_kept_to_until_a_row_costs_more_and_is_accepted() {
     assert_eq!(status, Some(0), "{said}");
     assert!(said.contains("over budget: 1 row grew"), "{said}");
     assert_eq!(fs::read_to_string(&file).unwrap(), budget);
-    // Nothing but `--init` writes the plan.
+    // Only `--init` writes the plan.
     assert_eq!(fs::read_to_string(&plan).unwrap(), plan_text);
     let kernel = std::mem::replace(&mut cheaper.host.kernel, "Linux 6.12.1".to_owned());
     fs::write(&file, json_by_row(&cheaper)).unwrap();

@@ -1,11 +1,11 @@
-//! A KVM of one's own, built for one of Debian's kernels.
+//! A patched KVM, built for one of Debian's kernels.
 
 use super::boots::{lab, output, text};
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn kvm_built_from_its_source_is_the_packages_except_for_the_patch() {
-    // It adds 50 instructions to each write to an ioeventfd.
+    // The patch adds 50 instructions to each write to an ioeventfd.
     let patch = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/tests/lab_boot/slower-doorbell.patch"
@@ -20,7 +20,7 @@ fn kvm_built_from_its_source_is_the_packages_except_for_the_patch() {
         said.contains(" (debian:6.12), KVM patched (1 file), QEMU "),
         "{said}"
     );
-    // Each report says so itself; its lines are broken where the page ends.
+    // Each report says so; its lines are wrapped.
     let words: Vec<&str> = shown.split_whitespace().collect();
     let named = words
         .join(" ")

@@ -1,4 +1,5 @@
-//! The module kvm_ioeventfd on three of Debian's kernels: KVM's behaviour, groups, rings, unloading, and what a doorbell costs.
+//! The module kvm_ioeventfd on three of Debian's kernels: KVM's behaviour, groups, rings, unloading, and the cost of a
+//! doorbell.
 
 use super::boots::{lab, output, text};
 use super::selftests::pass_on;
@@ -6,7 +7,7 @@ use super::selftests::pass_on;
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn groups_come_and_go_on_three_kernels_and_ioeventfds_are_kvms_on_the_oldest_and_the_newest() {
-    // Without the module these would be skipped.
+    // Without the module these are skipped.
     let tests = ["ioeventfd_groups_test", "ioeventfd_ring_test"];
     pass_on(&["debian:6.12"], &["--kvm-ioeventfd"], &tests);
     let tests = ["ioeventfd_test", tests[0], tests[1]];
@@ -51,7 +52,7 @@ fn comparison<'s>(shown: &'s str, kernel: &str) -> &'s str {
     shown.split_once(&title).unwrap().1
 }
 
-/// What the row of the comparison has without and with the module.
+/// The row's values without and with the module.
 fn cells<'t>(table: &'t str, row: &str) -> [&'t str; 2] {
     let mut lines = table.lines().map(str::split_whitespace);
     let mut line = lines.find(|line| line.clone().next() == Some(row)).unwrap();
@@ -108,7 +109,7 @@ fn the_backend_has_mixed_groups_with_the_module() {
     let output = output(lab.args(["--", "vmbell", "probe", "-v"]));
     let (shown, said) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{shown}{said}");
-    // Those of the backend kvm are the first.
+    // The backend kvm's rows are first.
     let has = |line: &&str| line.trim_start().starts_with("mixed-groups ");
     let line = shown.lines().find(has).unwrap_or_else(|| panic!("{shown}"));
     assert!(line.ends_with(" yes"), "{shown}");

@@ -1,6 +1,6 @@
-//! `vmbell lab` with real boots; `cargo xtask lab` runs these tests, those of a module in one process.
+//! `vmbell lab` with real boots. `cargo xtask lab` runs the tests of each module in one process.
 //!
-//! Nothing is skipped here: without a prepared cache and without the network these tests fail.
+//! No test is skipped: without a prepared cache and without the network, they fail.
 #![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
 
 #[path = "../boots/mod.rs"]

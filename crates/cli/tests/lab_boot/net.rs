@@ -1,4 +1,4 @@
-//! `vmbell lab -- vmbell bench net`: what netperf costs over each path, and that a guest that spins is ended.
+//! `vmbell lab -- vmbell bench net`: what netperf costs over each path; a spinning guest is ended.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -19,12 +19,12 @@ fn row<'r>(report: &'r Value, way: &str) -> &'r Value {
         .unwrap_or_else(|| panic!("{way}: {report}"))
 }
 
-/// How often something was counted in a round trip, in the only run.
+/// The count per round trip, in the only run.
 fn of_a_trip(row: &Value, count: &str) -> f64 {
     row["counts"][count][0].as_f64().unwrap() / TRANSACTIONS
 }
 
-/// The report of one run of each of these ways, and what was printed.
+/// The report of one run of each of these paths, and the output.
 fn measured(ways: &[&str]) -> (Value, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.json");
@@ -61,22 +61,23 @@ fn round_trip_goes_to_the_vmm_by_exits_only_and_paravirtual_eoi_spares_it_one_of
         assert!(row["median"].as_f64() > Some(0.0), "{said}");
         let userspace = row["exits"]["userspace"].as_f64().unwrap();
         assert!((least..=most).contains(&userspace), "{way}: {said}");
-        // The guest is one of the two who notify, and its interface one of those who interrupt.
+        // The counts are the whole host's: other queues than the guest's may notify and interrupt too.
         let kicks = of_a_trip(row, "kicks");
         match way {
-            // They go to the card, without an exit.
+            // Notifications go to the card, without an exit.
             "vmbell-assigned" => assert_eq!(kicks, 0.0, "{said}"),
-            // How often the thread polls when the guest sends depends on how fast this machine is. No interrupt says that a packet
-            // was sent.
+            // How often the thread polls while the guest sends depends on this machine's speed. No interrupt reports
+            // that a packet was sent.
             "vmbell-nested" => assert!(of_a_trip(row, "interrupts") < 1.5, "{said}"),
             _ => assert!(kicks > 0.5, "{way}: {said}"),
         }
         assert!(of_a_trip(row, "interrupts") > 0.5, "{way}: {said}");
-        // A notification is an exit, whoever it is for.
+        // Each notification is an exit, whoever handles it.
         let exits = row["exits"]["total"].as_f64().unwrap();
         assert!(exits >= kicks - 0.01, "{way}: {said}");
-        // A guest that waits halts, if nothing wakes it before it has. On one CPU with its vCPU, the host's netperf runs
-        // when its request arrives, and the reply is there when the guest goes on: how often depends on the scheduler.
+        // A waiting guest halts, unless something wakes it first. If the host's netperf shares a CPU with the vCPU, it
+        // runs when its request arrives, and the reply is there when the guest continues: how often depends on the
+        // scheduler.
         let reasons = row["exit_reasons"]["kvm_exit"].as_object().unwrap();
         assert!(reasons.contains_key("hlt"), "{way}: {said}");
         let hosts = |reason: &str| ["interrupt", "nmi", "vintr"].contains(&reason);
@@ -94,8 +95,8 @@ fn round_trip_goes_to_the_vmm_by_exits_only_and_paravirtual_eoi_spares_it_one_of
     assert!(without > with + 0.5, "{without} {with}: {said}");
 }
 
-/// A kernel of which nothing is there but `cli` and a jump backwards: an ELF file with the entry of PVH as its note. In the
-/// loop are many instructions, which QEMU executes faster than as many jumps.
+/// A kernel that consists of `cli` and a jump backwards: an ELF file with a PVH entry in its note. The loop has many
+/// instructions, because QEMU executes those faster than as many jumps.
 pub(super) fn kernel_that_spins() -> Vec<u8> {
     const ENTRY: u32 = 0x20_0000;
     const CODE_AT: u16 = 0x1000;
@@ -132,7 +133,7 @@ fn guest_that_spins_is_ended_long_before_its_time_limit_where_instructions_are_c
     let folder = tempfile::tempdir().unwrap();
     let kernel = folder.path().join("kernel");
     fs::write(&kernel, kernel_that_spins()).unwrap();
-    // A guest that spun for so long would take this host hours.
+    // A guest that spun for this long would take this host hours.
     let script = "\"$0\" bench net --runs 1 --modules /modules --busybox /busybox --netserver /bin/true --netperf /bin/true \
          vmbell-exit --kernel /kernel --run-timeout 1h 2>&1; echo status: $?";
     let vmbell = host_vmbell();

@@ -1,4 +1,4 @@
-//! What a program finds in L1, and what comes back of it. Two boots, at the same time, have all that one boot can tell.
+//! What a program finds in L1, and what it leaves. Two boots, at the same time, cover all that one boot can show.
 
 use std::fs::{self, File};
 use std::process::{Command, Output, Stdio};
@@ -9,14 +9,14 @@ use tempfile::TempDir;
 use super::boots::{LIMITS, example, host_vmbell, lab, only_boot, output, text};
 use kit::image;
 
-/// What the boots have said and left, and the folder in which they were started.
+/// The boots' output and files, and the folder in which they were started.
 struct Boots {
     folder: TempDir,
     exits: Output,
     dies: Output,
 }
 
-/// The program of the first boot. It leaves a process, which would run for longer than the test.
+/// The program of the first boot. It leaves a process that would outlive the test.
 const EXITS: &str = r#"
 echo to stdout; echo to stderr >&2
 echo "$0|$1|$FROM_HOST|$FROM_OPTION|$PWD|$HOME"
@@ -87,7 +87,7 @@ fn megabytes() -> Vec<u8> {
         .collect()
 }
 
-/// An image that writes a line, and ends with status 11.
+/// An image that writes a line and ends with status 11.
 fn says_hello() -> Vec<u8> {
     let mut code = Vec::new();
     for byte in *b"hello\n" {
@@ -107,7 +107,7 @@ impl Boots {
         fs::read(self.folder.path().join("out").join(name)).unwrap()
     }
 
-    /// Whether the first boot said this line on standard output.
+    /// Whether the first boot printed this line on standard output.
     fn said(&self, line: &str) -> bool {
         text(&self.exits.stdout).lines().any(|said| said == line)
     }

@@ -1,4 +1,4 @@
-//! Machines that are saved and that runs begin from: what a user sees of them, whatever happens to their files and makers.
+//! Saved machines and runs that start from them, as the user sees them, even if files are damaged or makers are killed.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -28,7 +28,7 @@ static OF_SMALL: LazyLock<States> = LazyLock::new(|| {
     states
 });
 
-/// Whether the script `SAY` ran, and the program's streams and status came back.
+/// Checks that the script `SAY` ran, with the right output and status.
 fn assert_right(output: &Output) {
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(
@@ -46,7 +46,7 @@ fn notes(output: &Output) -> Vec<&str> {
     lines
 }
 
-/// One way to damage a file, and how the lab names the damage.
+/// A way to damage a file, and the lab's name for the damage.
 type Damage = (fn(&Path), &'static str);
 
 const DAMAGES: [Damage; 3] = [
@@ -84,7 +84,7 @@ fn a_damaged_state_is_made_anew_and_never_used() {
             } else {
                 *how
             };
-            // Each file is damaged once before a run: the others take no boot.
+            // Each file is damaged before one run; the others need no boot.
             if index != run_with {
                 let status = states.manage(&["status", "--verify"]);
                 let said = text(&status.stdout);
@@ -115,7 +115,7 @@ fn another_machine_has_a_state_of_its_own() {
     let other = [&SMALL[..], &["--append", "audit=0"]].concat();
     assert_right(&states.run(&other, SAY));
     assert_eq!(states.names().len(), 2);
-    // Neither run makes anything.
+    // Neither run saves anything.
     for machine in [&SMALL[..], &other] {
         let output = states.run(machine, SAY);
         assert_right(&output);
@@ -129,7 +129,7 @@ fn another_machine_has_a_state_of_its_own() {
 #[ignore = "boots the lab: cargo xtask lab"]
 fn a_program_runs_where_no_machine_can_be_saved() {
     let states = States::empty();
-    // The window has 2 GiB, and is a file for the kernel; the file of the memory is larger than the limit.
+    // The window has 2 GiB and is a file to the kernel; the memory's file is larger than the limit.
     let run = states.lab(&["--vcpus", "1", "--memory", "3G", "--", "/bin/sh", "-c", SAY]);
     let mut limited = std::process::Command::new("/bin/sh");
     limited
@@ -156,7 +156,7 @@ fn a_program_runs_where_no_machine_can_be_saved() {
     assert_eq!(states.names(), [""; 0]);
 }
 
-/// Waits for the end of a process, for this time at most.
+/// Waits for the end of a process, at most this long.
 fn ended(child: &mut Child, limit: Duration) -> bool {
     let end = Instant::now() + limit;
     while child.try_wait().unwrap().is_none() {
@@ -184,7 +184,7 @@ fn a_maker_that_is_killed_leaves_nothing_to_the_next_one() {
     assert_right(&start().wait_with_output().unwrap());
     let mut longest = begun.elapsed();
     let state = states.only();
-    // Each maker but the last is killed, later than the one before.
+    // Each maker but the last is killed, each one later than the one before.
     for instant in 0..INSTANTS {
         if state.exists() {
             fs::remove_dir_all(&state).unwrap();
@@ -192,7 +192,7 @@ fn a_maker_that_is_killed_leaves_nothing_to_the_next_one() {
         let begun = Instant::now();
         let mut maker = start();
         if ended(&mut maker, longest * instant / INSTANTS) {
-            // It was faster this time.
+            // This one was faster.
             longest = longest.min(begun.elapsed());
             assert_right(&maker.wait_with_output().unwrap());
             continue;
@@ -259,11 +259,11 @@ fn figures_of_l2_are_those_of_a_boot_with_and_without_a_seed() {
     figures_do_not_depend_on_the_beginning(2, &["portio-no-eventfd"]);
 }
 
-/// Prints what is random in a Linux, and the time of day.
+/// Prints a Linux's random values, and the time of day.
 pub const RANDOM: &str =
     "cat /proc/sys/kernel/random/boot_id; head -c 16 /dev/urandom | od -An -tx1; date +%s";
 
-/// Two runs of [`RANDOM`] from one state have other random numbers, and this host's time.
+/// Two runs of [`RANDOM`] from one state have different random numbers, and this host's time.
 pub fn random_numbers_differ_and_the_time_is_the_hosts([one, other]: [Output; 2]) {
     let [one, other] = [&one, &other].map(|output| {
         assert_eq!(beginning(output), SAVED);

@@ -1,4 +1,4 @@
-//! `vmbell lab kernel selftests`: our two tests pass on the KVM of a kernel, and fail on one that is broken.
+//! `vmbell lab kernel selftests`: our two tests pass on a kernel's KVM, and fail on a broken KVM.
 
 use std::process::{Command, Stdio};
 
@@ -19,7 +19,7 @@ fn tests_of_ioeventfd_and_of_resample_pass_on_the_newest_kernel() {
 pub(super) fn pass_on(kernels: &[&str], options: &[&str], tests: &[&str]) {
     let mut lab = selftests(options);
     lab.args(kernels.iter().flat_map(|kernel| ["--kernel", kernel]));
-    // The tests are the same; this downloads one source.
+    // All kernels use the same tests, so that only one source is downloaded.
     lab.args(["--from", "debian:6.12", "--json"]);
     let output = output(lab.args(tests));
     let (shown, said) = (text(&output.stdout), text(&output.stderr));

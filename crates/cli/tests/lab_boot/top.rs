@@ -1,4 +1,4 @@
-//! `vmbell top` on the VMs of L1: what it counts is what the guests and KVM count, and nothing stays behind.
+//! `vmbell top` on the VMs of L1: its counts match those of the guests and of KVM, and it leaves nothing attached.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,10 +11,10 @@ use super::boots::{example, host_vmbell, lab, output, text};
 /// The functions that programs are attached to.
 const ATTACHED: &str = "/sys/kernel/tracing/enabled_functions";
 
-/// What the scripts have in common.
+/// What the scripts share.
 const BEGIN: &str = include_str!("top.sh");
 
-/// Runs a script in L1, and returns what it said and the folder with what it left.
+/// Runs a script in L1, and returns its output and the folder with its files.
 pub(super) fn in_l1(options: &[&str], script: &str) -> (String, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let (vmbell, guest) = (host_vmbell(), example("kvm_smoke"));
@@ -48,14 +48,14 @@ pub(super) fn in_l1(options: &[&str], script: &str) -> (String, tempfile::TempDi
 /// The lines of JSON that the command printed.
 pub(super) fn lines(folder: &Path) -> Vec<Value> {
     let text = fs::read_to_string(folder.join("lines")).unwrap();
-    // The last line may have been cut off when the command was killed.
+    // The last line may be incomplete if the command was killed.
     let whole = text.rsplit_once('\n').unwrap().0.lines();
     whole
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
 }
 
-/// The number that a script said about something.
+/// The number that a script printed after this name.
 pub(super) fn said<'a>(text: &'a str, name: &str) -> &'a str {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(name));
     lines
@@ -64,7 +64,7 @@ pub(super) fn said<'a>(text: &'a str, name: &str) -> &'a str {
         .trim()
 }
 
-/// The highest counts of a process in any line, of all its VMs together.
+/// The highest counts of a process in any line, summed over its VMs.
 pub(super) fn counts(lines: &[Value], pid: &str) -> BTreeMap<String, u64> {
     let mut highest = BTreeMap::new();
     for line in lines {
@@ -82,7 +82,7 @@ pub(super) fn counts(lines: &[Value], pid: &str) -> BTreeMap<String, u64> {
     highest
 }
 
-/// The rows of the table of advice, without a terminal's limit a line each.
+/// The rows of the table of advice. Without a terminal's limit, each is one line.
 pub(super) fn advised(text: &str) -> Vec<&str> {
     let titles = |line: &&str| !line.ends_with("WHAT WOULD COST LESS");
     let rows = text.lines().skip_while(titles).skip(1);
@@ -98,7 +98,7 @@ pub(super) fn vms<'a>(line: &'a Value, pid: &str) -> Vec<&'a Value> {
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn top_counts_to_the_unit_what_two_guests_do_at_once() {
-    // Linux 7 may preempt a program, and says then that it lost events: docs/top.md.
+    // Linux 7 may preempt a program, and then reports lost events: docs/top.md.
     for (kernel, boots) in [("debian:6.1", 1), ("debian:6.12", 1), ("debian:newest", 3)] {
         assert!(
             (0..boots).any(|_| counts_what_two_guests_do_at_once(kernel)),
@@ -107,7 +107,7 @@ fn top_counts_to_the_unit_what_two_guests_do_at_once() {
     }
 }
 
-/// Fails for a wrong count, and says whether none was lost.
+/// Fails for a wrong count, and returns whether no event was lost.
 fn counts_what_two_guests_do_at_once(kernel: &str) -> bool {
     let script = r#"
 start_top
@@ -165,7 +165,7 @@ echo left: $(attached)
             (&(exits + 1).into(), &rings.into())
         );
         assert_eq!(vm["statistics"]["io_exits"], exits + rings, "{vm}");
-        // Those of the host's interrupts are more, the longer the guest takes.
+        // The longer the guest takes, the more exits there are for the host's interrupts.
         let [all, hosts] =
             ["exits", "irq_exits"].map(|name| vm["statistics"][name].as_u64().unwrap());
         assert!(
@@ -180,7 +180,7 @@ echo left: $(attached)
         );
         assert_eq!(vm["vcpus"][0]["thread"].to_string(), pid);
         assert_eq!(vm["vmm"], "kvm_smoke");
-        // Of the later lines, one says that it has ended, and the others do not have it.
+        // One of the later lines reports the VM's end, and the others do not list the VM.
         let last = lines.last().unwrap();
         assert!(vms(last, pid).is_empty(), "{last}");
         let table = said(&shown, "table");
@@ -208,7 +208,7 @@ stop";
     let lines = lines(folder.path());
     let of = |row: &str| counts(&lines, said(&shown, &format!("{row}: ")));
     let irqfd = of("irqfd-edge-to-halted");
-    // A round to warm up, and a run.
+    // A warm-up round and a run.
     assert!(irqfd["irqfds"] >= 600, "{irqfd:?}");
     assert!(irqfd["kicks"] >= 600, "{irqfd:?}");
     // Linux sets the bit for an interrupt only if no other one is pending.
@@ -249,7 +249,7 @@ stop
     // The VMM slept for a millisecond each time.
     let time = port["vmm_nanoseconds"].as_u64().unwrap();
     assert!(time >= 2000 * 1_000_000, "{vm}");
-    // The vCPU has not come back from its halt, for which it has waited since.
+    // The vCPU is still halted.
     assert_eq!(vm["reasons"]["hlt"], 1);
     assert_eq!(vm["vmm_nanoseconds"], time, "{vm}");
     assert!(port["answered_by_kvm"].is_null());
@@ -292,7 +292,7 @@ stop $tables
     let sum: u64 = all.values().map(|count| count.as_u64().unwrap()).sum();
     assert_eq!(vm["statistics"]["exits"], sum, "{vm}");
 
-    // The metrics and the tables have both vCPUs, too.
+    // The metrics and the tables also have both vCPUs.
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
     let (metrics, tables) = (read("top.prom"), read("tables"));
     for (vcpu, writes) in [(0, 2000), (1, 500)] {
@@ -333,11 +333,11 @@ stop";
         })
         .max()
     };
-    // A round to warm up, and a run.
+    // A warm-up round and a run.
     assert!(most("eoi-apic", "mmio", 0xfee0_00b0) >= Some(600));
     assert!(most("eoi-x2apic", "msr", 0x80b) >= Some(600));
     assert!(most("outl_to_kernel", "port", 0x4d0) >= Some(600));
-    // By its register alone, and never by both.
+    // EOIs by the x2APIC register only, never by both.
     assert!(most("eoi-x2apic", "mmio", 0xfee0_00b0).is_none());
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 
 use super::top::in_l1;
 
-/// What the first table shows as names; the order is that of the CPU time.
+/// The names in the first table, which is sorted by CPU time.
 fn names(printed: &str) -> BTreeSet<&str> {
     let (_, table) = printed.split_once(" PV").unwrap();
     let rows = table

@@ -43,7 +43,7 @@ kill -KILL $this $other; wait
     assert_eq!(read("before"), read("after"));
     let lines = terminal::lines(before.split_once(ENTER).unwrap().1);
     assert!(lines[0].starts_with("vmbell top  "), "{lines:#?}");
-    // VMM/s and RINGS/s of a process's most busy VM, and the address that it uses.
+    // VMM/s and RINGS/s of a process's busiest VM, and the address that it uses.
     let counts = |name: &str| {
         let pid = said(&shown, name);
         let at = lines
@@ -60,7 +60,7 @@ kill -KILL $this $other; wait
     assert_eq!(counts("this: "), [false, true], "{lines:#?}");
     assert_eq!(counts("other: "), [true, false], "{lines:#?}");
 
-    // The same VMs are in the metrics and in the page of the recording.
+    // The metrics and the recording's page have the same VMs.
     let metrics = read("top.prom");
     let page = folder.path().join("page.html");
     let mut report = Command::new(host_vmbell());

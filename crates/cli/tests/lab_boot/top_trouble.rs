@@ -1,4 +1,4 @@
-//! `vmbell top` when things go wrong: VMs that are killed, many of them, and hosts that forbid or lack something.
+//! `vmbell top` when things go wrong: VMs that are killed, many VMs, and hosts that forbid or lack something.
 
 use std::fs;
 
@@ -29,7 +29,7 @@ kill $top; wait $top; true
         assert!(before.iter().all(|vm| vm["ended"] == false), "{of_guest:?}");
         assert_eq!(last["ended"], true, "{of_guest:?}");
         assert_eq!(last["vmm"], "kvm_smoke");
-        // The last exit may have been before its dot.
+        // The last exit may have come before its dot was printed.
         let printed = fs::read_to_string(folder.path().join(guest.to_string())).unwrap();
         let dots = printed.matches('.').count();
         let at_port = last["addresses"][0]["exits_to_vmm"].as_u64().unwrap();
@@ -112,7 +112,7 @@ kill -KILL $busy $quiet; wait
             assert!(shown.contains("\nno samples: Linux 6.1.0-"), "{shown}");
             continue;
         }
-        // The one prints a dot between two exits, and is in the VMM for most of the time. The other has halted.
+        // One prints a dot between two exits, and is in the VMM for most of the time. The other has halted.
         let address = &busy["sampled"]["addresses"][0];
         assert_eq!(
             (&address["space"], &address["address"]),
@@ -204,14 +204,14 @@ kill -KILL $!; wait; true
     assert!(
         fallen.contains(" by counters\n") && fallen.contains("\nno bpf: it needs CAP_SYS_ADMIN: ")
     );
-    // What is not counted is not 0.
+    // What is not counted is not shown as 0.
     let row = fallen
         .lines()
         .find(|line| line.contains(" kvm_smoke "))
         .unwrap();
     let cells: Vec<&str> = row.split_whitespace().rev().take(7).collect();
     assert_eq!(cells, ["-", "-", "-", "-", "-", "-", "0"], "{row}");
-    // The table is not below the notes.
+    // The table is above the notes.
     assert!(fallen.find(row) < fallen.find("\nno bpf: "), "{fallen}");
     assert!(ends("bpf-only", 69).contains("the source bpf cannot be used: it needs CAP_SYS_ADMIN"));
     const NO_BTF: &str = "this kernel has no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF";
@@ -241,13 +241,13 @@ kill -KILL $!; wait; true
             .count()
             == 1
     );
-    // What was asked for and cannot be had is an error, and no table without it.
+    // If a requested count is unavailable, that is an error, and no table is shown without it.
     for (with, metric) in [("time", "time in the VMM"), ("reasons", "exits by reason")] {
         let line = format!("{metric} cannot be counted: the kernel's lockdown (confidentiality)");
         assert!(ends(with, 69).contains(&line), "{}", part(with));
     }
     let confidentiality = ends("confidentiality", 0);
-    // One cause is one note.
+    // One cause gives one note.
     const LOCKED: &str = "the kernel's lockdown (confidentiality) forbids programs";
     let line = format!("\nno exits to the VMM, ioeventfds: {LOCKED}");
     assert!(confidentiality.contains(&line), "{confidentiality}");
@@ -256,7 +256,7 @@ kill -KILL $!; wait; true
         1,
         "{confidentiality}"
     );
-    // Without what it is for, it is not what was asked for.
+    // Without its main purpose, the source cannot be used.
     let line = format!("error: the source bpf cannot be used: {LOCKED}");
     let refused = ends("confidentiality-bpf", 69);
     assert!(

@@ -1,5 +1,5 @@
-//! `vmbell top` on a guest that runs under QEMU and under vmbell at the same time: the exits and the ioeventfds of each are
-//! the numbers of accesses that the guest itself made. And on a VMM whose eventfd another process has, too.
+//! `vmbell top` on a guest that runs under QEMU and under vmbell at the same time: exits and ioeventfds of each match
+//! the guest's own accesses. Also a VMM whose eventfd another process shares.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::top::{advised, in_l1, lines, said, vms};
 /// Operations in a batch, and batches.
 const OPERATIONS: u64 = 150;
 const BATCHES: u64 = 3;
-/// The port that nothing answers.
+/// A port without a device.
 const PORT: u64 = 0xed;
 /// The serial port's data.
 const SERIAL: u64 = 0x3f8;
@@ -23,7 +23,7 @@ const SERIAL: u64 = 0x3f8;
 const QEMU: &str = "-M pc,accel=kvm -m 64 -nodefaults -no-user-config -no-reboot -display none -serial stdio \
      -kernel /image -device virtio-rng-pci";
 
-/// Runs a VMM until its guest has come to its end, which it may not do under emulated SVM: docs/emulator-bugs.md.
+/// Runs a VMM until its guest has finished. The guest may fail to finish under emulated SVM: docs/emulator-bugs.md.
 const RUN: &str = r#"
 "$vmbell" bench vmms image -o /image || fail no image
 run() {
@@ -39,7 +39,7 @@ run() {
 }
 "#;
 
-/// The lab's QEMU for L1, as `--with` takes it: its files, and a script with this path in L1.
+/// The lab's QEMU for L1, as arguments of `--with`: its files, and a script with this path in L1.
 fn qemu(folder: &Path, place: &str) -> Vec<String> {
     let cache = Cache::user().unwrap();
     let board = super::BOARD;
@@ -93,8 +93,8 @@ kill $top; wait $top; true
     for line in &lines {
         assert_eq!(line["lost"], 0);
     }
-    // What the guest itself does: a request and a check when it finds the device, an operation and a check before the
-    // first batch, and a check after each.
+    // The guest's own accesses: a request and a check when it finds the device, an operation and a check before the
+    // first batch, and a check after each batch.
     let notifications = 2 + 2 + BATCHES * (OPERATIONS + 1);
     let writes = 1 + BATCHES * OPERATIONS;
     for (name, vmm, own_name, space, by_exit) in [

@@ -1,5 +1,5 @@
-//! `vmbell bench vmms` with real VMMs: QEMU's boards by emulation on this host, and all of them on the lab's KVM. Every row of
-//! every VMM has a number, or the reason that stands here.
+//! `vmbell bench vmms` with real VMMs: QEMU's boards with emulation on this host, and all VMMs on the lab's KVM. Every
+//! row of every VMM has a number, or the reason listed here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,11 +18,11 @@ use super::exits;
 use super::net::kernel_that_spins;
 use kit::schema::violations;
 
-/// What the tests give each VMM: few operations, since the lab is slow, and enough batches that nothing of L1's own
-/// disturbs the quietest.
+/// Arguments for each VMM: few operations, because the lab is slow, and enough batches that L1's own work does not
+/// disturb the quietest one.
 const FEW: [&str; 4] = ["--ops", "4", "--batches", "5"];
 
-/// The rows that every VMM has in its report: those of the devices that each has. There may be more.
+/// The rows that every VMM's report must have: those of the devices that every VMM has.
 fn rows_of_all() -> impl Iterator<Item = &'static str> {
     let is_of_few = |name: &&str| {
         ["virtio-console-", "virtio-net-"]
@@ -32,7 +32,7 @@ fn rows_of_all() -> impl Iterator<Item = &'static str> {
     ROWS.into_iter().filter(move |name| !is_of_few(name))
 }
 
-/// Rows that have no number: the VMM, or "" for all; the beginning of the row's name; the reason. Any other row has one.
+/// Rows without a number: the VMM, or "" for all; the beginning of the row's name; the reason. All other rows have one.
 type Without = [(&'static str, &'static str, &'static str)];
 
 const WITHOUT_BY_EMULATION: &Without = &[
@@ -63,20 +63,21 @@ const WITHOUT_ON_KVM: &Without = &[
     ),
 ];
 
-/// A row whose quietest batch costs more than that of another, wherever both have a number. Rows of virtio are left out:
-/// L1's one CPU may run the device's thread within the notification, which then costs as much as a round trip.
+/// Pairs of rows: the first one's quietest batch costs more than the second's, if both have a number. Rows of virtio
+/// are left out: L1's only CPU may run the device's thread during the notification, which then costs as much as a round
+/// trip.
 const COSTS_MORE: [(&str, &str); 6] = [
-    // One exit each: KVM answers the one, and the VMM's process the other.
+    // One exit each: KVM handles one, and the VMM's process the other.
     ("serial-lsr", "cpuid"),
     ("pio-unassigned", "cpuid"),
     ("mmio-write-unassigned", "xapic-eoi"),
     ("mmio-read-unassigned", "xapic-eoi"),
-    // The EOI that is left out.
+    // The second saves the EOI.
     ("xapic-self-ipi", "xapic-self-ipi-pv-eoi"),
     ("x2apic-self-ipi", "x2apic-self-ipi-pv-eoi"),
 ];
 
-/// QEMU's PC with a device whose notifications go to the VMM, since no ioeventfd is at their place.
+/// QEMU's PC with a device whose notifications go to the VMM, because their address has no ioeventfd.
 const NO_IOEVENTFD: &str = "no-ioeventfd=qemu-system-x86_64 -M pc,accel=kvm -m 64 -nodefaults -no-user-config \
      -no-reboot -display none -serial stdio -kernel {image} -append {cmdline} -device virtio-rng-pci,ioeventfd=off";
 
@@ -98,13 +99,13 @@ impl Folder {
         self.path("tmp")
     }
 
-    /// Runs `vmbell` with these words, and returns its report. It succeeds, and leaves neither a file nor a process.
+    /// Runs `vmbell` with these words, and returns its report. It must succeed, and leave neither a file nor a process.
     fn report(&self, words: &[&str], change: impl FnOnce(&mut Command)) -> Value {
         self.run(words, change)
             .unwrap_or_else(|shown| panic!("{shown}"))
     }
 
-    /// The same, or what it shows if it does not succeed.
+    /// The same, but returns the output if it fails.
     fn run(&self, words: &[&str], change: impl FnOnce(&mut Command)) -> Result<Value, String> {
         let report = self.path("report.json");
         let mut command = Command::new(host_vmbell());
@@ -143,7 +144,7 @@ impl Folder {
     }
 }
 
-/// The names of the VMMs, each with results of one boot.
+/// The names of the VMMs, each of which must have the results of one boot.
 fn names(report: &Value) -> Vec<&str> {
     let vmms = report["vmms"].as_array().unwrap();
     for vmm in vmms {
@@ -165,7 +166,7 @@ pub(super) fn row<'a>(report: &'a Value, vmm: &str, name: &str) -> &'a Value {
     row.unwrap_or_else(|| panic!("{vmm} has no row {name}"))
 }
 
-/// Checks each row of a VMM against the table of those without a number.
+/// Checks each row of a VMM against the table of rows without a number.
 fn has_all_rows(report: &Value, vmm: &str, without: &Without) {
     for name in rows_of_all() {
         row(report, vmm, name);
@@ -185,7 +186,7 @@ fn has_all_rows(report: &Value, vmm: &str, without: &Without) {
     }
 }
 
-/// Checks what is known of a VMM of the user's: each row has a number or a reason, and none hung.
+/// Checks a VMM of the user's: each row has a number or a reason, and none hung.
 fn has_numbers_or_reasons(report: &Value, vmm: &str) {
     let rows = rows(report, vmm);
     assert!(
@@ -252,13 +253,13 @@ fn qemus_boards_answer_every_row_by_emulation() {
     }
 }
 
-/// The facts of a VMM's guest.
+/// The facts about a VMM's guest.
 fn guest<'a>(report: &'a Value, vmm: &str) -> &'a Value {
     let vmms = report["vmms"].as_array().unwrap();
     &vmms.iter().find(|facts| facts["name"] == vmm).unwrap()["guest"]
 }
 
-/// Runs QEMU by emulation with these arguments, as VMMs of the user's. In each the rows have numbers.
+/// Runs QEMU with emulation and these arguments, as VMMs of the user's. In each, the rows have numbers.
 fn by_emulation(folder: &Folder, vmms: &[(&str, &str)], rows: &str) -> Value {
     let programs = qemu(folder);
     let templates: Vec<String> = vmms
@@ -288,7 +289,7 @@ fn by_emulation(folder: &Folder, vmms: &[(&str, &str)], rows: &str) -> Value {
 #[test]
 #[ignore = "needs the lab's QEMU: cargo xtask lab"]
 fn the_image_comes_to_its_end_wherever_devices_are_said_to_be() {
-    // Above the addresses of the CPU, across their end, at the end of all numbers, in the image, and at the local APIC.
+    // Above the CPU's addresses, across their end, at the highest address, in the image, and at the local APIC.
     let places = [
         "0x3fffffffff00",
         "0x10000000000",
@@ -323,19 +324,19 @@ fn devices_work_by_each_way_that_qemu_has() {
     let bz = format!("-kernel '{bzimage}' -append {{cmdline}} -name {{image}}");
     let microvm = "-M microvm -kernel {image} -append {cmdline}";
     let vmms = [
-        // The bzImage, by its 16-bit entry.
+        // The bzImage, through its 16-bit entry.
         (
             "bz",
             format!("-M pc {bz} -device virtio-rng-pci"),
             ["linux64", "pci-cf8", "msix"],
         ),
-        // A line, which firmware has written into the configuration space.
+        // An interrupt line, which firmware wrote into the configuration space.
         (
             "intx",
             format!("{pc} -device virtio-rng-pci,vectors=0"),
             ["multiboot", "pci-cf8", "intx"],
         ),
-        // The first one has no modern interface, which the image needs.
+        // The first one lacks the modern interface that the image needs.
         (
             "second",
             format!(
@@ -343,7 +344,7 @@ fn devices_work_by_each_way_that_qemu_has() {
             ),
             ["multiboot", "pci-cf8", "msix"],
         ),
-        // The other way round: the one that works stays.
+        // The other way round: the image keeps the one that works.
         (
             "stays",
             format!(
@@ -351,7 +352,7 @@ fn devices_work_by_each_way_that_qemu_has() {
             ),
             ["multiboot", "pci-cf8", "msix"],
         ),
-        // Firmware puts the BARs above 4 GiB where one does not fit below.
+        // Firmware puts BARs above 4 GiB if they do not fit below.
         (
             "high",
             format!("{pc} -device virtio-rng-pci -device pci-testdev,membar=8G"),
@@ -363,7 +364,7 @@ fn devices_work_by_each_way_that_qemu_has() {
             format!("{microvm} -device virtio-rng-device"),
             ["multiboot", "dsdt", "line"],
         ),
-        // No ACPI: QEMU names the devices on a kernel's command line.
+        // No ACPI: QEMU lists the devices on the kernel's command line.
         (
             "cmdline",
             format!(
@@ -402,11 +403,12 @@ fn vmms_answer_every_row_on_kvm() {
         folder.run(&words, |command| {
             let further = ["--exits", "on", "--vmm", NO_IOEVENTFD];
             command.args(FEW).args(further);
-            // A guest that hangs executes instructions until then.
+            // A guest that hangs executes instructions until this limit.
             command.args(["--run-timeout", "4s"]);
         })
     };
-    // A guest may hang under emulated SVM (docs/emulator-bugs.md), and again in each boot of this layout, so another one is tried.
+    // A guest may hang under emulated SVM (docs/emulator-bugs.md), and again in each boot with this layout, so another
+    // layout is tried.
     let report = run(&[]).or_else(|shown| match shown.contains("took longer than") {
         true => run(&["--seed", "2"]),
         false => Err(shown),
@@ -429,7 +431,7 @@ fn vmms_answer_every_row_on_kvm() {
         (&device["gsi"], &device["interrupt"]),
         (&47.into(), &"line".into())
     );
-    // The one above, and alioth, where it is installed: what it has is its version's matter.
+    // The VMM above, and alioth if it is installed, whose rows depend on its version.
     for vmm in others {
         has_numbers_or_reasons(&report, vmm);
     }
@@ -461,7 +463,7 @@ fn a_boot_of_linux_is_counted_by_reason_and_by_address() {
     let row = exits.lines().rfind(|line| line.starts_with("linux-boot "));
     let (_, to_vmm) = row.and_then(|row| row.split_once('(')).unwrap();
     let to_vmm: u64 = to_vmm.trim_end_matches(')').parse().unwrap();
-    // Linux finds the devices of the PCI bus by these ports, and prints on the serial port.
+    // Linux finds the PCI devices through these ports, and prints on the serial port.
     assert!(to_vmm > 1000, "{shown}");
     for address in ["port 0xcf8", "port 0xcfc", "port 0x3f8"] {
         assert!(addresses.contains(address), "{shown}");

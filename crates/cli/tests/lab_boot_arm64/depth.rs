@@ -1,4 +1,4 @@
-//! `--depth` on arm64: a program in a guest of L1 that has EL2, and so its own KVM.
+//! `--depth` on arm64: a program in a guest of L1 that starts at EL2 and has its own KVM.
 
 use std::fs;
 
@@ -45,7 +45,7 @@ fn a_guest_of_a_guest_makes_its_exits_and_rings_its_doorbells_in_l2() {
     };
     let to_vmm = [exit, doorbell].map(|row| row["exits"]["userspace"].as_f64());
     assert_eq!(to_vmm, [Some(1.0), Some(0.0)], "{report}");
-    // A doorbell is answered in L2's kernel, but the store that rings it is several exits of L1's guests there.
+    // A doorbell is handled in L2's kernel, but the guest's store takes several exits of L1's guests.
     let [exit, doorbell] = [exit, doorbell].map(|row| row["instructions"].as_f64().unwrap());
     assert!(doorbell > 20_000.0 && exit > 1.5 * doorbell, "{report}");
 }

@@ -1,11 +1,12 @@
-//! Images without a header as the guests of `vmbell run` on arm64: one of our own, which says what it finds.
+//! Images without a header as guests of `vmbell run` on arm64: one of our own, which prints what it finds.
 
 use std::fs;
 
 use super::boots::{lab, output, text};
 
-/// Prints `+` on the serial port if `x0` is the address of a device tree above this code and what it uses behind its end,
-/// and `-` if not; then it sends `5q` to a `chr-testdev`, or else switches the machine off by PSCI.
+/// Prints `+` on the serial port if `x0` is the address of a device tree above this code and above the memory that the
+/// code uses after its end, otherwise `-`. Then it sends `5q` to a `chr-testdev` if there is one, otherwise switches
+/// the machine off through PSCI.
 const CODE: [u32; 45] = [
     0x1000_0001, // adr x1, .
     0xd2a0_0302, // mov x2, #0x180000
@@ -53,7 +54,7 @@ const CODE: [u32; 45] = [
     0xd400_0002, // hvc #0x0
     0x1400_0000, // b .
 ];
-/// How long the file is, in bytes; the code compares with 1.5 MiB, since it uses memory after the end of its file.
+/// The file's length in bytes. The code compares with 1.5 MiB, because it uses memory after the end of its file.
 const LEN: usize = 1 << 20;
 
 #[test]

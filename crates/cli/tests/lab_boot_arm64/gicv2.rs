@@ -4,7 +4,7 @@ use super::boots::bodies::network;
 use super::boots::linux::line;
 use super::boots::session::Session;
 
-/// An L1 with a GICv2, and a program that is not for arm64.
+/// An L1 with a GICv2, and a program for another architecture.
 static L1: Session = Session::new(
     &[
         "--vcpus",

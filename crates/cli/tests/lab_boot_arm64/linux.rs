@@ -1,4 +1,4 @@
-//! Linux as the guest of `vmbell run` on arm64, and what else the command does there.
+//! Linux as the guest of `vmbell run` on arm64, and other features of the command there.
 
 use vmbell_lab::cache::hash_bytes;
 
@@ -67,7 +67,7 @@ test $(nproc) = 1 && end poweroff || end reboot
     assert_eq!(line(said, "disk: "), [sum.as_str(); 2], "{said}");
     let (written, read) = (line(said, "written: "), line(said, "read: "));
     assert_eq!((written.len(), &written), (2, &read), "{said}");
-    // Each device has interrupted, by its line: a count for each CPU, then the controller.
+    // Each device has interrupted through its line: a count for each CPU, then the controller.
     let has_interrupted = |line: &&&str| {
         let mut counts = line.split(' ').map_while(|count| count.parse::<u64>().ok());
         line.contains("Edge") && counts.any(|count| count > 0)

@@ -1,5 +1,5 @@
-//! Real boots of the lab's arm64 machine, each some seconds of CPU. `cargo xtask lab --arch aarch64` runs them, those of a
-//! module in one process: they need a `vmbell` that was built for arm64.
+//! Boots of the lab's arm64 machine, each taking a few seconds of CPU. `cargo xtask lab --arch aarch64` runs the tests
+//! of each module in one process; they need a `vmbell` built for arm64.
 #![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
 
 #[path = "../boots/mod.rs"]
@@ -21,7 +21,7 @@ const BOARD: &LabBoard = &AARCH64;
 /// Parameters of Linux as a guest.
 const PARAMETERS: &str = "";
 
-/// The command for L1, where the lab looks for it. A session is in this package's folder.
+/// The command for L1, where the lab looks for it. A session runs in this package's folder.
 fn vmbell() -> PathBuf {
     let built = "../../target/aarch64-unknown-linux-musl/release/vmbell";
     std::env::var_os("VMBELL_AARCH64").map_or_else(|| built.into(), PathBuf::from)

@@ -1,14 +1,14 @@
-//! What a program finds in an arm64 L1, and what comes back of it.
+//! What a program finds in an arm64 L1, and what it leaves.
 
 use std::process::Output;
 use std::sync::LazyLock;
 
 use super::boots::{lab, output, text};
 
-/// What each boot's last line says: how many guests process 1 holds.
+/// Each boot's last line: the number of guests that process 1 has.
 const GUESTS: &str = "ls /sys/kernel/debug/kvm | grep -c '^1-'";
 
-/// A boot with one CPU, and what the machine has by itself.
+/// A boot with one CPU and the default machine.
 static PLAIN: LazyLock<Output> = LazyLock::new(|| {
     let script = format!(
         "uname -m; test -c /dev/kvm && dmesg | grep -c 'GICv3: no GICV'; echo said >&2; {GUESTS}; exit 201"
@@ -16,7 +16,7 @@ static PLAIN: LazyLock<Output> = LazyLock::new(|| {
     output(lab(&["--vcpus", "1"]).args(["--", "/bin/sh", "-c", &script]))
 });
 
-/// A boot with two CPUs, and what the machine can have.
+/// A boot with two CPUs and all optional parts.
 static OTHER: LazyLock<Output> = LazyLock::new(|| {
     let script = format!(
         "grep -q GICv2 /proc/interrupts && echo v2; cd /sys/bus/amba/devices/9010000.pl031
@@ -33,7 +33,7 @@ static OTHER: LazyLock<Output> = LazyLock::new(|| {
     output(lab(&options).args(["--", "/bin/sh", "-c", &script]))
 });
 
-/// The lines that a boot's program has said before the number of guests, and that number.
+/// The lines that a boot's program printed before the number of guests, and that number.
 fn lines(output: &Output) -> (&str, &str) {
     let said = text(&output.stdout).trim_end();
     said.rsplit_once('\n').unwrap()
@@ -50,7 +50,7 @@ fn a_program_runs_beside_arm64s_kvm_and_its_status_comes_back() {
 #[test]
 #[ignore = "boots the lab: cargo xtask lab --arch aarch64"]
 fn deterministic_mode_says_the_same_twice() {
-    // How many interrupts bring the program depends on the host: virtio's, all before it starts.
+    // How many virtio interrupts bring the program depends on the host; all come before it starts.
     let script = "cat /proc/uptime; grep -v virtio /proc/interrupts";
     let run = || output(lab(&["--deterministic"]).args(["--", "/bin/sh", "-c", script]));
     let (one, other) = (run(), run());

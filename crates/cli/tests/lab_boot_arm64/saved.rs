@@ -29,7 +29,7 @@ fn timers_come_on_each_cpu_of_a_machine_that_was_saved() {
 #[test]
 #[ignore = "boots the lab: cargo xtask lab --arch aarch64"]
 fn a_machine_for_which_qemu_skipped_time_is_not_saved() {
-    // Where time was skipped, a newer one would wait for a timer that never comes.
+    // If time was skipped, a newer kernel would wait for a timer that never fires.
     for kernel in [&[][..], &["--kernel", "debian:newest"]] {
         let folder = tempfile::tempdir().unwrap();
         let states = States::in_cache(folder.path().to_owned(), Some(folder));

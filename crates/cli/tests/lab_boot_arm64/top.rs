@@ -1,4 +1,4 @@
-//! `vmbell top` beside guests of Linux on arm64: its counts are those that the guests and KVM have themselves.
+//! `vmbell top` with Linux guests on arm64: its counts match those of the guests and of KVM.
 
 use serde_json::{Value, json};
 
@@ -9,14 +9,14 @@ use kit::terminal::{self, ENTER, LEAVE};
 
 static L1: Session = Session::new(&["--vcpus", "1"], Vec::new);
 
-/// The register by which the guests notify the disk.
+/// The register through which the guests notify the disk.
 const NOTIFY: u64 = 0x0a00_0050;
 
 /// The first shared interrupt of a GIC, which is GSI 0.
 const FIRST: u64 = 32;
 
-/// The guest says its disk's requests and interrupts and the interrupt's number, reads the disk when it is told to, and says
-/// them again.
+/// The guest prints its disk's requests, interrupts and interrupt number, reads the disk when told to, and prints them
+/// again.
 const GUEST: &str = "
 say() { echo $1: $(awk '{ print $1 + $5 }' /sys/block/vda/stat) $(awk '/virtio/ { print $2, $4 }' /proc/interrupts); }
 say before; read word
@@ -25,8 +25,8 @@ say after; read word
 end poweroff
 ";
 
-/// Notifications by exits and by ioeventfds, interrupts by lines and by the irqfd of a GSI, and all ioeventfds, of the VM of a
-/// process.
+/// The counts of a process's VM: notifications by exits and by ioeventfds, interrupts by lines and by the irqfd of a
+/// GSI, and all ioeventfds.
 fn counts(line: &Value, pid: u64, gsi: u64) -> [u64; 5] {
     let mut vms = line["vms"].as_array().unwrap().iter();
     let vm = vms.find(|vm| vm["pid"] == pid).unwrap();
@@ -103,7 +103,7 @@ fn top_counts_the_requests_and_the_interrupts_that_a_guest_counts() {
         let [requests, interrupts] = [0, 1].map(|index| after.1[index] - before.1[index]);
         assert!(requests >= 100, "{said}");
         let counted = [0, 1, 2, 3, 4].map(|index| after.0[index] - before.0[index]);
-        // Accesses that KVM answers by itself.
+        // Accesses that KVM handles itself.
         let in_kernel = after.2 - before.2;
         let expected = match guest {
             // A request that the device's thread finds before it sleeps again needs no notification.
@@ -131,7 +131,7 @@ stty rows 24 cols 80; stty -g >out/before
 TERM=xterm $VMBELL top -d 1 --record out/record; echo status: $?
 stty -g >out/after
 ";
-    // The telnet server gives its program a terminal, and netcat types and keeps what is shown.
+    // The telnet server gives its program a terminal; netcat types, and keeps what is shown.
     let script = format!(
         "chmod 755 screen; mkfifo keys
          {} </dev/null >console & pid=$!
@@ -160,7 +160,7 @@ stty -g >out/after
         .with_file("screen", screen);
     let ran = guest.in_l1(&L1, &script);
     let pid = line(ran.said(), "pid: ")[0];
-    // The server's first bytes are options of telnet.
+    // The server's first bytes are telnet options.
     let screen = ran.left("screen");
     let screen = String::from_utf8_lossy(&screen);
     let (before, after) = screen.rsplit_once(LEAVE).unwrap();

@@ -1,4 +1,4 @@
-//! What `vmbell run` does with the output of a guest whose reader is slow, stalls or goes, and with the terminal.
+//! `vmbell run` with a reader of the guest's output that is slow, stalls or closes it, and with a terminal.
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
 
@@ -19,9 +19,9 @@ mod kvm {
     use kit::terminal;
     use kit::wait::{await_that, growing};
 
-    /// The bytes of one turn of the guest: fewer than a busy port still takes.
+    /// The bytes of one turn of the guest: fewer than a busy port still accepts.
     const TURN: usize = 1024;
-    /// More turns than the pipe has room for.
+    /// More turns than fit into the pipe.
     const MANY: u32 = 32;
 
     /// Waits while the port is busy, as drivers do: `mov edx, 0x3fd`, then `in al, dx; test al, 0x20; jz` to the `in`.
@@ -53,7 +53,7 @@ mod kvm {
     }
 
     impl Run {
-        /// Starts `vmbell run`, whose output nobody reads yet.
+        /// Starts `vmbell run`; its output is not read yet.
         fn start(code: &[u8], options: &[&str], flags: OFlags) -> Self {
             let folder = tempfile::tempdir().unwrap();
             let path = |name: &str| folder.path().join(name);
@@ -76,7 +76,7 @@ mod kvm {
             }
         }
 
-        /// The same with a guest that prints without end, and has begun.
+        /// The same with a guest that prints without end, and has begun to print.
         fn start_endless() -> Self {
             let mut run = Self::start(&prints(u32::MAX, WAITS), &[], OFlags::empty());
             run.output.as_mut().unwrap().read_exact(&mut [0]).unwrap();
@@ -93,7 +93,7 @@ mod kvm {
             let stderr = fs::read_to_string(self.folder.path().join("stderr")).unwrap();
             let status = status.unwrap();
             let code = status.code();
-            // A signal has no exit status; which one it was says what went wrong.
+            // A signal gives no exit status; its number shows what went wrong.
             (code.unwrap_or_else(|| panic!("{status}: {stderr}")), stderr)
         }
     }
@@ -119,7 +119,7 @@ mod kvm {
                 assert!(stderr.contains("did not end within"), "{stderr}");
                 stderr.contains("bytes of the guest's output not written")
             };
-            // A guest that is slow has printed more than the pipe takes by the end of one of these.
+            // By the end of one of these times, even a slow guest has printed more than fits into the pipe.
             assert!(growing(Duration::from_secs(1)).any(is_told));
         }
     }

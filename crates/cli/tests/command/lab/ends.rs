@@ -38,7 +38,7 @@ fn l1_that_hangs_ends_at_the_time_limit_with_its_console() {
     assert!(has_spoken, "the console never has a word");
 }
 
-/// A QEMU that starts the program, which writes a word, and then does what a script says. It is one for bash, because dash cannot
+/// A QEMU that starts the program, which writes a word, and then runs a script. It needs bash, because dash cannot
 /// redirect to descriptors above 9.
 pub fn begins(then: &str) -> String {
     format!(
@@ -49,7 +49,7 @@ pub fn begins(then: &str) -> String {
     )
 }
 
-/// The end of such a QEMU whose program ended with this status.
+/// The end of such a QEMU, with this exit status of the program.
 pub fn reports(status: u8) -> String {
     let report = r#"{\"report\":{\"ending\":{\"exited\":STATUS},\"sent\":[8,0,0],\"notes\":[]}}"#;
     let report = report.replace("STATUS", &status.to_string());
@@ -63,7 +63,7 @@ fn time_in_which_the_lab_is_stopped_does_not_count_towards_the_programs_limit() 
     let waits = format!("until [ -e {} ]; do sleep 0.01; done", goes_on.display());
     let ends = format!("{waits}; {}", reports(7));
     let qemu = sandbox.qemu("9.0.0", &begins(&ends));
-    // A busy host may reach a short limit without being stopped.
+    // A busy host may reach a short limit before the process is stopped.
     let ended = growing(Duration::from_secs(2)).any(|limit| {
         let _ = fs::remove_file(&goes_on);
         let mut command = sandbox.run(&qemu);
@@ -167,7 +167,7 @@ fn what_ends_without_a_report_is_told_and_retried_once_if_that_may_help() {
             ],
         ),
         (PANIC, &[], 2, &["starting it once more", twice]),
-        // It has taken standard input with it.
+        // The crashed program had already read standard input.
         (PANIC, &["-i"], 1, &[panicked]),
         (
             FAILURE,
@@ -197,7 +197,7 @@ fn no_end_of_a_run_leaves_a_temporary_file() {
     let sandbox = Sandbox::new();
     let (file, temporary) = (sandbox.path("booted"), sandbox.path("tmp"));
     fs::create_dir(&temporary).unwrap();
-    // The file tree is in no folder, and QEMU can read it.
+    // The file tree has no name in any folder, but QEMU can read it.
     let qemu = sandbox.qemu(
         "9.0.0",
         "while [ \"$1\" != -initrd ]; do shift; done; head -c 6 $2 > $root/new; mv $root/new $root/booted; exec sleep 1000",
@@ -289,7 +289,7 @@ fn a_cache_that_cannot_be_written_is_used_as_it_is() {
     let cache = sandbox.path("cache");
     support::set_writable(&cache, false);
     let test = || {
-        // With this capability root writes where nobody may, and the program of this thread has not more than the thread.
+        // With this capability root may write everywhere; a child process gets no more rights than this thread.
         let _ = remove_capability_from_bounding_set(CapabilitySet::DAC_OVERRIDE);
         run(&["lab", "kernel"])
             .success()

@@ -1,4 +1,4 @@
-//! `vmbell lab -- vmbell ...`, as far as it goes without a boot: what is refused, and what L1 is given.
+//! `vmbell lab -- vmbell ...` without a boot: what is refused, and what L1 is given.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -101,7 +101,7 @@ fn l1_is_the_machine_that_the_rows_need_and_the_lab_says_why() {
     says(&[], &["/bin/true"], "2 CPUs");
 }
 
-/// The job that L1 is given, in the window that QEMU gets.
+/// The job for L1, from the memory window that QEMU gets.
 fn job(sandbox: &Sandbox, lab: &[&str], words: &[&str]) -> String {
     let file = sandbox.path("window");
     let script = format!(
@@ -118,7 +118,7 @@ fn job(sandbox: &Sandbox, lab: &[&str], words: &[&str]) -> String {
     job.to_owned()
 }
 
-/// The archive in the window.
+/// The archive in the memory window.
 fn archive(sandbox: &Sandbox) -> Vec<u8> {
     let window = File::open(sandbox.path("window")).unwrap();
     let mut length = [0; 8];

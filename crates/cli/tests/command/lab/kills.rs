@@ -1,4 +1,4 @@
-//! Preparations that are killed at any of their steps, with apt's own programs and a mirror on this host.
+//! Preparations that are killed at random moments, with apt's own programs and a mirror on this host.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ use kit::signals::hear_signals;
 use kit::wait::await_that;
 
 const SEED: u64 = 1;
-/// As many as fit into a run of all tests; this variable names another number.
+/// The default number of kills, which fit into a run of all tests; this variable overrides it.
 const KILLS: usize = 10;
 const VARIABLE: &str = "VMBELL_KILLS";
 
@@ -38,7 +38,7 @@ fn a_preparation_that_is_killed_anywhere_goes_on_the_next_time_and_leaves_nothin
         let mut vmbell = hear_signals(&mut command).spawn().unwrap();
         let share = random.below(1000);
         let signal = ["KILL", "KILL", "TERM", "INT"][random.below(4)];
-        // Any moment is right; on a busy host other steps are met.
+        // Any moment is fine; on a busy host the kill meets another step.
         thread::sleep(whole.mul_f64(share as f64 / 1000.0));
         if vmbell.try_wait().unwrap().is_none() {
             support::kill(vmbell.id(), signal);
@@ -83,7 +83,7 @@ fn running(sandbox: &Sandbox) -> Vec<String> {
     let cache = sandbox.path("cache").into_os_string().into_encoded_bytes();
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let uses_cache = |process: &fs::DirEntry| {
-        // Zombies have no environment, and processes of others none that can be read.
+        // Zombies have no environment, and other users' cannot be read.
         let environment = fs::read(process.path().join("environ")).unwrap_or_default();
         environment
             .windows(cache.len())
@@ -94,7 +94,7 @@ fn running(sandbox: &Sandbox) -> Vec<String> {
         .collect()
 }
 
-/// The packages that have been downloaded in full.
+/// The completely downloaded packages.
 fn archives(sandbox: &Sandbox) -> Vec<String> {
     let folder = sandbox.path("cache/vmbell/lab/downloads/apt/archives");
     let names = fs::read_dir(folder).into_iter().flatten().flatten();

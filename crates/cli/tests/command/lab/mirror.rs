@@ -1,4 +1,4 @@
-//! A mirror of packages on this host, which apt's own programs use: it knows what was fetched from it, and is slow enough to be
+//! A mirror of packages on this host for apt's own programs. It records what was fetched, and is slow enough to be
 //! interrupted.
 
 use std::fs;
@@ -17,7 +17,7 @@ use vmbell_statistics::Random;
 
 use super::support::Sandbox;
 
-/// What QEMU's package depends on, with the bytes of each.
+/// The dependencies of QEMU's package, with the size of each in bytes.
 const LIBRARIES: [(&str, usize); 4] = [
     ("liba", 300_000),
     ("libb", 300_000),
@@ -25,7 +25,7 @@ const LIBRARIES: [(&str, usize); 4] = [
     ("libd", 50_000),
 ];
 const QEMU: &str = "qemu-system-x86";
-/// How much is sent before each pause.
+/// The number of bytes sent before each pause.
 const PIECE: usize = 16 << 10;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -34,7 +34,8 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// Makes packages with a QEMU of two scripts, and puts the programs into PATH that install from here.
+    /// Makes packages with a QEMU that consists of two scripts, and puts apt's programs, which install from here, on
+    /// PATH.
     pub fn new(sandbox: &Sandbox) -> Self {
         let folder = sandbox.path("mirror");
         fs::create_dir(&folder).unwrap();
@@ -78,14 +79,14 @@ impl Mirror {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (folder, log) = (folder.clone(), Arc::clone(&log));
-                // The client may be killed, and its connection with it.
+                // If the client is killed, its connection fails.
                 thread::spawn(move || answer(stream, &folder, &log));
             }
         });
         Self { fetched }
     }
 
-    /// The files that were asked for since the last call.
+    /// The files that were requested since the last call.
     pub fn fetched(&self) -> Vec<String> {
         std::mem::take(&mut self.fetched.lock())
     }
@@ -97,7 +98,7 @@ fn write(path: &Path, content: &[u8], mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Builds the package of a tree, and adds it to the mirror's index.
+/// Builds a package from a tree, and adds it to the mirror's index.
 fn build(tree: &Path, name: &str, depends: &str, mirror: &Path) {
     let control = format!(
         "Package: {name}\nVersion: 1\nArchitecture: amd64\nMaintainer: none\n{depends}Description: none\n"
@@ -121,7 +122,7 @@ fn build(tree: &Path, name: &str, depends: &str, mirror: &Path) {
     fs::write(index, before + &entry).unwrap();
 }
 
-/// Answers one request of HTTP, if the client stays as long.
+/// Answers one HTTP request, unless the client goes away.
 fn answer(stream: TcpStream, folder: &Path, log: &Mutex<Vec<String>>) -> Option<()> {
     let mut lines = BufReader::new(stream.try_clone().ok()?).lines();
     let request = lines.next()?.ok()?;

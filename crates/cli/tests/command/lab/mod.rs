@@ -1,4 +1,4 @@
-//! `vmbell lab` from outside, in cases that need neither the network nor a boot.
+//! `vmbell lab` from outside, where neither the network nor a boot is needed.
 
 pub mod ends;
 mod inner;

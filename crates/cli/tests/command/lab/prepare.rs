@@ -1,4 +1,4 @@
-//! Preparations: without a network or a disk, interrupted, and two at once.
+//! Preparations: without a network or a disk, interrupted, and two at the same time.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use kit::wait::await_that;
 
 const HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// Puts scripts in place of apt's programs: what `update` runs, the size of the package x.deb, and what its download and
+/// Replaces apt's programs with scripts: what `update` runs, the size of the package x.deb, and what its download and
 /// `dpkg-deb -x` run.
 fn archive(sandbox: &Sandbox, [update, size, download, unpack]: [&str; 4]) {
     let list = format!("echo \"'u' x.deb {size} SHA256:{HASH}\"");
@@ -24,7 +24,7 @@ fn archive(sandbox: &Sandbox, [update, size, download, unpack]: [&str; 4]) {
     );
 }
 
-/// Unpacks a QEMU of two scripts, which reports an acceptable version.
+/// Unpacks a QEMU that consists of two scripts and reports an acceptable version.
 const UNPACK_QEMU: &str = r#"make() { mkdir -p $(dirname $1); printf '#!/bin/sh\n%s\n' "$2" > $1; chmod +x $1; }
 make $3/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 'shift 3; exec "$@"'
 make $3/usr/bin/qemu-system-x86_64 'echo QEMU emulator version 9.0.0'"#;
@@ -59,12 +59,13 @@ fn what_goes_wrong_with_a_package_is_told() {
     let mended = "if [ -e $root/flag ]; then : > $archives/x.deb; else echo half > $archives/x.deb; : > $root/flag; fi";
     let short = "echo 'dpkg-deb: error: unexpected end of file' >&2; exit 2";
     let rows = [
-        // A package of the right size with another digest is broken, too.
+        // A package of the right size with a wrong digest is also invalid.
         (
             ["", "3", other, ""],
             "x.deb is broken after 3 downloads: SHA-256 ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad instead of",
         ),
-        // A download that is mended goes on. The package is empty, so the next error is about the file that it should contain.
+        // After the download is repaired, preparation goes on. The package is empty, so the next error is about the
+        // file that it lacks.
         (
             ["", "0", mended, ""],
             "the unpacked QEMU package has no dynamic loader",
@@ -137,7 +138,7 @@ fn a_signal_ends_a_preparation_with_all_that_it_was_doing() {
         await_that("the end of what dpkg-deb started", || {
             support::is_gone(&pid)
         });
-        // The next run needs no preparation, and removes what is left all the same.
+        // The next run needs no preparation, but still removes leftovers.
         let mut command = sandbox.run(&sandbox.qemu("9.0.0", "exit 9"));
         command.args(["--quiet", "--", "/bin/true"]);
         command.assert().code(125);
@@ -177,7 +178,7 @@ fn two_preparations_at_once_download_once() {
     first.wait_with_output().unwrap().assert().success();
     assert!(second.wait().unwrap().success());
     assert_eq!(fs::read_to_string(count).unwrap(), "download\n");
-    // QEMU and the kernel are whole, and no temporary files are left.
+    // QEMU and the kernel are complete, and no temporary files are left.
     sandbox
         .vmbell()
         .args(["lab", "status", "--verify"])
@@ -207,7 +208,7 @@ fn a_full_disk_while_unpacking_leaves_nothing_half_made() {
     assert_eq!(status().matches("QEMU 9.0.0").count(), 1);
 }
 
-/// An archive with two of Debian's kernels, as scripts in place of apt's programs. It copies the list of sources to `sources`.
+/// An archive with two of Debian's kernels; apt's programs are scripts. It copies the list of sources to `sources`.
 #[cfg(target_arch = "x86_64")]
 fn archive_of_kernels(sandbox: &Sandbox) {
     let last = "for name; do :; done";
@@ -291,13 +292,13 @@ fn a_kernel_of_debian_is_prepared_by_its_version_and_kept() {
             .all(|line| line.starts_with("deb [arch=amd64 signed-by="))
     );
     assert!(sources.contains(" trixie-backports main\n"), "{sources}");
-    // A release without the mark of one of Debian's distributions may be anyone's.
+    // A release without Debian's mark may come from anyone.
     fs::write(sandbox.path("a.patch"), "").unwrap();
     let patched = "--kvm-patch a.patch => cannot build KVM or a module of it for Linux 7.3.4-cloud-amd64, which is not a kernel of Debian's archive";
     let line = "lab kernel prepare --kernel debian:newest --qemu bin/fake-qemu {}";
     sandbox.refuses(125, line, patched);
     assert_eq!(sandbox.left(), [""; 0]);
-    // What is in the cache needs no package client.
+    // Entries in the cache need no package client.
     fs::remove_file(sandbox.path("bin/apt-get")).unwrap();
     prepare(&["debian:6.1"]).success();
     let status = |arguments: &[&str]| {
@@ -307,7 +308,7 @@ fn a_kernel_of_debian_is_prepared_by_its_version_and_kept() {
     };
     let another = contains("another version of vmbell").not();
     status(&["--verify"]).stdout(contains("(debian:newest)").and(another));
-    // Of a kind that depends on what a run asks for, no entry is of another version.
+    // For kinds that depend on what a run asked for, no entry counts as another version's.
     let lab = sandbox.path("cache/vmbell/lab");
     let mut entries = fs::read_dir(&lab).unwrap().map(|item| item.unwrap().path());
     let debian = entries.find(|path| path.display().to_string().contains("/debian-"));

@@ -1,4 +1,4 @@
-//! The progress that a program in L1 tells: a bar on a terminal, and nothing otherwise.
+//! Progress records of a program in L1: they draw a bar on a terminal, and nothing otherwise.
 
 use std::io::Read;
 
@@ -7,8 +7,8 @@ use assert_cmd::assert::OutputAssertExt;
 use super::support::Sandbox;
 use kit::terminal;
 
-/// A QEMU that starts the program, which tells its progress and writes a line, and then does this. It is a script for bash,
-/// because dash cannot redirect to descriptors above 9.
+/// A QEMU that starts the program, which sends progress records and writes a line, and then runs a script. It needs
+/// bash, because dash cannot redirect to descriptors above 9.
 fn qemu(then: &str) -> String {
     format!(
         r#"exec bash -c '
@@ -25,7 +25,7 @@ fn the_progress_of_a_program_is_a_bar_on_a_terminal() {
     let mut command = sandbox.run(&sandbox.qemu("9.0.0", &qemu("exec sleep 1000")));
     command.args(["--", "/bin/true"]).env("TERM", "xterm");
     let mut lab = command.stderr(terminal).spawn().unwrap();
-    // The end that is left in here would keep the terminal open.
+    // Its copy of the descriptor would keep the terminal open.
     drop(command);
     let (mut shown, mut piece) = (String::new(), [0; 4096]);
     while !(shown.contains("] 3/16, ") && shown.contains("left  floor-getppid")) {

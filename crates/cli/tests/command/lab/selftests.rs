@@ -1,4 +1,4 @@
-//! `vmbell lab kernel selftests` where it cannot begin.
+//! `vmbell lab kernel selftests`: errors before it begins.
 
 use std::fs;
 

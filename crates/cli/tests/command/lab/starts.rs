@@ -8,7 +8,7 @@ use predicates::str::contains;
 
 use super::support::Sandbox;
 
-/// A sandbox with a kernel, and with a QEMU that says if it is started.
+/// A sandbox with a kernel, and a QEMU that prints a message when it is started.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.kernel();
@@ -19,13 +19,13 @@ fn sandbox() -> Sandbox {
 /// The options of `vmbell lab kernel` for such a machine.
 const MACHINE: &str = "lab kernel --cold --modules none --kernel kernel --qemu bin/fake-qemu";
 
-/// Fails unless the machine with these arguments is refused with these messages.
+/// Fails unless this machine is refused with these messages.
 #[track_caller]
 fn refuses(sandbox: &Sandbox, status: i32, rows: &str) -> String {
     sandbox.refuses(status, &format!("{MACHINE} {{}} -- /bin/true"), rows)
 }
 
-/// The beginning of a kernel for arm64.
+/// The first bytes of a kernel for arm64.
 fn arm64_image() -> Vec<u8> {
     let mut image = vec![0; 4096];
     image[56..60].copy_from_slice(b"ARM\x64");
@@ -63,7 +63,7 @@ fn programs_that_cannot_run_there_are_refused_before_the_boot() {
 fn files_that_do_not_fit_are_refused_unread_with_the_memory_that_is_enough() {
     let sandbox = sandbox();
     let file = fs::File::create(sandbox.path("large")).unwrap();
-    // No process has memory for it, and no folder room.
+    // Larger than any memory or disk.
     file.set_len(8 << 40).unwrap();
     let most = "--memory 1G --with large:/large => MiB, and at most 2048 MiB go into the lab";
     refuses(&sandbox, 125, most);

@@ -1,4 +1,4 @@
-//! `vmbell lab status` and `clean`: what is in the cache, and what it is called.
+//! `vmbell lab status` and `clean`: the entries of the cache and their names.
 
 use assert_cmd::assert::OutputAssertExt;
 use predicates::prelude::*;
@@ -12,7 +12,7 @@ use super::support::Sandbox;
 #[test]
 fn a_home_is_needed() {
     let sandbox = Sandbox::new();
-    // A relative path would be another folder in each working folder.
+    // A relative path would depend on the working directory.
     for (cache, home) in [("", ""), ("cache", "home"), ("", ".")] {
         let mut command = sandbox.vmbell();
         command.env("XDG_CACHE_HOME", cache).env("HOME", home);
@@ -42,7 +42,7 @@ fn the_status_names_entries_of_every_kind_and_those_of_no_kind_as_old() {
         let found = lines.find_map(|line| line.strip_prefix(&begins).map(str::to_owned));
         found.unwrap_or_else(|| panic!("{kind}: {said}"))
     };
-    // What these are made of does not depend on a run.
+    // The recipes of these do not depend on a run.
     let fixed = ["qemu", "linux", "shell"];
     for kind in kinds {
         let old = if fixed.contains(&kind) { OLD } else { "" };
@@ -67,17 +67,17 @@ fn an_empty_cache_has_a_key_of_one_word_a_status_and_can_be_cleaned() {
     said("clean").stdout(contains("removed 0 B from"));
 }
 
-/// The words of a row of a table, with a blank between two.
+/// The words of a table's row, separated by single blanks.
 fn words(row: &str) -> String {
     row.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a row of what is said begins with these words.
+/// Whether a row of the output begins with these words.
 pub fn has_row(said: &str, begin: &str) -> bool {
     said.lines().any(|row| words(row).starts_with(begin))
 }
 
-/// A line of these words, with a hash for each `#`.
+/// A line of these words, in which each `#` is a hash.
 pub fn key(words: &str) -> impl predicates::Predicate<str> + use<> {
     let words: Vec<_> = words.split('-').map(str::to_owned).collect();
     let is_hash = |part: &str| part.len() == 12 && part.bytes().all(|b| b.is_ascii_hexdigit());

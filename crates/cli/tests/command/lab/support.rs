@@ -1,4 +1,4 @@
-//! A `vmbell lab` with a cache of its own and with scripts in place of the programs that it calls.
+//! A `vmbell lab` with its own cache, and with scripts instead of the programs that it calls.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ impl Sandbox {
         self.folder.path().join(name)
     }
 
-    /// Puts a shell script into the only folder of PATH. Its `$root` is the sandbox.
+    /// Writes a shell script into the only folder on PATH. In it, `$root` is the sandbox.
     pub fn script(&self, name: &str, body: &str) -> PathBuf {
         let path = self.path("bin").join(name);
         let root = self.folder.path().display();
@@ -30,7 +30,7 @@ impl Sandbox {
         path
     }
 
-    /// A script in place of QEMU that reports `version` and otherwise runs `body`.
+    /// A script that replaces QEMU: it reports `version`, otherwise runs `body`.
     pub fn qemu(&self, version: &str, body: &str) -> PathBuf {
         let hello = format!(
             "case \"$1\" in --version) echo 'QEMU emulator version {version} (Fake)'; exit 0;; esac"
@@ -38,8 +38,7 @@ impl Sandbox {
         self.script("fake-qemu", &format!("{hello}\n{body}"))
     }
 
-    /// A script in place of `apt-get` whose subcommands run the given bodies, and a `dpkg-deb` that
-    /// does nothing.
+    /// A script that replaces `apt-get`, with these bodies of subcommands, and a `dpkg-deb` that does nothing.
     pub fn apt(&self, update: &str, list: &str, download: &str) {
         let body = format!(
             "archives=$(dirname $APT_CONFIG)/archives\n\
@@ -64,9 +63,9 @@ impl Sandbox {
         command
     }
 
-    /// Runs a line of arguments once for each row `ARGUMENTS => MESSAGE`, with the arguments in place of `{}`, and variables of
-    /// vmbell's among them. Fails unless the status is this one, stderr has the message, and no QEMU says that it booted. Gives
-    /// the stderr of the last row.
+    /// Runs `line` once for each row `ARGUMENTS => MESSAGE`, with the arguments in place of `{}`; they may include
+    /// vmbell's environment variables. Fails unless the status is `status`, stderr has the message, and no QEMU prints
+    /// that it booted. Returns the stderr of the last row.
     #[track_caller]
     pub fn refuses(&self, status: i32, line: &str, rows: &str) -> String {
         assert!(!rows.trim().is_empty(), "no rows of {line}");
@@ -95,7 +94,7 @@ impl Sandbox {
         said
     }
 
-    /// What preparations have left in the cache that is no entry.
+    /// Files in the cache, left by preparations, that are not entries.
     pub fn left(&self) -> Vec<String> {
         let mut left: Vec<_> = fs::read_dir(self.path("cache/vmbell/lab"))
             .unwrap()
@@ -106,7 +105,7 @@ impl Sandbox {
         left
     }
 
-    /// A file that is good enough as a kernel for a QEMU that is a script.
+    /// A file that a scripted QEMU accepts as a kernel.
     pub fn kernel(&self) -> PathBuf {
         let kernel = self.path("kernel");
         if !kernel.exists() {
@@ -115,12 +114,12 @@ impl Sandbox {
         kernel
     }
 
-    /// `vmbell lab kernel` with this QEMU and such a kernel, without an attempt to save the machine.
+    /// `vmbell lab kernel` with this QEMU and such a kernel, which does not try to save the machine.
     pub fn run(&self, qemu: &Path) -> Command {
         self.run_as(&["lab", "kernel", "--cold"], qemu)
     }
 
-    /// The same by these words.
+    /// The same with these words.
     pub fn run_as(&self, words: &[&str], qemu: &Path) -> Command {
         let kernel = self.kernel();
         let mut command = self.vmbell();
@@ -134,7 +133,7 @@ impl Sandbox {
     }
 }
 
-/// Allows or forbids to write a folder and all in it.
+/// Allows or forbids writing to a folder and everything in it.
 pub fn set_writable(path: &Path, writable: bool) {
     let metadata = fs::symlink_metadata(path).unwrap();
     let mode = metadata.permissions().mode();
@@ -158,7 +157,7 @@ pub fn kill(pid: impl std::fmt::Display, signal: &str) {
     assert!(status.unwrap().success());
 }
 
-/// Whether a process is gone, or is a zombie that its new parent has not waited for yet.
+/// Whether a process is gone, or is a zombie that its new parent has not reaped yet.
 pub fn is_gone(pid: &str) -> bool {
     fs::read_to_string(format!("/proc/{}/stat", pid.trim()))
         .map_or(true, |stat| stat.contains(") Z "))

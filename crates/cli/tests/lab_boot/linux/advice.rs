@@ -1,12 +1,12 @@
-//! Advice of `vmbell top` for a guest of Linux under QEMU, which is followed: PV EOI.
+//! Following `vmbell top`'s advice to use PV EOI for a Linux guest under QEMU.
 
 use super::super::boots::linux::Guest;
 use super::super::boots::text;
 use super::super::top::advised;
 use super::{L1, in_qemu, qemu};
 
-/// Each wait ends by an interrupt of the timer, and hardly anything else is done: the ends of interrupts must take a hundredth of
-/// a core, below which there is no advice, on a busy host, too.
+/// Each wait ends with a timer interrupt, and the guest does hardly anything else. Even on a busy host, EOIs must take
+/// a hundredth of a core, below which there is no advice.
 const GUEST: &str = "
 mkfifo /fifo
 exec 3<>/fifo

@@ -1,4 +1,4 @@
-//! What a user types into a guest of Linux.
+//! What a user types into a Linux guest.
 
 use super::super::boots::bodies::types;
 use super::super::boots::linux::{Guest, line};
@@ -26,7 +26,7 @@ fn serial_port_of_the_micro_model_is_a_console_too() {
 #[ignore = "boots the lab: cargo xtask lab"]
 fn a_signal_and_ctrl_a_x_end_the_run_and_the_terminal_is_as_before() {
     let run = Guest::command("");
-    // Inside of script(1), which makes a terminal, standard input is what the user types.
+    // In script(1), which creates a terminal, standard input is what the user types.
     let inside = format!(
         "stty -a >before; {run}; echo typed status: $?; stty -a >after; cmp before after && echo same: terminal"
     );

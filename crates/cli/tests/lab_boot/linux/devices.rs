@@ -1,4 +1,4 @@
-//! Linux drives our devices over each path of notification and interrupt, on PCI and on MMIO registers.
+//! Linux drives our devices over each path of notification and interrupt, on PCI and with MMIO registers.
 
 use vmbell_lab::cache::hash_bytes;
 
@@ -6,7 +6,8 @@ use super::super::boots::bodies::vsock;
 use super::super::boots::linux::{Guest, bytes, line};
 use super::L1;
 
-/// Whether an interrupt has come, in a line of /proc/interrupts: a count for each CPU, then what it is.
+/// Whether a line of /proc/interrupts has a nonzero count. The counts of each CPU come first, then the interrupt's
+/// description.
 fn has_come(interrupt: &str) -> bool {
     let counts = interrupt.split(' ');
     let mut counts = counts.map_while(|count| count.parse::<u64>().ok());
@@ -44,8 +45,8 @@ end poweroff
              --device virtio-console{way}"
         )
     };
-    // Every guest finds the disk as the host made it. Two CPUs and packed rings have those on MMIO registers, and the
-    // console that is typed into. The micro model has the same devices.
+    // Every guest finds the disk as the host made it. Two CPUs and packed rings are tested with MMIO registers, and
+    // with the console that is typed into. The micro model has the same devices.
     let runs = [
         (1, ""),
         (2, ",notify=exit,interrupt=call"),
@@ -81,7 +82,7 @@ end poweroff
     let (written, read) = (line(said, "written: "), line(said, "read: "));
     assert_eq!((written.len(), &written), (4, &read), "{said}");
     assert_eq!(line(said, "console: "), ["ready"; 4], "{said}");
-    // Each device's queue has interrupted, by MSI-X.
+    // Each device's queue has interrupted through MSI-X.
     let vectors = line(said, "vector: ").into_iter();
     let vectors = vectors.filter(|vector| vector.contains("PCI-MSIX") && has_come(vector));
     assert_eq!(vectors.count(), 12, "{said}");
@@ -129,13 +130,14 @@ end poweroff
     assert_eq!((written.len(), &written), (2, &read), "{said}");
     assert_eq!(line(said, "ping: "), ["answered"; 2], "{said}");
     assert_eq!(line(said, "LNRO0005:").len(), 6, "{said}");
-    // Each device has interrupted, by its pin.
+    // Each device has interrupted through its pin.
     let is_edge = |line: &&str| line.contains("IO-APIC") && line.contains("edge");
     let lines = line(said, "line: ").into_iter().filter(is_edge);
     assert_eq!(lines.filter(|line| has_come(line)).count(), 6, "{said}");
 }
 
-/// The capability for this access is of the vendor (9) and of type 5 (virtio 1.3, 4.1.4.9). The driver writes an offset in the BAR,
+/// The capability for this access is vendor-specific (9) and of type 5 (virtio 1.3, 4.1.4.9). The driver writes the
+/// offset of the number of queues in the BAR, and a length.
 /// that of the number of queues, and a length.
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
@@ -187,7 +189,7 @@ fn programs_of_a_guest_and_its_host_talk_over_vsock_in_both_directions() {
 fn worker_that_the_kernel_does_not_have_is_said_to_be_missing_with_what_brings_it() {
     let net = Guest::command("--device virtio-net,tap=tap0,vhost=on");
     let vsock = Guest::command("--device virtio-vsock,cid=3");
-    // The tests that come later have them again.
+    // Restored for later tests.
     let script = format!(
         "rmmod vhost_net && rmmod vhost_vsock || exit
          {net} 2>&1; echo status: $?; {vsock} 2>&1; echo status: $?

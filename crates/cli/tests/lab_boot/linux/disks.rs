@@ -1,4 +1,4 @@
-//! Disks of Linux whose file shrinks, and whose `vmbell` is killed.
+//! Linux's disks: a file that shrinks, and a `vmbell` that is killed.
 
 use super::super::boots::linux::{Guest, line};
 use super::super::boots::text;
@@ -27,7 +27,7 @@ done
     let ran = Guest::new(script).in_l1(&L1, &script_of_l1);
     ran.said();
     let console = ran.left("console");
-    // The last line may have been cut.
+    // The last line may be incomplete.
     let (console, _) = text(&console).rsplit_once('\n').unwrap_or_default();
     let last = line(console, "flushed: ")
         .last()
@@ -94,7 +94,8 @@ while :; do
 done
 ";
     let run = Guest::command("--device virtio-blk,file=disk");
-    // The journal makes the disk whole as the kill left it, too (1: something was mended), and leaves nothing to do.
+    // The journal also repairs the disk as the kill left it (1: something was repaired); then nothing is left to
+    // repair.
     let script = format!(
         "truncate -s 64M disk && mkfs.ext4 -q disk || exit
          {run} >out/first </dev/null & pid=$!
@@ -117,7 +118,7 @@ done
     assert_eq!(line(&said, "whole: "), ["0"; 2], "{said}");
     assert_eq!(line(second, "unmounted: "), ["0"], "{second}");
     let (synced, found) = (line(first, "synced: "), line(second, "found: "));
-    // The last line may have been cut.
+    // The last line may be incomplete.
     let whole = &synced[..synced.len() - 1];
     assert!(whole.len() >= 20, "{first}");
     for file in whole {

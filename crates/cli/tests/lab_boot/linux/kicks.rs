@@ -1,4 +1,4 @@
-//! The notifications that Linux counts in the guest are those that KVM counts on the host.
+//! Linux counts as many notifications in the guest as KVM counts on the host.
 
 use super::super::boots::linux::{Guest, line};
 use super::{L1, typed_to};
@@ -6,8 +6,8 @@ use super::{L1, typed_to};
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn host_sees_each_notification_that_linux_sends_and_no_other() {
-    // A disk that is not mounted has requests only where the script makes them. The kernel counts how often the function
-    // runs that notifies, which no other driver of the guest uses.
+    // An unmounted disk has no requests other than the script's. The kernel counts the calls of the notifying function,
+    // which no other driver of the guest uses.
     let guest = "
 mount -t tracefs tracefs /sys/kernel/tracing
 cd /sys/kernel/tracing
@@ -28,7 +28,8 @@ end poweroff
         "--device virtio-blk,file=disk \
          --device virtio-blk,file=other,notify=exit,interrupt=call,notify-ports=off",
     ));
-    // Writes to registers that are not the interrupt controllers', as no driver sets a device up meanwhile, and to ports of PCI.
+    // Writes to PCI's ports, and to registers other than the interrupt controllers'. No driver sets up a device
+    // meanwhile.
     let script = format!(
         "truncate -s 1M disk other
          trace=/sys/kernel/tracing/instances/kicks
@@ -53,7 +54,7 @@ end poweroff
         .filter_map(|count| count.strip_suffix(" end"))
         .collect();
     assert_eq!(line(said, "host: "), guests, "{said}");
-    // The kernel reads ahead and writes at once, so that there are fewer of them than pages.
+    // The kernel reads ahead and combines writes, so there are fewer notifications than pages.
     assert_eq!(guests.len(), 2, "{said}");
     for count in guests {
         assert!(count.parse::<u32>().unwrap() >= 3, "{said}");

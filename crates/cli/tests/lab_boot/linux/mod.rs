@@ -33,8 +33,8 @@ static L1: Session = Session::new(
     tools,
 );
 
-/// Programs that busybox does not have, or has with other options, QEMU's storage daemon with its libraries, and the
-/// modules of `vmbell bench net`'s guests.
+/// Programs that busybox lacks or has with other options, QEMU's storage daemon with its libraries, and the modules for
+/// the guests of `vmbell bench net`.
 fn tools() -> Vec<String> {
     let tools = [
         "/usr/bin/script",
@@ -60,8 +60,8 @@ fn qemu() -> Qemu {
     qemu
 }
 
-/// A script that starts a guest, whose process is `$pid`. `echo >&3` types a line to it, and `reach TEXT` waits until its console
-/// has the text.
+/// A script that starts a guest, whose process is `$pid`. `echo >&3` types a line into it, and `reach TEXT` waits until
+/// its console shows the text.
 fn typed_to(guest: &str) -> String {
     format!(
         "mkfifo keys && exec 3<>keys
@@ -72,8 +72,8 @@ fn typed_to(guest: &str) -> String {
     )
 }
 
-/// A script that runs the guest under QEMU with these options until the guest says that it is ready. Its process is `$pid`, and
-/// the file `qemu` is [`Qemu::script`].
+/// A script that runs the guest under QEMU with these options until the guest is ready. Its process is `$pid`, and the
+/// file `qemu` is [`Qemu::script`].
 fn in_qemu(options: &str) -> String {
     format!(
         "for try in 1 2 3; do

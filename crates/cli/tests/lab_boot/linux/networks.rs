@@ -1,4 +1,4 @@
-//! Linux' networks: over each path of notification and interrupt, with unusable taps, and in `vmbell bench net`.
+//! Linux's networks: over each path of notification and interrupt, with unusable taps, and in `vmbell bench net`.
 
 use super::super::boots::bodies::network;
 use super::super::boots::linux::{Guest, KERNEL, line};
@@ -7,8 +7,7 @@ use super::L1;
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn linux_has_a_network_by_each_way_of_notification_and_interrupt() {
-    // The two that are left of one and two CPUs, split and packed rings are those on MMIO registers; vhost-net has
-    // split rings only.
+    // The other combinations of CPUs and rings are tested with MMIO registers; vhost-net has only split rings.
     let ways = [
         (2, ""),
         (1, ",notify=exit,interrupt=call,packed=on,offload=off"),
@@ -24,7 +23,7 @@ fn linux_has_a_network_by_each_way_of_notification_and_interrupt() {
 fn taps_that_cannot_be_used_are_told_with_what_helps_and_that_does_help() {
     let guest = Guest::new("echo guest: ready\nread line\nend poweroff\n");
     let run = |tap: &str| Guest::command(&format!("--device virtio-net,tap={tap}"));
-    // A user who may use KVM, and has no rights beside that.
+    // A user who may use KVM but has no other rights.
     let user = "setpriv --reuid 1000 --regid 1000 --clear-groups";
     let script = format!(
         "# The interfaces of the script's network.
@@ -73,10 +72,10 @@ fn taps_that_cannot_be_used_are_told_with_what_helps_and_that_does_help() {
     }
 }
 
-/// The command without its kernel. It has all files but netperf.
+/// The command without its kernel. It has all files except netperf.
 const NET: &str = "$VMBELL bench net --runs 1 --modules /modules --busybox /bin/busybox --netserver /bin/busybox --netperf /bin/busybox";
 
-/// The interfaces of the script's network; `/sys` has those of L1's first one.
+/// The interfaces in the script's network; `/sys` shows those of L1's first network.
 const INTERFACES: &str = "echo interfaces: $(sed -n 's/^ *\\(.*\\):.*/\\1/p' /proc/net/dev)";
 
 #[test]
@@ -103,7 +102,7 @@ fn guest_that_does_not_start_and_wire_that_is_in_use_are_told_and_leave_no_inter
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn boot_that_is_late_in_an_emulator_is_repeated_twice_and_counted() {
-    // No emulated guest is at its first program by then.
+    // By then, no emulated guest has reached its first program.
     let script = format!(
         "{NET} vmbell-exit --kernel {KERNEL} --run-timeout 300ms 2>&1; echo status: $?
          {INTERFACES}"
@@ -112,7 +111,7 @@ fn boot_that_is_late_in_an_emulator_is_repeated_twice_and_counted() {
     let said = ran.said();
     assert_eq!(line(said, "status: "), ["1"], "{said}");
     assert_eq!(line(said, "interfaces: "), ["lo"], "{said}");
-    // The report breaks its lines.
+    // The report's lines are wrapped.
     let words: Vec<&str> = said.split_whitespace().collect();
     let report = words.join(" ");
     let failed = "failed: the guest's first program did not start: it took longer than 300ms";

@@ -1,4 +1,4 @@
-//! Linux's driver says with each notification how far it is, on an L1 with the module kvm_ioeventfd.
+//! Linux's driver sends its position with each notification, on an L1 with the module kvm_ioeventfd.
 
 use super::super::boots::linux::{Guest, line};
 use super::super::boots::session::Session;
@@ -9,7 +9,7 @@ static WITH_MODULE: Session = Session::new(&["--kvm-ioeventfd"], tools);
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn notifications_with_data_are_no_exits_and_none_is_lost() {
-    // A character for each feature, the first of bit 0.
+    // A character for each feature bit, beginning with bit 0.
     let guest = "
 for device in 0 1; do
     echo feature: $(cut -c39 /sys/bus/virtio/devices/virtio$device/features)
@@ -27,7 +27,7 @@ end poweroff
         "--device virtio-blk,file=disk,notification-data \
          --device virtio-blk,file=other,packed,notification-data",
     ));
-    // Writes of the guest to memory that leave to the VMM (KVM_EXIT_MMIO).
+    // The guest's writes to memory that exit to the VMM (KVM_EXIT_MMIO).
     let script = format!(
         "truncate -s 1M disk other
          trace=/sys/kernel/tracing/instances/data

@@ -1,8 +1,8 @@
-//! The trace buffers that `vmbell bench vmms` counts exits with. Nothing here is Linux as a guest, but the L1 is the same.
+//! The trace buffers with which `vmbell bench vmms` counts exits. These tests need no Linux guest, but share this L1.
 
 use super::L1;
 
-/// Stands for a VMM: gives results, and in the boot whose exits are counted sends a signal to the command.
+/// A double of a VMM: prints results, and sends a signal to the command in the boot whose exits are counted.
 const DOUBLE: &str = r#"
 case "$SIGNAL $2" in
 NONE*) ;;
@@ -21,7 +21,7 @@ for signal in NONE TERM KILL NONE; do
 done
 "#;
 
-/// Runs the command beside a buffer with the name of one of another command, which a program holds until the first run is over.
+/// Runs the command while a program holds another command's trace buffer until the first run is over.
 const HELD: &str = r#"
 other=/sys/kernel/tracing/instances/vmbell-another1
 mkdir $other
@@ -59,7 +59,7 @@ fn no_trace_buffer_is_left_and_that_of_a_killed_command_goes_with_the_next() {
     );
     let none = "/sys/kernel/tracing/instances/*";
     let whole = format!("NONE 0 {none}");
-    // In the lab, SIGTERM is the time limit of the run.
+    // In the lab, SIGTERM is the run's time limit.
     assert_eq!(
         [lines[0], lines[1], lines[3]],
         [whole.as_str(), &format!("TERM 124 {none}"), &whole]

@@ -1,4 +1,4 @@
-//! `vmbell top` beside a guest of QEMU whose network card the kernel serves: vhost-net.
+//! `vmbell top` with a guest of QEMU whose network card is served by the kernel (vhost-net).
 
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ while ping -c 100 -q 10.7.0.1 >/dev/null; do :; done
         panic!("{json}");
     };
     let worker: u32 = worker.parse().unwrap();
-    // The queue to the card is notified, and neither that one nor an interrupt goes through QEMU.
+    // The queue to the card is notified. Neither its notifications nor its interrupts go through QEMU.
     let rings = vm["addresses"].as_array().unwrap().iter();
     let rings: Vec<&Value> = rings.filter(|one| one["ioeventfds"] != 0).collect();
     let [ring] = rings[..] else {

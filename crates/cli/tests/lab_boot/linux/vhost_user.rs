@@ -10,9 +10,9 @@ use super::{L1, qemu};
 
 const SOCKET: &str = "disk.sock";
 
-/// The command that serves `disk` at the socket, and waits until it does.
+/// The command that serves `disk` at the socket, and waits until it is ready.
 fn daemon() -> String {
-    // Those of QEMU, up to the program, which has the daemon beside it.
+    // QEMU's words up to the program; the daemon is next to that.
     let words = qemu().words();
     let words = words.iter().map(|word| word.to_str().unwrap());
     let words = words.take_while(|word| *word != "-L").collect::<Vec<_>>();
@@ -49,7 +49,7 @@ end poweroff
     let guest = Guest::new(script).with_file("disk", disk.as_slice());
     let ran = guest.in_l1(&L1, &script_of_l1);
     let said = ran.said();
-    // What the first guest has written is what the others find.
+    // The other guests find what the first one wrote.
     let mut written = disk.clone();
     written.copy_within(16 * 4096..32 * 4096, 0);
     let sums = [&disk, &written, &written].map(|disk| format!("{} -", hash_bytes(disk)));
