@@ -45,9 +45,9 @@ pub(super) struct ReportArgs {
 
     /// Instead of the page, draw the paths of one report of `vmbell bench` to this SVG file; - is stdout
     ///
-    /// Each path between guest, KVM and VMM is an arrow with its median: instructions in a report of `vmbell lab --deterministic`,
-    /// otherwise a time. Paths that were not measured are left out. Reports of other suites and times of an emulated CPU are
-    /// refused.
+    /// Each path between guest, KVM and VMM is an arrow with its median: instructions in a report of
+    /// `vmbell lab --deterministic`, otherwise a time. Paths that were not measured are left out. Reports of other
+    /// suites and times of an emulated CPU are refused.
     #[arg(long, value_name = "FILE", conflicts_with = "output")]
     export_svg: Option<PathBuf>,
 }

@@ -47,8 +47,8 @@ pub(crate) struct CompareArgs {
     #[arg(value_name = "NEW", last = true)]
     pub(crate) new: Vec<PathBuf>,
 
-    /// Pair the reports in their order: the first ones of both sides were measured in one turn, then the second ones, and so on.
-    /// What disturbs a whole turn then cancels out
+    /// Pair the reports in their order: the first ones of both sides were measured in one turn, then the second ones,
+    /// and so on. What disturbs a whole turn then cancels out
     #[arg(long, help_heading = COMPARISON)]
     pub(crate) turns: bool,
 
@@ -56,7 +56,8 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "PERCENT", value_parser = values::percent, help_heading = VERDICT)]
     pub(crate) fail_above: Option<f64>,
 
-    /// With --fail-above, do not fail because a row that was measured before was not measured now: it is missing or was skipped
+    /// With --fail-above, do not fail because a row that was measured before was not measured now: it is missing or was
+    /// skipped
     #[arg(long, requires = "fail_above", help_heading = VERDICT)]
     pub(crate) allow_missing: bool,
 

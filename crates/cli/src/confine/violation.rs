@@ -52,8 +52,8 @@ pub(super) fn catch() -> io::Result<()> {
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
     action.sa_sigaction = handler as *const () as libc::sighandler_t;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: `action` is a whole sigaction on this frame, which the kernel copies; its handler is a function that lives
-    // as long as the program and is async-signal-safe.
+    // SAFETY: `action` is a whole sigaction on this frame, which the kernel copies; its handler is a function that
+    // lives as long as the program and is async-signal-safe.
     match unsafe { libc::sigaction(libc::SIGSYS, &raw const action, ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

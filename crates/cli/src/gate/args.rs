@@ -43,8 +43,8 @@ Exit status:
 ///
 /// Boots a guest image in each VMM on real KVM in the deterministic lab, several times with perturbed layouts, counts
 /// the exits and the instructions of its operations, and compares them with the budget. vmbell-gate.toml says what is
-/// measured, and a report next to it for each kernel is the budget. The figures do not depend on the machine, so you can keep
-/// both in your repository.
+/// measured, and a report next to it for each kernel is the budget. The figures do not depend on the machine, so you
+/// can keep both in your repository.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GateArgs {
@@ -64,12 +64,13 @@ pub(crate) struct GateArgs {
     #[arg(short, long, value_name = "FILE", default_value = "vmbell-gate.toml", help_heading = BUDGET)]
     pub(super) file: PathBuf,
 
-    /// With --init, add a VMM by its command line, as `vmbell bench vmms --vmm` does; without --init, use this program or
-    /// command, of any version, for a VMM of the plan
+    /// With --init, add a VMM by its command line, as `vmbell bench vmms --vmm` does; without --init, use this program
+    /// or command, of any version, for a VMM of the plan
     #[arg(long, value_name = "NAME=COMMAND|PATH", value_parser = vmm, help_heading = SUBJECT)]
     pub(super) vmm: Vec<(String, String)>,
 
-    /// With --init, check the VMMs on these kernels; without --init, measure only on these kernels of the plan [default: debian:6.12]
+    /// With --init, check the VMMs on these kernels; without --init, measure only on these kernels of the plan
+    /// [default: debian:6.12]
     #[arg(long, value_name = "debian:VERSION|FILE", value_parser = NonEmptyStringValueParser::new(), help_heading = SUBJECT)]
     pub(super) kernel: Vec<String>,
 

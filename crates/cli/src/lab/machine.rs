@@ -47,8 +47,8 @@ pub(super) struct PlainMachine {
     /// (0000:00:07.0), on arm64 pl031 (9010000.pl031). It is bound to VFIO's driver, or to no driver with driver=none
     #[arg(long, help_heading = MACHINE, value_name = "NAME[,driver=none]", value_parser = device)]
     device: Vec<PluggedDevice>,
-    /// Run the program in this Linux: 1 is L1, 2 a guest of L1 with its own KVM, 3 a guest of that one; several (1,2,3) to run
-    /// in each and to compare what `vmbell bench` measures [default: 1]
+    /// Run the program in this Linux: 1 is L1, 2 a guest of L1 with its own KVM, 3 a guest of that one; several (1,2,3)
+    /// to run in each and to compare what `vmbell bench` measures [default: 1]
     #[arg(long, help_heading = MACHINE, value_name = "DEPTH,...", value_delimiter = ',', value_parser = depth)]
     depth: Vec<u32>,
     /// Give L1 N CPUs, and each Linux inside it [default: 2; 1 with --depth 2 and 3]
@@ -57,20 +57,20 @@ pub(super) struct PlainMachine {
     /// Give the Linux in which the program runs this much memory, such as 2G; at least 128M
     #[arg(long, help_heading = MACHINE, value_name = "SIZE", default_value = "1G", value_parser = memory)]
     memory: u64,
-    /// Count time in instructions, on one CPU: the same run again gives the same figures. This is the default for `vmbell bench`,
-    /// unless it names a row that needs two CPUs
+    /// Count time in instructions, on one CPU: the same run again gives the same figures. This is the default for
+    /// `vmbell bench`, unless it names a row that needs two CPUs
     #[arg(long, help_heading = CLOCK, conflicts_with = "vcpus")]
     deterministic: bool,
-    /// Run L1 by this machine's clock, with several CPUs: only exits mean something. This is the default for other programs and
-    /// with several --vcpus
+    /// Run L1 by this machine's clock, with several CPUs: only exits mean something. This is the default for other
+    /// programs and with several --vcpus
     #[arg(long, help_heading = CLOCK, conflicts_with = "deterministic")]
     functional: bool,
-    /// Randomize what counts accidentally depend on, if time is counted in instructions: addresses, and the phase of the timer.
-    /// The same seed gives the same figures
+    /// Randomize what counts accidentally depend on, if time is counted in instructions: addresses, and the phase of
+    /// the timer. The same seed gives the same figures
     #[arg(long, help_heading = CLOCK, value_name = "N")]
     seed: Option<u32>,
-    /// Ask the program to end (SIGTERM) this time after its start in L1, and kill it 10 s later; `bench` writes what it has, and the
-    /// exit status is 124 [default: 5m; 15m for `bench vmms`, 30m for `bench net`]
+    /// Ask the program to end (SIGTERM) this time after its start in L1, and kill it 10 s later; `bench` writes what it
+    /// has, and the exit status is 124 [default: 5m; 15m for `bench vmms`, 30m for `bench net`]
     #[arg(long, help_heading = PROGRAM, value_name = "TIME", value_parser = values::positive_duration)]
     timeout: Option<Duration>,
 }
@@ -97,15 +97,15 @@ pub(super) struct Details {
     /// Give up a boot if the program has not started after this time [default: 5m]
     #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
     boot_timeout: Option<Duration>,
-    /// Run the program again, up to N times, if L1 crashes or hangs while the program runs. Has no effect with --stdin, because the
-    /// input is already read [default: 0; 3 with --depth 2 and 3]
+    /// Run the program again, up to N times, if L1 crashes or hangs while the program runs. Has no effect with --stdin,
+    /// because the input is already read [default: 0; 3 with --depth 2 and 3]
     #[arg(long, value_name = "N")]
     retries: Option<u32>,
     /// Start each nested Linux with this VMM [default: vmbell]
     #[arg(long, help_heading = NESTED, value_name = "VMM", requires = "depth", value_parser = vmm())]
     vmm: Option<InnerVmm>,
-    /// Count L1's exits by their reasons while the program runs, and those of an operation of each row if the program is
-    /// `vmbell bench`
+    /// Count L1's exits by their reasons while the program runs, and those of an operation of each row if the program
+    /// is `vmbell bench`
     #[arg(long, help_heading = NESTED, requires = "depth")]
     exits: bool,
 }

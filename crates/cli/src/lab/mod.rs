@@ -126,20 +126,20 @@ Examples:
 
 /// Run a program on real KVM, on a machine without /dev/kvm
 ///
-/// Boots a stock Linux (L1) in QEMU's emulation of a CPU with hardware virtualization, where KVM works, and runs PROGRAM
-/// there as root, in an empty folder at the path of its working directory. PROGRAM's libraries are copied and its environment
-/// is passed; name further files with --with.
+/// Boots a stock Linux (L1) in QEMU's emulation of a CPU with hardware virtualization, where KVM works, and runs
+/// PROGRAM there as root, in an empty folder at the path of its working directory. PROGRAM's libraries are copied and
+/// its environment is passed; name further files with --with.
 ///
-/// PROGRAM may be vmbell itself (`vmbell`, or the path of this program). Then files that its command line names are copied, its
-/// --export-... files are brought back, and a suite finds what it needs: QEMU for `bench vmms`; QEMU, a kernel, netperf and a
-/// network card for `bench net`; the devices of the rows that `bench` names. `bench` uses the
-/// backend kvm unless --backend says otherwise, and counts instructions on one CPU (--deterministic) unless it names a row that
-/// needs two.
+/// PROGRAM may be vmbell itself (`vmbell`, or the path of this program). Then files that its command line names are
+/// copied, its --export-... files are brought back, and a suite finds what it needs: QEMU for `bench vmms`; QEMU, a
+/// kernel, netperf and a network card for `bench net`; the devices of the rows that `bench` names. `bench` uses the
+/// backend kvm unless --backend says otherwise, and counts instructions on one CPU (--deterministic) unless it names a
+/// row that needs two.
 ///
 /// QEMU and the kernel are packages of the distribution, downloaded by apt-get and unpacked into
-/// $XDG_CACHE_HOME/vmbell/lab, without root. `--kernel debian:VERSION` takes another kernel from Debian's archive.
-/// The command `kernel` has further options: it builds KVM with a patch, finds the kernel at which a row changed, and runs the
-/// kernel's selftests.
+/// $XDG_CACHE_HOME/vmbell/lab, without root. `--kernel debian:VERSION` takes another kernel from Debian's archive. The
+/// command `kernel` has further options: it builds KVM with a patch, finds the kernel at which a row changed, and runs
+/// the kernel's selftests.
 ///
 /// As cargo's runner, the lab runs the tests of any project on real KVM:
 /// CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="vmbell lab --" cargo test

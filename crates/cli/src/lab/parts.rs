@@ -74,7 +74,8 @@ pub(crate) fn kernel(value: OsString) -> Result<KernelChoice, LabError> {
 #[derive(Debug, Args)]
 pub(super) struct PlainParts {
     /// Use this kernel: Debian's newest of a version (debian:6.1, debian:6.12.43) or of all (debian:newest), or a file
-    /// (x86-64: bzImage or ELF vmlinux, arm64: Image); repeat it to run with each kernel and compare what `vmbell bench` measures [default: the distribution's 6.12]
+    /// (x86-64: bzImage or ELF vmlinux, arm64: Image); repeat it to run with each kernel and compare what
+    /// `vmbell bench` measures [default: the distribution's 6.12]
     #[arg(long, help_heading = MACHINE, display_order = 0, value_name = "debian:VERSION|FILE", value_parser = OsStringValueParser::new().try_map(kernel))]
     kernel: Vec<KernelChoice>,
     /// Emulate a CPU with this vendor's virtualization on x86-64: amd (SVM, in QEMU) or intel (VMX, in Bochs), intel:skylake-x or
@@ -90,8 +91,8 @@ pub(super) struct PlainParts {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = CHANGES)]
 pub(super) struct Changes {
-    /// Build KVM from the kernel's own source with this patch (unified format, -p1) and run with that, on x86-64; several
-    /// are applied in order. The compiler, the headers and the source are packages of the kernel's distribution
+    /// Build KVM from the kernel's own source with this patch (unified format, -p1) and run with that, on x86-64;
+    /// several are applied in order. The compiler, the headers and the source are packages of the kernel's distribution
     #[arg(long, value_name = "FILE")]
     kvm_patch: Vec<PathBuf>,
     /// Build KVM from arch/x86/kvm, virt/kvm and KVM's headers of this kernel source, which has the kernel's version
@@ -100,14 +101,15 @@ pub(super) struct Changes {
     /// Build vmbell's kernel module kvm_ioeventfd for the kernel and load it: it takes over KVM's ioeventfds, on x86-64
     #[arg(long, conflicts_with_all = ["kvm_patch", "kvm_source"])]
     kvm_ioeventfd: bool,
-    /// Build the kernel from its source with lockdep, RCU's checks, KASAN and kmemleak, on x86-64, and keep it in the cache
+    /// Build the kernel from its source with lockdep, RCU's checks, KASAN and kmemleak, on x86-64, and keep it in the
+    /// cache
     #[arg(long, conflicts_with_all = ["kvm_patch", "kvm_source"])]
     debug_kernel: bool,
     /// Run with the unpatched KVM or without kvm_ioeventfd first, and compare what `vmbell bench` measures
     #[arg(long)]
     unpatched: bool,
-    /// Take the modules of --kernel FILE from this folder; `none` if KVM is built in [default: ../lib/modules/VERSION next
-    /// to it]
+    /// Take the modules of --kernel FILE from this folder; `none` if KVM is built in [default: ../lib/modules/VERSION
+    /// next to it]
     #[arg(long, value_name = "FOLDER", requires = "kernel")]
     modules: Option<PathBuf>,
     /// Use this QEMU instead of the one on PATH or the package's

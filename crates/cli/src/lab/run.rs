@@ -82,8 +82,9 @@ pub(super) struct RunArguments {
     /// Run the program in its own cgroup, whose memory the kernel counts, as a service manager does
     #[arg(long, help_heading = PROGRAM)]
     cgroup: bool,
-    /// Find the first of Debian's kernels between two --kernel, older first, at which the row that `vmbell bench` measures
-    /// has changed by at least half of the difference between the two. Each step downloads a kernel and keeps it
+    /// Find the first of Debian's kernels between two --kernel, older first, at which the row that `vmbell bench`
+    /// measures has changed by at least half of the difference between the two. Each step downloads a kernel and keeps
+    /// it
     #[arg(long, help_heading = CHANGES)]
     bisect: bool,
     #[command(flatten)]

@@ -25,8 +25,8 @@ use vmbell_report::Host;
 
 /// Show what this host offers: kernel, CPU, clock, backends, and what distorts measurements
 ///
-/// The advice names each setting that distorts or slows measurements on this host: where it was read, how to change it, and
-/// its cost if that can be measured in a third of a second. vmbell changes nothing.
+/// The advice names each setting that distorts or slows measurements on this host: where it was read, how to change it,
+/// and its cost if that can be measured in a third of a second. vmbell changes nothing.
 #[derive(Args, Debug)]
 pub(super) struct ProbeArgs {
     /// Print JSON
@@ -37,8 +37,8 @@ pub(super) struct ProbeArgs {
     #[arg(short, long, conflicts_with_all = ["json", "devices"])]
     verbose: bool,
 
-    /// Show which devices can be assigned to a guest, all or the named ones: what prevents it, and the commands that mend it,
-    /// which are not run
+    /// Show which devices can be assigned to a guest, all or the named ones: what prevents it, and the commands that
+    /// mend it, which are not run
     #[arg(long, num_args = 0.., value_name = "DEVICE", conflicts_with_all = EXPORTS)]
     devices: Option<Vec<String>>,
 

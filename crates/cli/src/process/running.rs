@@ -54,7 +54,8 @@ impl RunningProgram {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
-        // SAFETY: between fork and exec the closure makes two system calls with what it owns, which is async-signal-safe.
+        // SAFETY: between fork and exec the closure makes two system calls with what it owns, which is
+        // async-signal-safe.
         unsafe { command.pre_exec(before_exec) };
         let mut group = ProcessGroup(command.spawn()?);
         // The command still holds the terminal, which only the program may keep.

@@ -82,18 +82,19 @@ Exit status:
 
 /// Boot a Linux kernel or an image of kvm-unit-tests on KVM
 ///
-/// An image is a multiboot file for QEMU's PC, which boots unmodified. The guest finds RAM from 0, interrupt controllers and
-/// timers, a serial port, PCI, ACPI tables and QEMU's firmware configuration. The serial port prints to stdout. It is the console
-/// of a Linux kernel, with stdin as its input. If stdin is a terminal, every key goes to the guest, and Ctrl-A x ends the run.
+/// An image is a multiboot file for QEMU's PC, which boots unmodified. The guest finds RAM from 0, interrupt
+/// controllers and timers, a serial port, PCI, ACPI tables and QEMU's firmware configuration. The serial port prints to
+/// stdout. It is the console of a Linux kernel, with stdin as its input. If stdin is a terminal, every key goes to the
+/// guest, and Ctrl-A x ends the run.
 ///
 /// On arm64 the guest is a Linux kernel, or a flat file for QEMU's machine `virt`, such as those of kvm-unit-tests
-/// (docs/kvm-unit-tests.md). It finds RAM from 1 GiB, and a device tree with the serial port and with virtio devices on registers in
-/// memory.
+/// (docs/kvm-unit-tests.md). It finds RAM from 1 GiB, and a device tree with the serial port and with virtio devices on
+/// registers in memory.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RunArgs {
-    /// Boot this file: a Linux kernel (bzImage, or vmlinux with CONFIG_PVH), an ELF with a multiboot 1 header, or a flat
-    /// file whose header has addresses; on arm64 an uncompressed Image of Linux
+    /// Boot this file: a Linux kernel (bzImage, or vmlinux with CONFIG_PVH), an ELF with a multiboot 1 header, or a
+    /// flat file whose header has addresses; on arm64 an uncompressed Image of Linux
     image: PathBuf,
 
     /// Plug in a device; `--help` lists them
@@ -130,8 +131,8 @@ pub(super) struct RunArgs {
 
     /// Hide these features of the CPU from the guest, such as `-x2apic,-pcid`
     ///
-    /// The names are those of /proc/cpuinfo. The guest sees all other features that KVM supports on this CPU. A feature that the
-    /// CPU does not have may also be hidden.
+    /// The names are those of /proc/cpuinfo. The guest sees all other features that KVM supports on this CPU. A feature
+    /// that the CPU does not have may also be hidden.
     #[arg(long, value_name = "-NAME,...", default_value = "", hide_default_value = true, allow_hyphen_values = true, value_parser = cpu::hidden, help_heading = MACHINE)]
     cpu_features: CpuFeatures,
 
@@ -147,16 +148,17 @@ pub(super) struct RunArgs {
 
     /// Reduce the exits of a guest whose host is itself a guest, such as a cloud instance (docs/nested.md)
     ///
-    /// An exit of such a guest costs several times as much. Virtio devices poll unless their `notify` says otherwise, so that drivers
-    /// need not notify. A Linux kernel gets the parameter `virtio_net.napi_tx=0`, which turns off the interrupts for packets that were
-    /// sent; --append can turn them on again.
+    /// An exit of such a guest costs several times as much. Virtio devices poll unless their `notify` says otherwise,
+    /// so that drivers need not notify. A Linux kernel gets the parameter `virtio_net.napi_tx=0`, which turns off the
+    /// interrupts for packets that were sent; --append can turn them on again.
     #[arg(long, help_heading = MACHINE)]
     nested_guest: bool,
 
     /// Give the guest nested virtualization, so that a Linux in it has KVM (docs/nested.md)
     ///
-    /// On arm64 its vCPUs start at EL2, for which the host's Linux needs the parameter `kvm-arm.mode=nested` and a CPU with FEAT_NV2.
-    /// A guest of x86-64 also has it without this option if KVM offers it. With the option, it is an error if KVM does not.
+    /// On arm64 its vCPUs start at EL2, for which the host's Linux needs the parameter `kvm-arm.mode=nested` and a CPU
+    /// with FEAT_NV2. A guest of x86-64 also has it without this option if KVM offers it. With the option, it is an
+    /// error if KVM does not.
     #[arg(long, help_heading = MACHINE)]
     virtualization: bool,
 
@@ -166,11 +168,13 @@ pub(super) struct RunArgs {
 
     /// Give the kernel this initrd, a cpio archive that may be compressed, or give a multiboot image these modules
     ///
-    /// Modules are FILE or `FILE ARGUMENTS`, with a comma between two. Each module gets its own text. A comma in it is written twice.
+    /// Modules are FILE or `FILE ARGUMENTS`, with a comma between two. Each module gets its own text. A comma in it is
+    /// written twice.
     #[arg(long, value_name = "FILE", help_heading = IMAGE)]
     initrd: Option<PathBuf>,
 
-    /// Give the guest this file of lines NAME=VALUE: the first module of a multiboot image, or the initrd of an arm64 flat file
+    /// Give the guest this file of lines NAME=VALUE: the first module of a multiboot image, or the initrd of an arm64
+    /// flat file
     #[arg(long, value_name = "FILE", help_heading = IMAGE)]
     env: Option<PathBuf>,
 
@@ -178,7 +182,8 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = values::duration, help_heading = RUN)]
     timeout: Duration,
 
-    /// End the run with an error after a triple fault of an x86-64 guest (exit), or reset the guest, as a PC does (reset)
+    /// End the run with an error after a triple fault of an x86-64 guest (exit), or reset the guest, as a PC does
+    /// (reset)
     ///
     /// A reset ends the run with status 0.
     #[arg(long, value_name = "exit|reset", hide_possible_values = true, help_heading = RUN)]
@@ -186,8 +191,8 @@ pub(super) struct RunArgs {
 
     /// Drop all rights that running the guest does not need, before its first instruction
     ///
-    /// The threads lose all capabilities and can open no files. A system call that is not part of a thread's work ends the run
-    /// (docs/security.md).
+    /// The threads lose all capabilities and can open no files. A system call that is not part of a thread's work ends
+    /// the run (docs/security.md).
     #[arg(
         long,
         value_name = "on|off",
@@ -225,7 +230,8 @@ impl RunArgs {
     }
 }
 
-/// What Linux gets with `--nested-guest`: its network driver frees a packet when it sends another, and not at an interrupt.
+/// What Linux gets with `--nested-guest`: its network driver frees a packet when it sends another, and not at an
+/// interrupt.
 const NESTED_WORDS: &str = "virtio_net.napi_tx=0";
 
 const MACHINES: &str = "\

@@ -48,8 +48,8 @@ Examples:
 
 /// Count the exits and KVM events of a guest that takes interrupts, with PV EOI off and on
 ///
-/// The guest ends each interrupt and does nothing else. `vmbell bench net vmbell-no-pv-eoi vmbell-ioeventfd` counts what PV EOI saves
-/// a Linux with netperf.
+/// The guest ends each interrupt and does nothing else. `vmbell bench net vmbell-no-pv-eoi vmbell-ioeventfd` counts
+/// what PV EOI saves a Linux with netperf.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct EoiArgs {

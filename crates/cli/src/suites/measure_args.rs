@@ -25,15 +25,15 @@ const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// The options of every suite.
 #[derive(Args, Debug)]
 pub(crate) struct MeasureArgs {
-    /// Stop the command after this time, write the finished results and exit with 124; 0 is no limit [default: 5m; 0 for vmms and net,
-    /// and in the lab]
+    /// Stop the command after this time, write the finished results and exit with 124; 0 is no limit [default: 5m; 0
+    /// for vmms and net, and in the lab]
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = MEASUREMENT)]
     pub(crate) timeout: Option<Duration>,
 
     /// Pin the guest to the first of these CPUs, such as 0,2, and the VMM to the second one
     ///
-    /// The driver of a ring counts as the guest; the device and waiting threads are pinned like the VMM. `vmms` and `net` pin
-    /// each VMM and netperf to all of these CPUs.
+    /// The driver of a ring counts as the guest; the device and waiting threads are pinned like the VMM. `vmms` and
+    /// `net` pin each VMM and netperf to all of these CPUs.
     #[arg(short = 'C', long, value_name = "LIST", value_parser = values::cpus, help_heading = MEASUREMENT)]
     pub(crate) cpu: Option<CpuList>,
 

@@ -50,8 +50,8 @@ Examples:
 
 /// Measure the cost of notifications between a guest and its host
 ///
-/// Without SUITE, measure the notification paths of this host (the suite `paths`): a short selection, or the named rows.
-/// `vmbell bench SUITE --help` describes a suite.
+/// Without SUITE, measure the notification paths of this host (the suite `paths`): a short selection, or the named
+/// rows. `vmbell bench SUITE --help` describes a suite.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_value_name = "SUITE", subcommand_help_heading = "Suites")]
 pub(super) struct SuiteArgs {

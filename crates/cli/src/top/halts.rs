@@ -1,4 +1,5 @@
-//! The table of halts: how often vCPUs halt, how long their threads poll before they sleep, and how often they are kicked.
+//! The table of halts: how often vCPUs halt, how long their threads poll before they sleep, and how often they are
+//! kicked.
 
 use super::cells::{of_pids, rate};
 use vmbell_report::{Cell, Column, Table};

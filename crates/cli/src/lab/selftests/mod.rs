@@ -63,8 +63,9 @@ Exit status:
 ///
 /// Builds tools/testing/selftests/kvm of the kernel's version with the compiler, the C library and the headers of its
 /// distribution, and five tests of vmbell's own: ioeventfd_test, ioeventfd_stress_test, irqfd_resample_test, and for
-/// --kvm-ioeventfd ioeventfd_groups_test and ioeventfd_ring_test. Runs each in the lab with a time limit, and compares the result
-/// with those known of this kernel in the lab. A test that does not compile has the result `unbuilt`, and the others run.
+/// --kvm-ioeventfd ioeventfd_groups_test and ioeventfd_ring_test. Runs each in the lab with a time limit, and compares
+/// the result with those known of this kernel in the lab. A test that does not compile has the result `unbuilt`, and
+/// the others run.
 ///
 /// The first build for a kernel downloads its source; what is built is kept in the cache.
 #[derive(Debug, Args)]
@@ -81,8 +82,8 @@ pub(super) struct SelftestsArguments {
     /// Kill a test after this time
     #[arg(long, help_heading = TESTS, value_name = "TIME", default_value = "25s", value_parser = values::positive_duration)]
     limit: Duration,
-    /// Compare with this list instead of vmbell's: lines `KERNEL TEST RESULT CAUSE`, with a `?` after the result if the test may
-    /// also pass; tests that it does not name must pass
+    /// Compare with this list instead of vmbell's: lines `KERNEL TEST RESULT CAUSE`, with a `?` after the result if the
+    /// test may also pass; tests that it does not name must pass
     #[arg(long, help_heading = TESTS, value_name = "FILE")]
     known: Option<PathBuf>,
     /// Give L1 N CPUs

@@ -33,8 +33,8 @@ enum DeviceWords {
     /// A PCI device of the host that is bound to VFIO's driver (see docs/passthrough.md and
     /// `vmbell probe --devices`)
     VfioPci(PciArgs),
-    /// A platform device of the host. Its registers are above 3 GiB and its interrupts on pins of the I/O APIC; stderr and
-    /// --dump-dtb name both
+    /// A platform device of the host. Its registers are above 3 GiB and its interrupts on pins of the I/O APIC; stderr
+    /// and --dump-dtb name both
     VfioPlatform(PlatformArgs),
     /// Interrupt lines (port 0x2000), a latch (port 0xe0) and memory (0xff000000) for kvm-unit-tests
     PcTestdev,

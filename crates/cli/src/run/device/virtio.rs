@@ -137,7 +137,8 @@ pub(super) struct BlkArgs {
     /// Give the guest the file's bytes, even if the file is in a format such as qcow2
     #[arg(long, value_enum)]
     format: Option<ImageFormat>,
-    /// Refuse a file that another program, such as QEMU, has locked: any number of guests may read it, or one may write to it
+    /// Refuse a file that another program, such as QEMU, has locked: any number of guests may read it, or one may write
+    /// to it
     #[arg(long, value_enum, default_value_t = OnOff::On)]
     lock: OnOff,
     /// The serial number that the guest sees, at most 20 bytes

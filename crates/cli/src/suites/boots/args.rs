@@ -16,7 +16,8 @@ pub(crate) struct ColumnArgs {
     #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = values::positive::<u32>, help_heading = MEASUREMENT)]
     pub(crate) runs: u32,
 
-    /// Count exits, and those that go to the VMM, in one further boot of each VMM (`vmms`) or a further run of each pattern (`net`)
+    /// Count exits, and those that go to the VMM, in one further boot of each VMM (`vmms`) or a further run of each
+    /// pattern (`net`)
     ///
     /// Counting needs root and tracefs: the events are those of KVM's tracepoints.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = CountExits::Auto, help_heading = MEASUREMENT)]

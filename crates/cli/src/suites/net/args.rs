@@ -37,9 +37,9 @@ Exit status:
 
 /// Measure Linux's network driver in a guest with netperf: device model, ioeventfd, vhost-net, assigned card
 ///
-/// Boots a Linux guest for each WAY (a VMM and a path of notification and interrupt), in turns. Its network is a tap of this host.
-/// netperf on the host drives netserver in the guest. This needs root, for the tap and for KVM's events, which are counted in a
-/// second run of each pattern. Offloads are off, so each packet is one Ethernet frame.
+/// Boots a Linux guest for each WAY (a VMM and a path of notification and interrupt), in turns. Its network is a tap of
+/// this host. netperf on the host drives netserver in the guest. This needs root, for the tap and for KVM's events,
+/// which are counted in a second run of each pattern. Offloads are off, so each packet is one Ethernet frame.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct NetSuiteArgs {
@@ -47,8 +47,8 @@ pub(crate) struct NetSuiteArgs {
     #[arg(value_enum, value_name = "WAY")]
     pub(super) ways: Vec<NetWay>,
 
-    /// Run these patterns of netperf: rr (request and response of one byte), in-default, in-file, in-bulk (streams into the guest),
-    /// out-default, out-file, out-bulk (streams out of the guest), or all
+    /// Run these patterns of netperf: rr (request and response of one byte), in-default, in-file, in-bulk (streams into
+    /// the guest), out-default, out-file, out-bulk (streams out of the guest), or all
     #[arg(long, value_name = "PATTERN,...", value_delimiter = ',', default_value = "rr", value_parser = super::pattern::parse, help_heading = SUBJECT)]
     pub(super) pattern: Vec<Vec<NetperfPattern>>,
 
@@ -72,8 +72,8 @@ pub(crate) struct NetSuiteArgs {
     #[arg(long, value_name = "FILE", help_heading = GUEST)]
     pub(super) netserver: Option<PathBuf>,
 
-    /// Assign this network card to the guest, by its PCI address, such as 0000:00:07.0; it must be bound to VFIO's driver
-    /// (docs/passthrough.md), and its wire must lead to an interface of this host (--wire)
+    /// Assign this network card to the guest, by its PCI address, such as 0000:00:07.0; it must be bound to VFIO's
+    /// driver (docs/passthrough.md), and its wire must lead to an interface of this host (--wire)
     #[arg(long, value_name = "ADDRESS", requires = "wire", help_heading = GUEST)]
     pub(super) card: Option<PciAddress>,
 

@@ -34,8 +34,8 @@ pub(crate) struct PathsArgs {
 
     /// Measure each doorbell with N others registered, once for each N, such as 1,10,100,1000; at most 4096
     ///
-    /// N doorbells are registered at other addresses, and N at the same address for other values. A registration is measured
-    /// with N others, doorbells or irqfds.
+    /// N doorbells are registered at other addresses, and N at the same address for other values. A registration is
+    /// measured with N others, doorbells or irqfds.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=i64::from(MOST_DOORBELLS)), help_heading = SUBJECT)]
     pub(crate) doorbells: Vec<u32>,
 
@@ -49,7 +49,8 @@ pub(crate) struct PathsArgs {
     #[arg(long, value_name = "NAME", help_heading = SUBJECT)]
     pub(crate) reference: Option<String>,
 
-    /// Measure each row in N runs [default: 10 to 50, as many as fit into 12 s, or 40 s with --all or names; 3 in the lab]
+    /// Measure each row in N runs [default: 10 to 50, as many as fit into 12 s, or 40 s with --all or names; 3 in the
+    /// lab]
     #[arg(short, long, value_name = "N", value_parser = values::positive::<u32>, help_heading = MEASUREMENT)]
     pub(crate) runs: Option<u32>,
 
@@ -61,13 +62,13 @@ pub(crate) struct PathsArgs {
     #[arg(long, value_name = "TIME", value_parser = values::positive_duration, help_heading = MEASUREMENT)]
     pub(crate) min_time: Option<Duration>,
 
-    /// Run exactly N operations in one run; fewer in a row that pauses between them [default in the lab: 2000, or as many as take
-    /// 200ms]
+    /// Run exactly N operations in one run; fewer in a row that pauses between them [default in the lab: 2000, or as
+    /// many as take 200ms]
     #[arg(long, value_name = "N", conflicts_with = "min_time", value_parser = clap::value_parser!(u64).range(1..), help_heading = MEASUREMENT)]
     pub(crate) ops: Option<u64>,
 
-    /// Give up a row if one of its runs takes longer than this, and go on with the others; 0 is no limit [default: 10s, or 20
-    /// times --min-time if that is longer; 60s in the lab]
+    /// Give up a row if one of its runs takes longer than this, and go on with the others; 0 is no limit [default: 10s,
+    /// or 20 times --min-time if that is longer; 60s in the lab]
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = MEASUREMENT)]
     pub(crate) run_timeout: Option<Duration>,
 

@@ -28,12 +28,12 @@ Examples:
 
 /// Measure virtqueues: a driver and a device that notify each other, as Linux's virtio_test does
 ///
-/// A driver thread offers a fixed number of buffers of 1024 bytes, and a device thread returns them. Both sleep on an eventfd when
-/// the ring is empty.
+/// A driver thread offers a fixed number of buffers of 1024 bytes, and a device thread returns them. Both sleep on an
+/// eventfd when the ring is empty.
 ///
-/// Give a switch and its opposite to measure both in turns, with the ratio of on to off. Without such a pair, the three ways to poll
-/// are compared. Opposites are --split and --packed, each switch and its --no form, and the three ways to poll: --wrap-counters,
-/// --no-wrap-counters and --wide-tokens. The names are those of Linux's virtio_test.
+/// Give a switch and its opposite to measure both in turns, with the ratio of on to off. Without such a pair, the three
+/// ways to poll are compared. Opposites are --split and --packed, each switch and its --no form, and the three ways to
+/// poll: --wrap-counters, --no-wrap-counters and --wide-tokens. The names are those of Linux's virtio_test.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RingsArgs {

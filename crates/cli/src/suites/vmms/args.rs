@@ -45,8 +45,8 @@ pub(crate) const DEVICES: [VmmDeviceName; 2] = [VmmDeviceName::Rng, VmmDeviceNam
 
 /// Measure QEMU, alioth, vmbell and other VMMs with one guest image
 ///
-/// The VMMs are booted in turns, so that changes on the host affect all of them. Each has its own defaults for the CPU model and
-/// the mode of the interrupt controller, which the table shows.
+/// The VMMs are booted in turns, so that changes on the host affect all of them. Each has its own defaults for the CPU
+/// model and the mode of the interrupt controller, which the table shows.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct VmmsArgs {
@@ -60,9 +60,9 @@ pub(crate) struct VmmsArgs {
     /// Add a VMM by its command line, in which {image} becomes the image's path, {cmdline} its command line, {disk} the
     /// path of an empty disk and {cpus} the number of --vcpus; {bzimage} is the image as a bzImage
     ///
-    /// The command must print the guest's serial port (0x3f8) on its standard output. It is split into words as by a shell,
-    /// but no shell runs. docs/vmm.md has commands for some VMMs. For a VMM of `vmbell list vmms`, the path of its program is
-    /// enough.
+    /// The command must print the guest's serial port (0x3f8) on its standard output. It is split into words as by a
+    /// shell, but no shell runs. docs/vmm.md has commands for some VMMs. For a VMM of `vmbell list vmms`, the path of
+    /// its program is enough.
     #[arg(long, value_name = "NAME=COMMAND|PATH", value_parser = template::parse, help_heading = SUBJECT)]
     pub(super) vmm: Vec<VmmTemplate>,
 

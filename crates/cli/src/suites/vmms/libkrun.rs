@@ -69,7 +69,8 @@ pub(super) fn boot(args: &LibkrunArgs) -> Result<()> {
     let disk = args.disk.as_ref().map(|disk| text(disk.as_os_str()));
     let disk = disk.transpose().context("the disk's path")?;
 
-    // SAFETY: the file is what the user named as libkrun. What its initializers do is up to it, as with any program that is run.
+    // SAFETY: the file is what the user named as libkrun. What its initializers do is up to it, as with any program
+    // that is run.
     let library = unsafe { Library::new(&args.library) };
     let krun = Krun(library.with_context(|| format!("cannot load {}", args.library.display()))?);
     let context = krun.call("krun_create_ctx", |create: extern "C" fn() -> i32| create())?;
