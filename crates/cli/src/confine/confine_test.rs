@@ -330,7 +330,7 @@ fn a_panic_of_a_confined_thread_is_told_without_a_backtrace() {
     let name = "confine::tests::a_panic_of_a_confined_thread_is_told_without_a_backtrace";
     if std::env::var_os(INSIDE).is_some() {
         begin(&DeviceNeeds::default()).unwrap();
-        let panics = || panic!("of its own");
+        let panics = || panic!("on purpose");
         let thread = vmbell::thread::spawn(ThreadKind::Device, "doomed", panics).unwrap();
         assert!(thread.join().is_err());
         return;
@@ -344,5 +344,5 @@ fn a_panic_of_a_confined_thread_is_told_without_a_backtrace() {
     let said = String::from_utf8(inside.stderr).unwrap();
     assert!(inside.status.success(), "{said}");
     assert!(said.contains("thread 'doomed' panicked at"), "{said}");
-    assert!(said.contains("of its own"), "{said}");
+    assert!(said.contains("on purpose"), "{said}");
 }

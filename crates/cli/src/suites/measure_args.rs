@@ -143,7 +143,7 @@ pub(crate) fn limit_of_signals() -> Result<CommandLimit> {
     limit(Duration::ZERO)
 }
 
-/// A limit by this time (zero is none) and by signals.
+/// A limit by this time (zero for no limit) and by signals.
 fn limit(timeout: Duration) -> Result<CommandLimit> {
     let interrupted = interrupt::catch().context("cannot catch signals")?;
     let limit = CommandLimit::new(

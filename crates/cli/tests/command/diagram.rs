@@ -8,7 +8,7 @@ use vmbell_report::{Host, RecordingHeader};
 
 use super::common::{quick, stdout, vmbell};
 
-/// The report behind the README's picture, or the picture.
+/// The report that the README's picture is made from, or the picture.
 fn docs(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../docs")

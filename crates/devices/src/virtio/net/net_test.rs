@@ -120,7 +120,7 @@ fn packet_that_is_longer_than_its_buffer_is_lost_and_the_next_one_is_not() {
     assert_eq!(
         bytes(&memory, DATA + 100, 4),
         [0; 4],
-        "nothing beside the buffers"
+        "nothing outside the buffers"
     );
 }
 

@@ -75,7 +75,7 @@ pub(super) enum SideError {
 
 impl InterleavedSide {
     /// A side that runs `vmbell`, a command in words, with these options of `bench`. `timeout` is `bench`'s own limit;
-    /// zero is none.
+    /// zero means no limit.
     pub(super) fn new(
         name: &'static str,
         vmbell: Vec<OsString>,
