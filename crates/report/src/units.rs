@@ -70,7 +70,7 @@ pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// A ratio with three significant digits: `12.3`, `0.44`; below 0.1 as a fraction, `1/14.2`, `1/6900`.
+/// A ratio with three significant digits: `12.3`, `0.44`; below 0.1 as a fraction: `1/142`, `1/6900`.
 pub fn ratio(value: f64) -> String {
     if value <= 0.0 {
         return "0".to_owned();

@@ -69,7 +69,9 @@ fn small_ratios_are_fractions_with_three_digits() {
         (12.34, "12.3"),
         (0.44, "0.44"),
         (0.1, "0.10"),
+        // words: allow "1/#.#": the format of a column of ratios
         (0.0999, "1/10.0"),
+        // words: allow "1/#.#": as above
         (0.0704, "1/14.2"),
         (0.01, "1/100"),
         (0.001_001, "1/999"),

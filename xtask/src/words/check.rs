@@ -21,8 +21,6 @@ pub(super) struct Findings {
     pub(super) counted: Vec<Vec<Place>>,
     /// The number of words of README.md and of each page docs/*.md.
     pub(super) pages: Vec<(String, usize)>,
-    /// The files of `later` that have no refused phrases left.
-    pub(super) done: Vec<String>,
 }
 
 impl Findings {
@@ -30,7 +28,6 @@ impl Findings {
     pub(super) fn of(list: &List, files: &[(String, String)]) -> Self {
         let mut findings = Self {
             counted: vec![Vec::new(); list.counted.len()],
-            done: list.later.clone(),
             ..Self::default()
         };
         for (path, text) in files {
@@ -53,7 +50,7 @@ impl Findings {
                 line: prose.line(at),
             }));
         }
-        let (mut used, mut refused) = (HashSet::new(), Vec::new());
+        let mut used = HashSet::new();
         for phrase in &list.refused {
             for at in phrase.offsets(&prose.text) {
                 let line = prose.line(at);
@@ -65,7 +62,7 @@ impl Findings {
                     Some(marker) => {
                         used.insert(marker);
                     }
-                    None => refused.push(format!(
+                    None => self.problems.push(format!(
                         "{path}:{line}: \"{}\": write {}",
                         phrase.found, phrase.write
                     )),
@@ -83,11 +80,6 @@ impl Findings {
                 "{path}:{line}: the marker for \"{phrase}\" {wrong}"
             ));
         }
-        if list.later.iter().any(|later| later == path) {
-            self.done.retain(|done| done != path || refused.is_empty());
-        } else {
-            self.problems.append(&mut refused);
-        }
     }
 
     /// Returns the number of words of all pages.
@@ -102,10 +94,6 @@ impl Findings {
         changed: impl FnOnce() -> HashSet<Place>,
     ) -> Vec<String> {
         let mut problems = self.problems.clone();
-        let done = self.done.iter();
-        problems.extend(
-            done.map(|path| format!("{path} has no refused phrase: {}", lower("remove it from"))),
-        );
         let risen = |(phrase, places): &(&list::Counted, &Vec<Place>)| places.len() > phrase.count;
         let counted = || list.counted.iter().zip(&self.counted);
         let changed = if counted().any(|pair| risen(&pair)) {
@@ -117,8 +105,9 @@ impl Findings {
             let (found, count, most) = (&phrase.found, places.len(), phrase.count);
             if count < most {
                 problems.push(format!(
-                    "the count of \"{found}\" is {count}, not {most}: {}",
-                    lower(&format!("write {count} into"))
+                    "the count of \"{found}\" is {count}, not {most}: \
+                     write {count} into {}, or run `cargo xtask words --update`",
+                    list::PATH
                 ));
             } else if count > most {
                 let mut new: Vec<&Place> = places
@@ -151,10 +140,6 @@ impl Findings {
         }
         problems
     }
-}
-
-fn lower(what: &str) -> String {
-    format!("{what} {}, or run `cargo xtask words --update`", list::PATH)
 }
 
 /// Returns whether the words of this page are counted.

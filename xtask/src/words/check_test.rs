@@ -1,7 +1,6 @@
 use super::*;
 
 const LIST: &str = r#"
-later = ["old.rs"]
 [pages]
 limit = 6
 goal = 2
@@ -14,8 +13,8 @@ write = "blue"
 count = 2
 "#;
 
-/// Files with two lines that contain the counted phrase, and one refused phrase that may stay.
-const OTHERS: [(&str, &str); 2] = [("a.rs", "// red\n\n// red\n"), ("old.rs", "// is green\n")];
+/// A file with two lines that contain the counted phrase.
+const OTHER: (&str, &str) = ("a.rs", "// red\n\n// red\n");
 
 fn list() -> List {
     List::parse(LIST).unwrap()
@@ -33,9 +32,9 @@ fn problems_of(files: &[(&str, &str)], changed: &[(&str, usize)]) -> Vec<String>
     Findings::of(&list(), &files).problems(&list(), || changed.collect())
 }
 
-/// Returns the problems of a file, checked along with others that have none.
+/// Returns the problems of a file, checked along with another one that has none.
 fn problems(path: &str, text: &str) -> Vec<String> {
-    problems_of(&[&OTHERS[..], &[(path, text)]].concat(), &[])
+    problems_of(&[OTHER, (path, text)], &[])
 }
 
 #[test]
@@ -122,15 +121,15 @@ fn a_marker_that_allows_nothing_is_a_problem() {
     assert_eq!(
         problems("b.rs", text),
         [
-            "b.rs:1: the marker for \"red\" allows nothing",
-            "b.rs:2: \"is green\": write grows"
+            "b.rs:2: \"is green\": write grows",
+            "b.rs:1: the marker for \"red\" allows nothing"
         ]
     );
 }
 
 #[test]
 fn a_count_that_rises_is_a_problem_and_names_the_changed_lines() {
-    let files = [&OTHERS[..], &[("b.rs", "// red\n")]].concat();
+    let files = [OTHER, ("b.rs", "// red\n")];
     assert_eq!(
         problems_of(&files, &[("b.rs", 1), ("c.rs", 1)]),
         ["the count of \"red\" is 3, more than 2: write blue; on changed lines:\n  b.rs:1"]
@@ -144,7 +143,7 @@ fn a_count_that_rises_is_a_problem_and_names_the_changed_lines() {
 #[test]
 fn a_count_that_falls_is_a_problem_until_it_is_written() {
     assert_eq!(
-        problems_of(&[("a.rs", "// red\n"), OTHERS[1]], &[]),
+        problems_of(&[("a.rs", "// red\n")], &[]),
         [
             "the count of \"red\" is 1, not 2: write 1 into xtask/words.toml, or run `cargo xtask words --update`"
         ]
@@ -152,28 +151,16 @@ fn a_count_that_falls_is_a_problem_until_it_is_written() {
 }
 
 #[test]
-fn a_file_that_was_left_for_later_is_a_problem_when_it_is_done() {
-    let files = [OTHERS[0], ("old.rs", "// grows\n")];
-    let done = "old.rs has no refused phrase: remove it from xtask/words.toml, or run `cargo xtask words --update`";
-    assert_eq!(problems_of(&files, &[]), [done]);
-    // The entry is also obsolete if the file is gone.
-    assert_eq!(problems_of(&files[..1], &[]), [done]);
-}
-
-#[test]
 fn more_words_than_the_limit_are_a_problem() {
     let page = "one two — three\n";
     assert_eq!(problems("docs/a.md", page), [""; 0]);
     let files = [
-        &OTHERS[..],
-        &[
-            ("docs/a.md", page),
-            ("README.md", "1 2 3"),
-            ("docs/api/b.md", "x"),
-            ("c.md", "y"),
-        ],
-    ]
-    .concat();
+        OTHER,
+        ("docs/a.md", page),
+        ("README.md", "1 2 3"),
+        ("docs/api/b.md", "x"),
+        ("c.md", "y"),
+    ];
     assert_eq!(
         problems_of(&files, &[]),
         ["README.md and docs/*.md have 7 words, more than 6"]

@@ -11,8 +11,6 @@ pub(super) const PATH: &str = "xtask/words.toml";
 #[serde(deny_unknown_fields)]
 pub(super) struct List {
     pub(super) pages: Limit,
-    /// Files whose refused phrases have yet to be rewritten.
-    pub(super) later: Vec<String>,
     pub(super) refused: Vec<Phrase>,
     pub(super) counted: Vec<Counted>,
 }
@@ -103,8 +101,8 @@ fn without(offsets: Vec<usize>, text: &str, phrase: &str, except: &[String]) -> 
     offsets.into_iter().filter(|&at| !is_good(at)).collect()
 }
 
-/// Returns the list's text with lower numbers, and without the files of `later` that are `done`. No number is raised.
-pub(super) fn lowered(text: &str, counts: &[usize], words: usize, done: &[&str]) -> Result<String> {
+/// Returns the list's text with lower numbers. No number is raised.
+pub(super) fn lowered(text: &str, counts: &[usize], words: usize) -> Result<String> {
     let list = List::parse(text)?;
     let mut file: DocumentMut = text.parse()?;
     // Rounded up, because otherwise each changed sentence would change the limit.
@@ -118,9 +116,6 @@ pub(super) fn lowered(text: &str, counts: &[usize], words: usize, done: &[&str])
         if count < phrase.count {
             replace(&mut table["count"], count)?;
         }
-    }
-    if let Some(later) = file["later"].as_array_mut() {
-        later.retain(|path| path.as_str().is_none_or(|path| !done.contains(&path)));
     }
     Ok(file.to_string())
 }

@@ -1,7 +1,6 @@
 use super::*;
 
 const LIST: &str = r##"# Why.
-later = ["a.rs", "b.rs"]
 
 [pages]
 limit = 48200 # words
@@ -58,22 +57,19 @@ fn a_number_sign_is_any_number() {
 
 #[test]
 fn numbers_are_lowered_and_all_else_stays() {
-    let text = lowered(LIST, &[2, 5], 41_234, &["a.rs"]).unwrap();
-    let expected = LIST
-        .replace("48200", "41300")
-        .replace("= 3 #", "= 2 #")
-        .replace("\"a.rs\", \"b.rs\"", "\"b.rs\"");
-    assert_eq!(text.replace("[ \"b", "[\"b"), expected);
+    let text = lowered(LIST, &[2, 5], 41_234).unwrap();
+    let expected = LIST.replace("48200", "41300").replace("= 3 #", "= 2 #");
+    assert_eq!(text, expected);
 }
 
 #[test]
 fn no_number_is_raised() {
-    assert_eq!(lowered(LIST, &[4, 6], 50_000, &[]).unwrap(), LIST);
+    assert_eq!(lowered(LIST, &[4, 6], 50_000).unwrap(), LIST);
 }
 
 #[test]
 fn the_limit_is_not_lowered_below_the_goal() {
-    let text = lowered(LIST, &[3, 5], 20_000, &[]).unwrap();
+    let text = lowered(LIST, &[3, 5], 20_000).unwrap();
     assert_eq!(List::parse(&text).unwrap().pages.limit, 30_000);
 }
 

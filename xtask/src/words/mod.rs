@@ -35,14 +35,12 @@ pub(crate) fn run(args: &WordsArgs) -> Result<()> {
     let mut text = read(&path)?.with_context(|| format!("there is no {}", list::PATH))?;
     let mut list = List::parse(&text)?;
     let files = files(root)?;
-    let mut findings = Findings::of(&list, &files);
+    let findings = Findings::of(&list, &files);
     if args.update {
         let counts: Vec<usize> = findings.counted.iter().map(Vec::len).collect();
-        let done: Vec<&str> = findings.done.iter().map(String::as_str).collect();
-        text = list::lowered(&text, &counts, findings.words(), &done)?;
+        text = list::lowered(&text, &counts, findings.words())?;
         fs::write(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
         list = List::parse(&text)?;
-        findings.done.clear();
     }
     for (page, words) in &findings.pages {
         println!("{words:>6}  {page}");
