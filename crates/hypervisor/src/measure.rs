@@ -6,7 +6,7 @@
 //! ```
 //! use vmbell_hypervisor::{Error, Vcpu, Vm, VmEntry};
 //!
-//! /// How many exits reach the VMM until the guest leaves for the next time.
+//! /// The number of exits to the VMM before this run of the guest ends.
 //! fn exits(vm: &dyn Vm, vcpu: &mut dyn Vcpu) -> Result<u64, Error> {
 //!     let before = vm.measure().exit_counts().heavy;
 //!     vcpu.run(VmEntry::Resume)?;

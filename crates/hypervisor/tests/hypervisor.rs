@@ -1,5 +1,5 @@
-//! Guests on every backend: which of their writes ring, why they leave, how they are interrupted. All in one test
-//! program, because each test program is compiled and linked separately.
+//! Guests on every backend: which of their writes ring doorbells, why they exit, and how they are interrupted. All
+//! tests are in one program, because each test program is compiled and linked separately.
 #![cfg_attr(
     not(target_arch = "x86_64"),
     allow(

@@ -182,8 +182,8 @@ pub struct Planned {
     pub warmup: u32,
     /// How long one run was meant to take, in seconds; without effect where `ops` is given.
     pub min_time: f64,
-    /// The most operations of each run; a row that rests between them has fewer, and where time is emulated a slow row. `None`
-    /// where `min_time` decides.
+    /// The most operations of each run; a row that pauses between them has fewer, and so has a slow row if time is
+    /// emulated. `None` if `min_time` decides.
     pub ops: Option<u64>,
 }
 
@@ -195,8 +195,8 @@ pub struct Backend {
     pub name: String,
     /// Why this backend was taken, in words.
     pub why: String,
-    /// Whether the backend runs the guest's ring 0 in an instruction emulator instead of on the CPU, so that exits cost
-    /// something else than on hardware.
+    /// Whether the backend runs the guest's ring 0 in an instruction emulator instead of on the CPU, so that exits do
+    /// not cost what they cost on hardware.
     pub emulates_kernel_mode: bool,
 }
 

@@ -129,7 +129,7 @@ pub struct Measured {
     pub counts: Counts,
     /// The comparison with the reference in time; `None` unless both were measured.
     pub ratio: Option<Ratio>,
-    /// Comparisons with the reference in other things than time, per operation: in `exits` or in an event.
+    /// Comparisons with the reference other than by time, per operation: by `exits` or an event.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ratios: BTreeMap<String, Ratio>,
 }
@@ -178,8 +178,8 @@ pub struct Times {
     pub outliers_shift: f64,
     /// The time of the shortest run as a whole, in seconds.
     pub shortest_run: Option<f64>,
-    /// The least time of an operation that the entry's way of measuring tells from none; `None` if many operations are
-    /// timed together. A median below it says only that.
+    /// The shortest time of an operation that can be distinguished from zero; `None` if many operations are timed
+    /// together. A median below it only means that the time is shorter.
     #[serde(
         rename = "resolution_ns",
         default,
@@ -459,8 +459,8 @@ impl Ratio {
         Some([self.ci_low?, self.ci_high?])
     }
 
-    /// Whether the interval contains 1, so that no difference is shown. If counts have an interval of exactly 1, there
-    /// is no noise, and it shows that there is no difference.
+    /// Whether the interval contains 1, so that no difference is shown. An interval of exactly 1, which noiseless
+    /// counts can have, does show that there is no difference.
     pub(super) fn is_unclear(&self) -> bool {
         let contains_1 = |[low, high]: [f64; 2]| low <= 1.0 && high >= 1.0 && low < high;
         self.interval().is_some_and(contains_1)

@@ -1,14 +1,14 @@
 //! Advice: where a VM uses a KVM mechanism that costs more than another, by the rows of this host's report.
 //!
-//! Wrong advice is worse than none. So each piece needs both rows that it compares, saves at least 10 ms of each
-//! second, and is given only if nothing speaks against it.
+//! Wrong advice is worse than none. So advice is given only if both compared rows were measured, if it saves at least
+//! 10 ms of CPU time or latency per second, and if nothing contradicts it.
 
 use crate::bpf::Metric;
 use crate::costs::{self, Costs};
 use crate::model::{Address, Name, NameSource, Space, Vm};
 use crate::rates::per_second;
 
-/// The smallest saving worth a line: a hundredth of a core, or of the time.
+/// The smallest saving worth a line: a hundredth of a core, or of the elapsed time.
 const LEAST: f64 = 0.01;
 
 /// A piece of advice for a VM.
@@ -35,7 +35,7 @@ pub enum AdviceKind {
     AvoidWorker,
 }
 
-/// The advice on what happened in this number of seconds.
+/// The advice on counts from this number of seconds.
 pub fn advice(vms: &[Vm], costs: &Costs, seconds: f64) -> Vec<Advice> {
     let mut all = Vec::new();
     for vm in vms.iter().filter(|vm| !vm.has_ended) {
@@ -149,7 +149,8 @@ fn use_ioeventfd(address: &Address, costs: &Costs, seconds: f64) -> Option<Strin
     ))
 }
 
-/// Whether all accesses are writes of one size, of the shape of a virtio notification, where a PC has no fixed device.
+/// Whether all accesses are writes of one size that fits a virtio notification, at an address without a fixed device of
+/// a PC.
 fn looks_like_a_notification(address: &Address) -> bool {
     let is_notification = |name: &Name| name.source == NameSource::Guess;
     let is_write_only = address.accesses.iter().all(|(is_write, _)| *is_write);

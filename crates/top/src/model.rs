@@ -1,7 +1,7 @@
 //! VMs and what they did, from one reading or from the difference of two.
 //!
-//! Programs identify a VM by its kernel address, statistics by a folder. Both know the threads of vCPUs. A VM that has
-//! not run yet is identified by the thread that created it. What is not known is `None`, never 0.
+//! BPF programs identify a VM by its kernel address, statistics by a debugfs folder. Both know the threads of vCPUs. A
+//! VM that has not run yet is identified by the thread that created it. Unknown values are `None`, never 0.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,8 +77,8 @@ pub struct Address {
     pub rings: u64,
     /// Accesses that KVM answered itself.
     pub by_kvm: u64,
-    /// Whether accesses wrote, and their sizes in bytes; of all accesses since programs began to count, so that a
-    /// register that is read now and then is not taken for a write-only one.
+    /// Whether accesses were writes, and their sizes in bytes; of all accesses since the BPF programs began to count,
+    /// so that a register that is rarely read is not taken for a write-only one.
     pub accesses: BTreeSet<(bool, u8)>,
     /// The ioeventfds.
     pub eventfds: Vec<Eventfd>,
@@ -130,7 +130,7 @@ pub enum NameSource {
     Guess,
 }
 
-/// Assigns a reading to VMs, by process. `is_counted` says which metrics programs count.
+/// Assigns a reading to VMs, by process. `is_counted` says which metrics the BPF programs count.
 pub fn vms(reading: &Reading, is_counted: impl Fn(Metric) -> bool) -> Vec<Vm> {
     let mut all = Vec::new();
     for (pid, process) in &reading.processes {
@@ -168,7 +168,7 @@ pub fn vms(reading: &Reading, is_counted: impl Fn(Metric) -> bool) -> Vec<Vm> {
                 joined.count(reading, vm, process);
             }
             if joined.eois_by_cpu {
-                // Some EOIs still exit, but they are not all of the EOIs.
+                // Some EOIs still exit, but counting only those would be wrong.
                 joined.counts.remove(&Metric::Eois);
                 joined.counts.remove(&Metric::PvEois);
             }
@@ -220,7 +220,8 @@ fn parts(reading: &Reading, pid: u32) -> Vec<(Option<Directory>, Option<KernelVm
             None => alone.push(*directory),
         }
     }
-    // No vCPU has run since the programs were attached. The creator identifies the VM if it created only one such VM.
+    // No vCPU has run since the BPF programs were attached. The creator identifies the VM if it created only one such
+    // VM.
     for directory in &alone {
         let same = |vm: &&KernelVm| vm.creator == directory.creator;
         let of_creator = |other: &&Directory| other.creator == directory.creator;
@@ -245,7 +246,7 @@ fn parts(reading: &Reading, pid: u32) -> Vec<(Option<Directory>, Option<KernelVm
 }
 
 impl Vm {
-    /// Adds what programs counted.
+    /// Adds the BPF programs' counts.
     fn count(&mut self, reading: &Reading, vm: KernelVm, process: &Process) {
         let Some(bpf) = &reading.bpf else {
             return;

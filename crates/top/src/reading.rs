@@ -1,4 +1,4 @@
-//! What all sources said at one moment, the difference of two such readings, and which VMs have ended.
+//! What all sources read at one moment, the difference of two such readings, and which VMs have ended.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::rates;
 use crate::sampler::Samples;
 use crate::waiters::Waiter;
 
-/// What all sources said.
+/// What all sources read.
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// When the sources were read.
@@ -25,7 +25,7 @@ pub struct Reading {
     pub creators: HashMap<u32, u32>,
     /// CPU time of the vCPUs' threads, in clock ticks.
     pub cpu: HashMap<u32, u64>,
-    /// What programs and histograms counted.
+    /// What the BPF programs and histograms counted.
     pub bpf: Option<BpfReading>,
     /// KVM's statistics.
     pub counters: Option<BTreeMap<Directory, Statistics>>,
@@ -96,7 +96,7 @@ impl Reading {
         }
     }
 
-    /// Finds the process of a VM that programs counted.
+    /// Finds the process of a VM that the BPF programs counted.
     pub(crate) fn process_of(&self, vm: KernelVm) -> Option<u32> {
         let vcpus = &self.bpf.as_ref()?.vcpus;
         let mut of_vm = vcpus.iter().filter(|((of, _), _)| *of == vm);
@@ -129,7 +129,7 @@ impl Reading {
         threads.any(|thread| self.creators.get(&thread) == Some(&pid))
     }
 
-    /// Replaces the counts of some VMs by what programs counted later.
+    /// Replaces the counts of some VMs with later ones from the BPF programs.
     pub(crate) fn update(&mut self, later: BpfReading, vms: &BTreeSet<KernelVm>) {
         let Some(bpf) = &mut self.bpf else {
             return;

@@ -22,7 +22,7 @@ use crate::names::{EXIT_IO, EXIT_MMIO, EXIT_RDMSR, EXIT_WRMSR};
 const SINCE: (u32, u32) = (6, 12);
 /// The mean time between two samples of a vCPU, in microseconds.
 const PERIOD: u64 = 10_000;
-/// The most places of a process that are told apart.
+/// The most different places that are counted for a process.
 const PLACES: usize = 1 << 10;
 /// How many bytes of `kvm_run` are read: up to the end of an MMIO exit's access.
 const LENGTH: usize = 56;
@@ -45,7 +45,7 @@ pub enum SampledPlace {
     },
     /// In the VMM, for a different reason.
     Reason(u32),
-    /// In the VMM, at a new place after too many different ones had been seen.
+    /// In the VMM, at a new place after [`PLACES`] different ones were seen.
     Other,
 }
 

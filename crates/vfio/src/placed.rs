@@ -1,9 +1,9 @@
 //! A device whose registers have fixed addresses in the guest: a platform device, or a PCI device of a guest that has
 //! no PCI bus.
 //!
-//! Set-up does memory, interrupts and registers in this order, so that the guest never reaches a device whose
-//! interrupts have no receiver. Tear-down does interrupts, registers and memory; the device loses the memory once it is
-//! quiet. Both may run on any thread; a register that is not mapped is accessed on the vCPU's thread.
+//! Set-up connects memory, interrupts and registers, in this order, so that the guest never reaches a device whose
+//! interrupts have no receiver. Tear-down disconnects interrupts, registers and memory; the device loses the memory
+//! once it is quiet. Both may run on any thread; a register that is not mapped is accessed on the vCPU's thread.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -86,12 +86,12 @@ pub enum Access {
     Emulated,
 }
 
-/// How an interrupt is handed on.
+/// How an interrupt reaches the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handover {
     /// By irqfd if the backend can, otherwise by a thread of the VMM.
     Irqfd,
-    /// To the guest's interrupt controller directly, or not at all. Needs
+    /// Forwarded by the hardware; fails if that is impossible. Needs
     /// [`Capability::ForwardedInterrupts`](vmbell_hypervisor::Capability::ForwardedInterrupts).
     Forwarded,
     /// By a thread of the VMM.
@@ -105,7 +105,7 @@ pub struct Wire {
     pub index: u32,
     /// The GSI, whose route is up to the guest.
     pub gsi: Gsi,
-    /// How the interrupt is handed on.
+    /// How the interrupt is delivered.
     pub handover: Handover,
 }
 

@@ -92,7 +92,7 @@ fn take(device: &mut impl DeviceQueue) -> bool {
     true
 }
 
-/// Sends one buffer round, so that no index is at its start and no notification is pending.
+/// Sends one buffer to the device and back, so that no index is at its start and no notification is pending.
 fn turn(driver: &mut Driver<u64, impl Side, impl Brand>, device: &mut impl DeviceQueue) {
     offer(driver);
     driver.kick_prepare();
@@ -238,8 +238,8 @@ fn packed_call_is_not_lost() {
     }
 }
 
-/// A poller on a third thread sees a buffer that was used earlier, in whatever state it is now: meanwhile the driver
-/// side consumes it and does `then`.
+/// A poller on a third thread sees a buffer that was used earlier, even if the driver side meanwhile consumes it and
+/// does `then`.
 fn poll_misses_nothing<S, V, R>(
     (mut driver, mut device, poller): (Driver<u64, S, Model>, V, QueuePoller<R, Model>),
     then: impl FnOnce(&mut Driver<u64, S, Model>, &mut V),
@@ -259,7 +259,7 @@ fn poll_misses_nothing<S, V, R>(
     thread.join().unwrap();
 }
 
-/// Sends buffers round for one lap of the ring, and then offers one more.
+/// Sends buffers to the device and back for one lap of the ring, and then offers one more.
 fn lap(driver: &mut Driver<u64, impl Side, impl Brand>, device: &mut impl DeviceQueue) {
     for _ in 0..SIZE {
         turn(driver, device);
@@ -292,8 +292,8 @@ fn packed_poll_misses_nothing_of_a_slot_inside_a_chain() {
     });
 }
 
-/// While the driver side takes the first buffer of a batch, a poller on a third thread sees that a buffer waits: in the
-/// whole batch, or among its remaining buffers, which the ring does not show.
+/// While the driver side takes the first buffer of a batch, a poller on a third thread sees that buffers wait: the
+/// whole batch, or the remaining buffers, which the ring does not show.
 #[test]
 fn packed_poll_sees_the_rest_of_a_batch() {
     loom::model(|| {

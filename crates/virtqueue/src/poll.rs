@@ -137,9 +137,9 @@ impl PollState {
     }
 }
 
-/// A record of how far a driver side had consumed: an [`Opaque`] or a [`Token`], and no other type.
+/// A record of the driver side's position: an [`Opaque`] or a [`Token`], and no other type.
 pub trait Progress<B: Brand>: Copy + Sealed {
-    /// Records how far the driver side has consumed now.
+    /// Records the driver side's current position.
     #[doc(hidden)]
     fn now<R: Ring>(state: &PollState) -> Self;
 
@@ -203,7 +203,7 @@ impl<R: Ring, B: Brand> QueuePoller<R, B> {
         Self { ring, state, brand }
     }
 
-    /// A token for how far the queue's owner has consumed now.
+    /// A token for the current position of the queue's owner.
     pub fn token(&self) -> Token<B> {
         Token::now::<R>(&self.state)
     }

@@ -77,7 +77,6 @@ fn save(lab: &anyhow::Result<Lab>, depth: u32, progress: &LabProgress) -> anyhow
 
 /// Shows the cache's entries, the saved machines, and what is missing for this board and these kernels; fails if an
 /// entry is damaged.
-/// damaged.
 pub(super) fn status(
     arch: Option<&str>,
     verify: bool,

@@ -48,7 +48,7 @@ pub(super) fn platform(pc: &Pc, device: &AssignedDevice) -> Result<DeviceNode> {
         };
         eprintln!("{name}: {trigger} interrupt at pin {}", interrupt.number);
         if let InterruptPath::Vmm { reason } = path {
-            eprintln!("warning: {name}: a thread of the VMM hands it on: {reason}");
+            eprintln!("warning: {name}: a thread of the VMM delivers it: {reason}");
         }
     }
     Ok(DeviceNode {

@@ -43,7 +43,7 @@ shared! {
     FAULT: AtomicU64;
     /// The address of the local APIC's registers, in xAPIC mode.
     APIC_ADDRESS: AtomicU64;
-    /// How an interrupt ends: 1 by the register in memory, 2 by the model-specific register.
+    /// How an EOI is written: 1 to the memory-mapped register, 2 to the MSR.
     EOI_MODE: AtomicU32;
     /// Whether the bit in `PV_EOI_WORD` may end an interrupt.
     PV_EOI_ON: AtomicU32;

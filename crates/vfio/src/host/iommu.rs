@@ -1,9 +1,9 @@
 //! IOMMU groups: the devices that the IOMMU cannot isolate from each other, so that they can only be assigned together,
 //! and why a device has no group.
 //!
-//! `iommu_device_use_default_domain` of Linux's `drivers/iommu/iommu.c` decides which drivers a group may have
-//! alongside a guest. What turns an IOMMU on is in Linux's `Documentation/admin-guide/kernel-parameters.txt` and in the
-//! firmware's tables DMAR (Intel) and IVRS (AMD). Any thread may read.
+//! `iommu_device_use_default_domain` in Linux's `drivers/iommu/iommu.c` decides which drivers a group may have while a
+//! guest uses it. Linux's `Documentation/admin-guide/kernel-parameters.txt` and the firmware's tables DMAR (Intel) and
+//! IVRS (AMD) determine whether an IOMMU is on. All functions may be called on any thread.
 
 use super::bus::{Bus, is_vfio};
 use super::device::Identity;

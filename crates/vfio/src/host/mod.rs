@@ -1,8 +1,8 @@
-//! Which devices of this host could be assigned to a guest, and what prevents that for each: read from sysfs, from
-//! any thread. The rules are those of Linux's `drivers/vfio` and `drivers/iommu/iommu.c` (6.12).
+//! Finds the host's devices that could be assigned to a guest, and what prevents that for each: read from sysfs, on any
+//! thread. The rules are those of Linux's `drivers/vfio` and `drivers/iommu/iommu.c` (6.12).
 //!
-//! Nothing here writes to sysfs: the owner of the host binds a driver. What a file contains is not trusted: if it is
-//! missing, empty or malformed, the host does not say.
+//! Nothing here writes to sysfs: the host's owner binds drivers. The content of files is not trusted: a missing, empty
+//! or malformed file counts as unknown.
 //!
 //! ```no_run
 //! use vmbell_vfio::host::{Bus, Host};

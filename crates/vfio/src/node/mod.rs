@@ -1,10 +1,10 @@
 //! The device-tree node by which a guest finds an assigned device: `NAME@ADDRESS` with the device's registers and
 //! interrupts in the guest, and what only the host knows about the device, such as its clocks. The node follows the
-//! Devicetree Specification 0.4, and has the properties that QEMU's `sysbus-fdt.c` wrote until 10.1. Pure data, on any
-//! thread.
+//! Devicetree Specification 0.4, and has the properties that QEMU's `sysbus-fdt.c` wrote until 10.1. All types are
+//! plain data, for use on any thread.
 //!
-//! A [`Tree`] describes devices: it is the host's own device tree, or a compiled tree of the user. A [`DeviceNode`] is
-//! taken from a tree, gets the device's place in the guest, and is written with [`vm_fdt`].
+//! A [`Tree`] describes devices: the host's own device tree, or a compiled tree from the user. A [`DeviceNode`] is
+//! taken from a tree, gets the device's addresses and interrupts in the guest, and is written with [`vm_fdt`].
 //!
 //! ```
 //! use vmbell_vfio::node::{

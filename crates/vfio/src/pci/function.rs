@@ -163,7 +163,7 @@ impl AssignedPci {
         self.report(Attempt::Write { space, offset, len }, written);
     }
 
-    /// Ends an interrupt that the VMM has handed on: its handler has accessed the device.
+    /// Ends an interrupt that the VMM has delivered: its handler has accessed the device.
     fn accessed(&self, space: Space) -> Result<(), PassthroughError> {
         match space {
             Space::Config => Ok(()),

@@ -1,4 +1,4 @@
-//! Which kind of interrupts the device has now, and the changes from one kind to another. The caller holds a lock.
+//! Which type of interrupt the device uses now, and changes from one type to another. The caller holds a lock.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::interrupt::{InterruptPath, Line, Vectors};
 use vmbell::irq::{Gsi, Msi};
 use vmbell_devices::pci::Routes;
 
-/// A kind of interrupts, with what the guest has set up for it. A vector without a message is masked.
+/// A type of interrupt, with what the guest has set up for it. A vector without a message is masked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Off,
@@ -40,7 +40,7 @@ pub(super) struct Interrupts {
     enabled: Enabled,
 }
 
-/// What is on at the device: at most one kind, as in the kernel.
+/// What is enabled in the device: at most one type, as in the kernel.
 #[derive(Debug)]
 enum Enabled {
     Off,
@@ -57,8 +57,8 @@ impl Interrupts {
         }
     }
 
-    /// Changes what is different from `wanted`, and nothing else. After an error the interrupts count as `wanted`, so
-    /// that the same error is not met again with each write of the guest.
+    /// Changes only what differs from `wanted`. After an error the interrupts count as `wanted`, so that not every
+    /// write of the guest repeats the error.
     pub(super) fn switch(
         &mut self,
         wanted: Mode,
@@ -82,7 +82,7 @@ impl Interrupts {
                 outcome
             }
             _ => {
-                // One kind is on at a time, and its number of vectors is fixed meanwhile.
+                // One type is enabled at a time, with a fixed number of vectors.
                 self.off();
                 self.enabled = enable(&self.wanted, device, routes)?;
                 Ok(())
@@ -108,7 +108,7 @@ impl Interrupts {
         matches!(&self.enabled, Enabled::Intx(line) if line.needs_accesses())
     }
 
-    /// Ends an interrupt that the VMM has handed on.
+    /// Ends an interrupt that the VMM has forwarded.
     pub(super) fn accessed(&self) -> Result<(), PassthroughError> {
         match &self.enabled {
             Enabled::Intx(line) => line.accessed(),
@@ -116,12 +116,12 @@ impl Interrupts {
         }
     }
 
-    /// Whether an interrupt of a vector of MSI is kept, because the vector is masked.
+    /// Whether an interrupt of an MSI vector is pending because the vector is masked.
     pub(super) fn is_msi_pending(&self, vector: u16) -> bool {
         matches!(self.wanted, Mode::Msi(_)) && self.is_pending(vector)
     }
 
-    /// Whether an interrupt of a vector of MSI-X is kept, because the vector is masked.
+    /// Whether an interrupt of an MSI-X vector is pending because the vector is masked.
     pub(super) fn is_msix_pending(&self, vector: u16) -> bool {
         matches!(self.wanted, Mode::Msix(_)) && self.is_pending(vector)
     }

@@ -89,8 +89,8 @@ impl DriverState {
         self.buffers.iter().map(|buffer| buffer.slots).sum()
     }
 
-    /// Checks whether this state fits a queue with these indirect tables; returns how many buffers (split) or slots
-    /// (packed) are in flight.
+    /// Checks whether this state fits a queue with these indirect tables. Returns the number of buffers (split) or
+    /// slots (packed) in flight.
     pub(crate) fn check(
         &self,
         target: Target,
@@ -164,7 +164,7 @@ impl DriverState {
         Ok(())
     }
 
-    /// Checks all fields that say how far the queue is.
+    /// Checks the indices, positions and counts.
     fn check_indices(&self, in_flight: u16) -> Result<(), RestoreError> {
         let (size, ring, base) = (self.size, self.ring, self.base);
         at_most("base", base, self.position)?;

@@ -164,7 +164,7 @@ impl PassthroughCase {
         }
     }
 
-    /// How the device's line is handed on; `None` if the row does not use the line.
+    /// How the device's line is delivered; `None` if the row does not use the line.
     pub(super) fn handover(self) -> Option<Handover> {
         match self {
             Self::Interrupt {

@@ -181,13 +181,13 @@ impl DeviceGuest {
     }
 }
 
-/// Fails unless the line is handed on in the way that the row measures.
+/// Fails unless the line is delivered in the way that the row measures.
 fn check(path: &InterruptPath, case: PassthroughCase) -> Result<(), ScenarioFailure> {
     match (path, case.handover()) {
         (InterruptPath::Resample, Some(Handover::Irqfd))
         | (InterruptPath::Forwarded, Some(Handover::Forwarded))
         | (InterruptPath::Vmm { .. }, Some(Handover::Vmm)) => Ok(()),
-        (path, _) => Err(format!("its line is handed on in another way: {path:?}").into()),
+        (path, _) => Err(format!("its line is delivered in another way: {path:?}").into()),
     }
 }
 

@@ -138,7 +138,6 @@ end poweroff
 
 /// The capability for this access is vendor-specific (9) and of type 5 (virtio 1.3, 4.1.4.9). The driver writes the
 /// offset of the number of queues in the BAR, and a length.
-/// that of the number of queues, and a length.
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn window_of_the_micro_model_is_opened_inside_the_sandbox() {
