@@ -213,7 +213,7 @@ impl Shared {
         state.refused = false;
         self.full.store(false, Ordering::Relaxed);
         let calls = state.on_room.clone();
-        // The function of a device may print.
+        // Unlocked first, because a device's function may print.
         drop(state);
         calls.iter().for_each(|call| call());
     }

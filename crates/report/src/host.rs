@@ -29,8 +29,7 @@ pub struct Host {
     /// In which Linux of the lab this host is: 1 is L1, 2 a guest of L1; `None` if the lab was not asked for a depth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
-    /// The VMM that runs each Linux of the lab which is inside another one: `vmbell` or `qemu`; `None` in L1, and where there is
-    /// no `depth`.
+    /// The VMM that runs each nested Linux of the lab: `vmbell` or `qemu`; `None` in L1, and if there is no `depth`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth_vmm: Option<String>,
     /// The load average of the last minute when measuring began.

@@ -97,19 +97,19 @@ pub struct Measured {
     /// All exits by their reasons, those that `exits` leaves out included; `None` where they are not told apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_reasons: Option<ExitReasons>,
-    /// Exits of L1's guests for one operation, by the CPU's reasons, of a row that was measured in a Linux inside L1; `None` if
-    /// they were not counted.
+    /// Exits of L1's guests per operation, by the CPU's reasons, if the row was measured in a Linux inside L1; `None` if they
+    /// were not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub l1_exits: Option<BTreeMap<String, f64>>,
-    /// By how many bytes one operation enlarges the memory of all processes that take part, for as long as what it made
-    /// exists; `None` where that was not measured.
+    /// The bytes by which an operation increases the memory of all involved processes, while what it created exists; `None`
+    /// if that was not measured.
     #[serde(
         rename = "memory_bytes",
         default,
         skip_serializing_if = "Option::is_none"
     )]
     pub memory: Option<u64>,
-    /// The same of what the kernel keeps for these processes, without their page tables.
+    /// The same for memory that the kernel uses for these processes, without page tables.
     #[serde(
         rename = "kernel_memory_bytes",
         default,

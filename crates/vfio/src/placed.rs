@@ -58,7 +58,7 @@ pub struct Guest<'g> {
 
 /// A function that is called with the reason why an access of the guest failed, on the thread of the vCPU that made the
 /// access. Only the first failures of a read, a write and an interrupt are reported, because the guest could make each
-/// access fail. The guest reads ones, and a write has no effect. An interrupt that a thread of the VMM hands on fails
+/// access fail. The guest reads ones, and a write has no effect. An interrupt that a thread of the VMM delivers fails
 /// if its line cannot be raised, lowered or unmasked ([`Line::accessed`]).
 pub type OnError = Arc<dyn Fn(PassthroughError) + Send + Sync>;
 

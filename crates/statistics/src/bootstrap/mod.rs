@@ -1,11 +1,11 @@
 //! The 95 % confidence interval of a ratio, from a percentile bootstrap: the one method for all comparisons here.
 //!
-//! A bootstrap must draw what was measured independently, and that differs:
+//! A bootstrap must draw units that were measured independently, which depend on the comparison:
 //!
 //! - rows of one report share the rounds, between which the host drifts: whole rounds are drawn ([`ratio_of_medians`]);
 //! - VMMs are booted in turns, and batches of one boot have much in common: boots are drawn, and in each its batches
 //!   ([`ratio_of_boots`]);
-//! - reports are drawn, and in each its runs (`levels`), in turns or for each side alone.
+//! - several reports on each side: reports are drawn, in turns or for each side alone, and in each its runs (`levels`).
 
 mod levels;
 mod sorted;

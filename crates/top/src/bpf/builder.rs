@@ -15,7 +15,7 @@ pub(super) const KEY: i16 = -24;
 pub(super) const VALUE: i16 = -56;
 /// Stack offset of a vCPU's key.
 const VCPU: i16 = -72;
-/// Stack offset of a scratch word for what is read by its address.
+/// Stack offset of a scratch word, for values that a helper writes to an address.
 pub(super) const SCRATCH: i16 = -80;
 /// Stack offset of the record of a vCPU that is in the VMM.
 const AWAY: i16 = -112;

@@ -20,12 +20,12 @@ pub type Place = fn(u64) -> Option<&'static std::sync::atomic::AtomicU64>;
 
 static PLACE: OnceLock<Place> = OnceLock::new();
 
-/// Asks `place` for the place of each word from now on. The first call counts.
+/// Asks `place` where to put each word from now on. Later calls have no effect.
 pub fn place_words(place: Place) {
     let _ = PLACE.set(place);
 }
 
-/// Atomics whose words have a place.
+/// Atomics whose words can be placed in memory by [`place_words`](super::place_words).
 pub mod atomic {
     pub use std::sync::atomic::*;
 
