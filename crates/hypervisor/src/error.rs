@@ -46,7 +46,7 @@ pub enum Error {
     },
     /// The backend does not run on the architecture of this build.
     #[error(
-        "the {backend} backend is for {built}, and this is {}",
+        "the {backend} backend is for {built}, but this is {}",
         std::env::consts::ARCH
     )]
     Architecture {
@@ -105,7 +105,7 @@ pub enum Error {
     Faulted,
     /// A doorbell or a resampling irqfd is only half removed: guest writes and signals have no effect any more, but its
     /// eventfd or resamplefd may still be signalled. Calling the removal again completes it.
-    #[error("{what} is not removed yet, because the guest could not be made to let go of it")]
+    #[error("{what} is not removed yet, because the guest could not be made to release it")]
     Unremoved {
         /// The doorbell by its address, or the irqfd by its GSI.
         what: String,

@@ -126,7 +126,7 @@ impl Device {
         })
     }
 
-    /// Opens the device. An error says why it makes no sense as a device.
+    /// Opens the device. An error says why it is invalid.
     pub fn open(self: &Arc<Self>) -> Result<vmbell_vfio::device::Device, PassthroughError> {
         vmbell_vfio::device::Device::new("a device", Box::new(Handle(Arc::clone(self))))
     }

@@ -59,8 +59,8 @@ pub enum UsermodeError {
         /// How the process ended, and what that means.
         ending: String,
     },
-    /// The sandbox handed over a value that the stub never writes, and has been killed.
-    #[error("the sandbox handed over nonsense ({what} {value:#x}) and was killed")]
+    /// The sandbox passed a value that the stub never writes, and has been killed.
+    #[error("the sandbox passed an invalid value ({what} {value:#x}) and was killed")]
     Nonsense {
         /// The field of the exit record.
         what: &'static str,

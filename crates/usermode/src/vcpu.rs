@@ -92,7 +92,7 @@ impl UsermodeVcpu {
                     self.guest
                         .sandbox
                         .process()
-                        .kill_with_reason("it handed over nonsense");
+                        .kill_with_reason("it passed an invalid value");
                     return Err(error);
                 }
             }
@@ -209,7 +209,7 @@ fn fault_reason(kind: u64, vector: u8) -> &'static str {
         fault::FETCH => "no memory to fetch instructions from",
         fault::STRING => "a string instruction whose buffer is not in RAM",
         fault::STRADDLE => "an access that is partly in RAM and partly in a hole",
-        fault::INTERRUPT_STACK => "an interrupt came, and the stack pointer is not in RAM",
+        fault::INTERRUPT_STACK => "an interrupt arrived while the stack pointer was not in RAM",
         fault::INTERRUPT_FRAME => {
             "a return from an interrupt whose frame is not in RAM, or leads out of the guest"
         }

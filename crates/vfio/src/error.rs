@@ -98,23 +98,23 @@ pub enum PassthroughErrorKind {
         flags: u32,
     },
     /// The device has more regions or interrupt indexes than any device has.
-    #[error("said to have {count} regions or interrupt indexes, and {most} are the most")]
+    #[error("reports {count} regions or interrupt indexes, more than {most}")]
     Indexes {
         /// How many.
         count: u32,
         /// The most.
         most: u32,
     },
-    /// What the device reports about a region makes no sense.
-    #[error("region {region} makes no sense")]
+    /// What the device reports about a region is invalid.
+    #[error("the description of region {region} is invalid")]
     Region {
         /// The region's index.
         region: u32,
         /// Why.
         source: RegionError,
     },
-    /// What the device reports about its interrupts makes no sense.
-    #[error("its interrupts make no sense")]
+    /// What the device reports about its interrupts is invalid.
+    #[error("the description of its interrupts is invalid")]
     IrqCount(#[source] IrqCountError),
     /// The device has no such region.
     #[error("no region {region}")]
@@ -166,8 +166,8 @@ pub enum PassthroughErrorKind {
     /// The device was given back.
     #[error("the device was given back to the host")]
     GivenBack,
-    /// What the IOMMU reports about its addresses makes no sense.
-    #[error("the iommu's addresses make no sense")]
+    /// What the IOMMU reports about its addresses is invalid.
+    #[error("the iommu's address ranges are invalid")]
     Iova(#[source] IovaError),
     /// Guest memory is at addresses that the IOMMU cannot map.
     #[error(
@@ -193,7 +193,7 @@ pub enum PassthroughErrorKind {
     },
     /// The VMM has to see the accesses to a region that the guest reaches without an exit.
     #[error(
-        "the vmm hands its interrupts on and has to see accesses to region {region}, which the guest was made with"
+        "the vmm delivers its interrupts, so it must see accesses to region {region}, which the guest reaches without exits"
     )]
     Watched {
         /// The region's index.
@@ -204,7 +204,7 @@ pub enum PassthroughErrorKind {
     Bus(#[from] BusError),
     /// Guest memory cannot be locked for the device, as DMA requires.
     #[error(
-        "cannot lock {size:#x} bytes of guest memory at {address:#x} for the device: memory is short, or this process may lock less (ulimit -l)"
+        "cannot lock {size:#x} bytes of guest memory at {address:#x} for the device: memory is short, or this process may not lock that much (ulimit -l)"
     )]
     Lock {
         /// The guest-physical address.

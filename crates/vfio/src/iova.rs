@@ -40,18 +40,18 @@ pub struct Iova {
     pub free_entries: Option<u32>,
 }
 
-/// An answer that makes no sense.
+/// An invalid answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IovaError {
     /// The answer is shorter than the structure.
-    #[error("the answer has {len} bytes and not {IOMMU_INFO}")]
+    #[error("the answer has {len} bytes, not {IOMMU_INFO}")]
     Short {
         /// Its length.
         len: usize,
     },
     /// The answer wants more room than any IOMMU needs.
-    #[error("the answer asks for {len} bytes, and {IOMMU_INFO_MAX} are the most")]
+    #[error("the answer asks for {len} bytes, more than {IOMMU_INFO_MAX}")]
     Long {
         /// The length that it asks for.
         len: u32,

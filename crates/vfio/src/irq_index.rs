@@ -35,7 +35,7 @@ pub struct IrqIndex {
 
 /// An interrupt count that no device has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("interrupt index {index} is said to have {count} interrupts, and {IRQS_MAX} are the most")]
+#[error("interrupt index {index} has {count} interrupts, more than {IRQS_MAX}")]
 pub struct IrqCountError {
     /// The index.
     pub index: u32,

@@ -54,12 +54,12 @@ impl Region {
     }
 }
 
-/// A region that makes no sense.
+/// An invalid region.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegionError {
     /// The answer is shorter than the structure.
-    #[error("the answer has {len} bytes and not {REGION_INFO}")]
+    #[error("the answer has {len} bytes, not {REGION_INFO}")]
     Short {
         /// Its length.
         len: usize,
@@ -71,7 +71,7 @@ pub enum RegionError {
         index: u32,
     },
     /// The answer wants more room than any device needs.
-    #[error("the answer asks for {len} bytes, and {REGION_INFO_MAX} are the most")]
+    #[error("the answer asks for {len} bytes, more than {REGION_INFO_MAX}")]
     Long {
         /// The length that it asks for.
         len: u32,

@@ -267,7 +267,7 @@ pub enum UsedError {
         writable: u32,
     },
     /// `VIRTIO_F_IN_ORDER` was negotiated, and an older chain has not been given back yet.
-    #[error("chain {id} is not the oldest, and the queue promises order")]
+    #[error("chain {id} is not the oldest, but the queue is in order")]
     OutOfOrder {
         /// The chain.
         id: u16,

@@ -164,7 +164,7 @@ pub enum BoardError {
     #[error("cannot write the device tree")]
     Tree(#[source] vm_fdt::Error),
     /// The device tree is larger than the area for it.
-    #[error("the device tree has {len} bytes, and there is room for {room}")]
+    #[error("the device tree has {len} bytes, but there is room for {room}")]
     TreeSize {
         /// The bytes of the tree.
         len: usize,

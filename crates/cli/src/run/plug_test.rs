@@ -19,7 +19,7 @@ fn disk_of_what_cannot_be_one_says_what_it_is() {
         sector.resize(512, 0);
         sector
     };
-    let no_disk = "and a disk is a file or a block device";
+    let no_disk = "but a disk is a file or a block device";
     let cases = [
         (folder.path().into(), format!("it is a folder, {no_disk}")),
         (
@@ -29,11 +29,11 @@ fn disk_of_what_cannot_be_one_says_what_it_is() {
         (fifo, format!("it is a pipe, {no_disk}")),
         (
             file("empty", b""),
-            "its size is 0 bytes, and a disk has at least one sector of 512 bytes".to_owned(),
+            "its size is 0 bytes, but a disk has at least one sector of 512 bytes".to_owned(),
         ),
         (
             file("short", &[0; 511]),
-            "its size is 511 bytes, and a disk has at least one sector of 512 bytes".to_owned(),
+            "its size is 511 bytes, but a disk has at least one sector of 512 bytes".to_owned(),
         ),
         (folder.path().join("none"), "cannot open it".to_owned()),
         (

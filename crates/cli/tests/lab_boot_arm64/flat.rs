@@ -77,7 +77,7 @@ fn an_image_without_a_header_finds_its_tree_above_itself_and_what_is_none_is_ref
         "--memory", "2G", "--with", &with, "--with", guest, "--", "/bin/sh", "-c", script, guest,
     ]));
     let expected = "+\n0\n+\n0\n+\n0\n+\n11\nerror: /guest/empty: the file is empty\n126\n\
-                    error: /guest/image: needs 4096 KiB of memory, and the machine has 2048 KiB: \
+                    error: /guest/image: needs 4096 KiB of memory, but the machine has 2048 KiB: \
                     give the machine more memory (--memory)\n126\n";
     assert_eq!(text(&output.stdout), expected);
 }

@@ -56,7 +56,7 @@ fn what_an_arm64_machine_cannot_run_is_refused_with_what_to_do() {
     let said = ran.said();
     let mut lines = said.lines();
     for part in [
-        "/bin/other-cpu: built for another CPU, and this is an arm64 machine",
+        "/bin/other-cpu: built for another CPU, but this is an arm64 machine",
         "packed: compressed, which this machine does not boot: give the file that `gzip -dc <'packed' >Image` makes",
         "give the machine more memory (--memory)",
         "/guest/kernel: needs ",

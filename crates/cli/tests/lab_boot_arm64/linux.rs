@@ -14,7 +14,7 @@ static L1: Session = Session::new(&["--vcpus", "1", "--module", "vhost_vsock"], 
 fn each_command_works_there_or_says_what_arm64_lacks() {
     let script = r#"
         "$VMBELL" list | grep -c -e '^mmio-no-eventfd' -e '^floor-kvm-run-mmio' -e portio
-        "$VMBELL" probe | grep -m 1 -o 'usermode backend is for x86-64, and this is aarch64'
+        "$VMBELL" probe | grep -m 1 -o 'usermode backend is for x86-64, but this is aarch64'
         "$VMBELL" bench eoi --deterministic -n 20 | grep -e '^interrupts taken' -e 'no paravirtual EOI' | tr -s ' '
         "$VMBELL" bench rings --one-thread --bufs 100 --runs 2 --quiet >/dev/null; echo rings $?
         "$VMBELL" run no-image 2>&1; echo $?
@@ -22,12 +22,12 @@ fn each_command_works_there_or_says_what_arm64_lacks() {
         "$VMBELL" bench --backend usermode mmio-no-eventfd 2>&1; echo $?
     "#;
     let ran = L1.run(script, &[]);
-    let expected = "2\nusermode backend is for x86-64, and this is aarch64\ninterrupts taken 20\n\
+    let expected = "2\nusermode backend is for x86-64, but this is aarch64\ninterrupts taken 20\n\
         pv-eoi-off: arm64 has no paravirtual EOI, so there is nothing to compare with\nrings 0\n\
         error: no-image: cannot read the image: No such file or directory (os error 2)\n126\n\
         error: 'floor-kvm-run-pio' needs port I/O, which this architecture does not have: 'mmio-*' rings there \
         (see `vmbell list`)\n2\n\
-        error: the usermode backend cannot run a guest here: the usermode backend is for x86-64, and this is \
+        error: the usermode backend cannot run a guest here: the usermode backend is for x86-64, but this is \
         aarch64\n1\n";
     assert_eq!(ran.said(), expected);
 }

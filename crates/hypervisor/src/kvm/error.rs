@@ -32,7 +32,7 @@ pub enum KvmError {
         source: io::Error,
     },
     /// The version of the KVM API is not 12.
-    #[error("/dev/kvm speaks version {found} of the API, and only 12 is known")]
+    #[error("/dev/kvm has API version {found}, but only 12 is supported")]
     Version {
         /// The version that KVM_GET_API_VERSION returned.
         found: i32,

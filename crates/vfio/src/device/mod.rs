@@ -64,7 +64,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Asks a device for its regions and interrupts. Fails if an answer makes no sense.
+    /// Asks a device for its regions and interrupts. Fails if an answer is invalid.
     pub fn new(
         name: impl Into<String>,
         file: Box<dyn DeviceFile>,

@@ -104,7 +104,7 @@ pub enum NodeProblem {
         parent: Parent,
     },
     /// The device has interrupts, and no interrupt controller takes them.
-    #[error("the device has interrupts and the parent names no interrupt controller")]
+    #[error("the device has interrupts, but the parent names no interrupt controller")]
     NoInterruptParent,
     /// The interrupt controller has no such line.
     #[error("interrupt {number} is out of range, the controller has {GIC_SPIS}")]
@@ -113,7 +113,7 @@ pub enum NodeProblem {
         number: u32,
     },
     /// Two interrupts are on one line.
-    #[error("interrupt {number} is there twice")]
+    #[error("interrupt {number} is listed twice")]
     InterruptTwice {
         /// The number.
         number: u32,
@@ -130,8 +130,8 @@ pub enum NodeProblem {
         /// The name.
         property: String,
     },
-    /// A property to copy is there twice.
-    #[error("property '{property}' is there twice")]
+    /// A property to copy is listed twice.
+    #[error("property '{property}' is listed twice")]
     PropertyTwice {
         /// The property.
         property: String,

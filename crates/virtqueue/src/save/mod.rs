@@ -254,13 +254,13 @@ pub enum RestoreError {
         id: u16,
     },
     /// `VIRTIO_F_IN_ORDER` was negotiated, and the state is impossible for buffers that are used in order.
-    #[error("restore a queue: {id} is out of order, and the queue promises order")]
+    #[error("restore a queue: {id} is out of order, but the queue is in order")]
     OutOfOrder {
         /// The chain, buffer or entry.
         id: u16,
     },
     /// The caller has no data for a buffer in flight.
-    #[error("restore a queue: there is no data of buffer {id}, which is in flight")]
+    #[error("restore a queue: there is no data for buffer {id}, which is in flight")]
     NoData {
         /// The buffer.
         id: u16,

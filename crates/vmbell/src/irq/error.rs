@@ -52,7 +52,7 @@ pub enum IrqError {
         count: usize,
     },
     /// A route leads to a pin, but the guest has no I/O APIC below the VMM.
-    #[error("{gsi} leads to a pin, and the guest has no i/o apic below the vmm (irqchip full)")]
+    #[error("{gsi} leads to a pin, but the guest has no i/o apic below the vmm (irqchip full)")]
     NoIoApic {
         /// The GSI of the route.
         gsi: Gsi,
@@ -70,13 +70,13 @@ pub enum IrqError {
     #[error("a resampling irqfd needs an i/o apic below the vmm (irqchip full)")]
     NoResample,
     /// The GSI leads to no pin, so it has no line that could be forwarded.
-    #[error("{gsi} leads to no pin, and only a line can be forwarded")]
+    #[error("{gsi} leads to no pin, but only a line can be forwarded")]
     NoLine {
         /// The GSI.
         gsi: Gsi,
     },
     /// The guest has made the pin of the GSI edge-triggered. A device cannot wait for the end of an edge.
-    #[error("{gsi} is edge-triggered, and only a level has an end that can be forwarded")]
+    #[error("{gsi} is edge-triggered, but only level-triggered interrupts can be forwarded")]
     Edge {
         /// The GSI.
         gsi: Gsi,

@@ -47,14 +47,14 @@ pub enum ImageErrorKind {
     )]
     NoEntryProtocol,
     /// The file is for a CPU that is not x86.
-    #[error("built for {cpu}, and this machine is an x86 PC: give an image for i386 or x86-64")]
+    #[error("built for {cpu}, but this machine is an x86 PC: give an image for i386 or x86-64")]
     OtherCpu {
         /// The CPU, or the field `e_machine` of the ELF's header, in words.
         cpu: String,
     },
     /// The file is a kernel or an image for x86, and the machine is an arm64 one.
     #[error(
-        "built for another CPU, and this is an arm64 machine: give an Image of Linux for arm64, or a flat file such as \
+        "built for another CPU, but this is an arm64 machine: give an Image of Linux for arm64, or a flat file such as \
          kvm-unit-tests' arm/selftest.flat"
     )]
     NotForArm64,
@@ -67,7 +67,7 @@ pub enum ImageErrorKind {
         commands: String,
     },
     /// The file is a unified kernel image, for which a machine needs EFI.
-    #[error("a unified kernel image, and this machine has no EFI: take it apart, {advice}")]
+    #[error("a unified kernel image, but this machine has no EFI: take it apart, {advice}")]
     Unified {
         /// The shell commands that take the file apart and boot it.
         advice: String,
@@ -77,7 +77,7 @@ pub enum ImageErrorKind {
     EmptyFile,
     /// The file is a program for EFI and not an arm64 kernel.
     #[error(
-        "a program for EFI, and this machine has no firmware: give an Image of Linux, or a flat file"
+        "a program for EFI, but this machine has no firmware: give an Image of Linux, or a flat file"
     )]
     EfiProgram,
     /// The file is neither an arm64 kernel nor code.
@@ -88,7 +88,7 @@ pub enum ImageErrorKind {
     NotAnArm64Image,
     /// The bzImage's version of the boot protocol does not say how much memory the kernel takes.
     #[error(
-        "not a bzImage, or one with version {version:#06x} of Linux's boot protocol, and this machine needs 0x020a (Linux \
+        "not a bzImage, or one with version {version:#06x} of Linux's boot protocol, but this machine needs 0x020a (Linux \
          2.6.31): give a newer kernel"
     )]
     OldKernel {
@@ -148,7 +148,7 @@ pub enum ImageErrorKind {
     },
     /// The guest has too little RAM for the image.
     #[error(
-        "needs {} KiB of memory, and the machine has {} KiB{}",
+        "needs {} KiB of memory, but the machine has {} KiB{}",
         end.div_ceil(1024),
         ram >> 10,
         advice(*end, *most)
@@ -175,7 +175,7 @@ pub enum ImageErrorKind {
         low: u64,
     },
     /// The command line is longer than the kernel takes.
-    #[error("its command line has {len} bytes, and it takes {most}: shorten it (--append)")]
+    #[error("its command line has {len} bytes, but may have {most}: shorten it (--append)")]
     CommandLine {
         /// The bytes of the command line.
         len: usize,
@@ -184,7 +184,7 @@ pub enum ImageErrorKind {
     },
     /// The command lines of the image and its modules do not fit into the area for them.
     #[error(
-        "its command line, with those of its modules, needs {needed} bytes, and there is room for {room}: shorten it"
+        "its command line, with those of its modules, needs {needed} bytes, but there is room for {room}: shorten it"
     )]
     Information {
         /// The bytes of the command lines and the rest of the information.

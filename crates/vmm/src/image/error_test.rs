@@ -73,7 +73,7 @@ fn unified_kernel_images_are_named_with_the_commands_that_take_them_apart() {
         let error = Image::parse("a.efi".to_owned(), &efi_program(sections)).unwrap_err();
         error.to_string()
     };
-    let expected = "a.efi: a unified kernel image, and this machine has no EFI: take it apart, \
+    let expected = "a.efi: a unified kernel image, but this machine has no EFI: take it apart, \
                     `objcopy -O binary -j .linux 'a.efi' vmlinuz && objcopy -O binary -j .initrd 'a.efi' initrd.img && \
                     objcopy -O binary -j .cmdline 'a.efi' cmdline`, and \
                     `vmbell run vmlinuz --initrd initrd.img --append \"$(tr -d '\\0' <cmdline)\"`";

@@ -247,12 +247,12 @@ fn image_that_does_not_fit_is_refused_with_both_sizes() {
         .load(&ram(), &Boot::default())
         .unwrap_err()
         .to_string();
-    let expected = "dir/an image.flat: needs 135168 KiB of memory, and the machine has 16384 KiB: give the machine more memory (--memory)";
+    let expected = "dir/an image.flat: needs 135168 KiB of memory, but the machine has 16384 KiB: give the machine more memory (--memory)";
     assert_eq!(error, expected);
     // The segment ends a page above 3 GiB, where no machine has RAM.
     let image = parse(&elf32(0, 0x40_0000, 0xbfc0_1000)).unwrap();
     let error = image.load(&ram(), &Boot::default()).unwrap_err();
-    let expected = "needs 3145732 KiB of memory, and the machine has 16384 KiB, and no machine has more than 3221225472 bytes";
+    let expected = "needs 3145732 KiB of memory, but the machine has 16384 KiB, and no machine has more than 3221225472 bytes";
     assert!(error.to_string().ends_with(expected), "{error}");
 }
 

@@ -166,7 +166,7 @@ fn mistakes_are_named() {
         ),
         (
             "virtio-blk,file=d,serial=123456789012345678901",
-            "serial: a serial number has at most 20 bytes, and this one has 21",
+            "serial: a serial number has at most 20 bytes, but this one has 21",
         ),
         ("virtio-net", "virtio-net needs tap=NAME"),
         ("virtio-net,tap=a,mac=1", "mac: an address of one interface"),

@@ -25,13 +25,13 @@ const HEAD: usize = 512;
 #[non_exhaustive]
 pub enum DiskError {
     /// The file is neither a file with contents nor a block device.
-    #[error("it is {kind}, and a disk is a file or a block device")]
+    #[error("it is {kind}, but a disk is a file or a block device")]
     Kind {
         /// The kind of the file.
         kind: &'static str,
     },
     /// The file has no whole sector.
-    #[error("its size is {len} bytes, and a disk has at least one sector of 512 bytes")]
+    #[error("its size is {len} bytes, but a disk has at least one sector of 512 bytes")]
     Short {
         /// The file's size in bytes.
         len: u64,

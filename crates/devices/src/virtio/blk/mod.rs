@@ -74,7 +74,7 @@ pub struct DiskSerial([u8; SERIAL_LEN]);
 
 /// The text is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a serial number has at most {SERIAL_LEN} bytes, and this one has {len}")]
+#[error("a serial number has at most {SERIAL_LEN} bytes, but this one has {len}")]
 pub struct DiskSerialError {
     /// The text's length in bytes.
     pub len: usize,

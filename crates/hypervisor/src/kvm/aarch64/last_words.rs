@@ -48,11 +48,8 @@ fn recorded(guest: &KvmGuest, index: u32) -> Option<Fault> {
     let class = (syndrome >> 26 & 0x3f) as u8;
     let (exception, reason) = match kind {
         0 => exception(class),
-        1 => ("IRQ", "an interrupt came, and there is no handler"),
-        2 => (
-            "FIQ",
-            "a fast interrupt came, for which there is no handler",
-        ),
+        1 => ("IRQ", "an interrupt arrived, but there is no handler"),
+        2 => ("FIQ", "a fast interrupt arrived, but there is no handler"),
         _ => exception(SERROR),
     };
     Some(Fault {

@@ -83,7 +83,7 @@ fn interrupts_need_a_controller_that_has_them() {
     let range = refused(|device| device.interrupts[0] = level(988));
     assert!(range.contains("interrupt 988 is out of range, the controller has 988"));
     let twice = refused(|device| device.interrupts.push(device.interrupts[0]));
-    assert!(twice.contains("interrupt 112 is there twice"), "{twice}");
+    assert!(twice.contains("interrupt 112 is listed twice"), "{twice}");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn what_is_set_for_the_guest_is_not_copied() {
     let error = refused(|device| device.properties.push(property("a b", [])));
     assert!(error.contains("not a name of a property"), "{error}");
     let error = refused(|device| device.properties.push(property("clock-names", [])));
-    assert!(error.contains("'clock-names' is there twice"), "{error}");
+    assert!(error.contains("'clock-names' is listed twice"), "{error}");
 }
 
 #[test]

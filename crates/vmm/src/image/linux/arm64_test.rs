@@ -206,7 +206,7 @@ fn what_the_kernel_cannot_take_is_refused() {
         ..Boot::default()
     });
     assert!(
-        error.contains("has 2048 bytes, and it takes 2047"),
+        error.contains("has 2048 bytes, but may have 2047"),
         "{error}"
     );
     let error = load(&Boot {

@@ -270,7 +270,7 @@ fn kernels_for_another_cpu_and_too_old_ones_are_refused_by_name() {
     let mut arm64 = vec![0; 64];
     arm64[0x38..].copy_from_slice(b"ARM\x64\0\0\0\0");
     let error = parse(&arm64).unwrap_err().to_string();
-    assert!(error.contains(": built for arm64, and"), "{error}");
+    assert!(error.contains(": built for arm64, but"), "{error}");
     let mut elf = vmlinux(b"Xen\0", 18, 0x100_0123);
     elf[18] = 183;
     let error = parse(&elf).unwrap_err().to_string();
@@ -372,7 +372,7 @@ fn command_line_that_linux_would_cut_is_refused_whichever_way_the_kernel_is_boot
         assert!(
             error
                 .to_string()
-                .contains("has 2048 bytes, and it takes 2047"),
+                .contains("has 2048 bytes, but may have 2047"),
             "{error}"
         );
     }
