@@ -8,13 +8,15 @@
 mod child;
 pub(crate) mod program;
 mod running;
+mod time_left;
 
 use std::ffi::OsString;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(super) use self::child::{ProgramEnd, ProgramOutput, find};
 pub(super) use self::running::{Reached, RunningProgram};
+pub(super) use self::time_left::TimeLeft;
 use vmbell_bench::CommandLimit;
 use vmbell_lab::spin::Watch;
 
@@ -72,20 +74,17 @@ pub(super) fn run(task: &ProgramTask<'_>) -> io::Result<ProgramOutput> {
 
 /// Waits until the program ends (`None`) or there is a reason to end it.
 fn watch(task: &ProgramTask<'_>, running: &mut RunningProgram) -> io::Result<Option<ProgramEnd>> {
-    let begun = Instant::now();
-    if let Reached::End(end) = running.until(task.is_complete, task.limit, task.stop)? {
+    let mut time = TimeLeft::new(task.limit);
+    if let Reached::End(end) = running.until(task.is_complete, &mut time, task.stop)? {
         return Ok(end);
     }
-    let left = task.limit.saturating_sub(begun.elapsed());
-    Ok(
-        match running.until(|_| false, left.min(GRACE), task.stop)? {
-            Reached::End(Some(ProgramEnd::TimeLimit)) if left >= GRACE => {
-                Some(ProgramEnd::Lingered)
-            }
-            Reached::End(end) => end,
-            Reached::Mark => None,
-        },
-    )
+    let left = time.look();
+    let mut grace = TimeLeft::new(left.min(GRACE));
+    Ok(match running.until(|_| false, &mut grace, task.stop)? {
+        Reached::End(Some(ProgramEnd::TimeLimit)) if left >= GRACE => Some(ProgramEnd::Lingered),
+        Reached::End(end) => end,
+        Reached::Mark => None,
+    })
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
+use super::TimeLeft;
 use super::child::{LONGEST_MARK, OutputStream, ProcessGroup, ProgramEnd, ProgramOutput, wait};
 use vmbell_bench::CommandLimit;
 
@@ -81,10 +81,9 @@ impl RunningProgram {
     pub(crate) fn until(
         &mut self,
         is_found: impl Fn(&[u8]) -> bool,
-        limit: Duration,
+        time: &mut TimeLeft,
         stop: &CommandLimit,
     ) -> io::Result<Reached> {
-        let begun = Instant::now();
         let mut searched = 0;
         loop {
             // Checked before reading, so that the last output before the exit is read too.
@@ -103,7 +102,7 @@ impl RunningProgram {
                 None
             } else if stop.stop().is_some() {
                 Some(ProgramEnd::Stopped)
-            } else if begun.elapsed() >= limit {
+            } else if time.look().is_zero() {
                 Some(ProgramEnd::TimeLimit)
             } else {
                 wait(&self.streams)?;

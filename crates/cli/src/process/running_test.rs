@@ -1,5 +1,6 @@
 use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use super::*;
 use crate::process::find;
@@ -15,7 +16,9 @@ fn reach(
     stop: &CommandLimit,
 ) -> Reached {
     let is_found = |piece: &[u8]| find(piece, mark).is_some();
-    running.until(is_found, limit, stop).unwrap()
+    running
+        .until(is_found, &mut TimeLeft::new(limit), stop)
+        .unwrap()
 }
 
 fn shell(script: &str) -> RunningProgram {
@@ -79,7 +82,7 @@ fn no_byte_is_searched_again_but_the_end_of_a_piece() {
         searched.set(searched.get() + piece.len().saturating_sub(LONGEST_MARK));
         find(piece, "mark").is_some()
     };
-    let reached = running.until(is_found, LONG, &CommandLimit::none());
+    let reached = running.until(is_found, &mut TimeLeft::new(LONG), &CommandLimit::none());
     assert_eq!(reached.unwrap(), Reached::Mark);
     assert!(searched.get() <= 8 * 500 + 5, "{}", searched.get());
 }

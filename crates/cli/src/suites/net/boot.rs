@@ -14,7 +14,9 @@ use super::netperf::{self, NetperfAmount, NetperfResult};
 use super::pattern::NetperfPattern;
 use super::way::{NetGuest, NetWay};
 use crate::output::text::chain;
-use crate::process::{self, MOST_OUTPUT, ProgramEnd, ProgramTask, Reached, RunningProgram, find};
+use crate::process::{
+    self, MOST_OUTPUT, ProgramEnd, ProgramTask, Reached, RunningProgram, TimeLeft, find,
+};
 use crate::suites::boots::args::CountExits;
 use crate::suites::boots::{
     BatchTimes, BootResult, BootRow, BootsRun, CountedBatch, VmmFailure, in_words, keep, last_words,
@@ -127,7 +129,9 @@ impl NetBootContext<'_> {
 
     fn reach(&self, running: &mut RunningProgram, mark: &str, not: &str) -> Result<(), VmmFailure> {
         let limit = self.args.columns.run_timeout;
-        let end = match running.until(|piece| find(piece, mark).is_some(), limit, self.run.limit) {
+        let mut time = TimeLeft::new(limit);
+        let is_found = |piece: &[u8]| find(piece, mark).is_some();
+        let end = match running.until(is_found, &mut time, self.run.limit) {
             Ok(Reached::Mark) => return Ok(()),
             Ok(Reached::End(Some(end))) => end,
             Ok(Reached::End(None)) => {
