@@ -1,6 +1,7 @@
 use std::fs;
 
 use proptest::prelude::*;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::*;
@@ -298,4 +299,23 @@ fn what_a_file_is_beyond_its_sectors_is_known() {
         assert_eq!(of(&contents).format(), format);
     }
     assert_eq!([512, 1300].map(|len| of(&vec![0; len]).rest()), [0, 276]);
+}
+
+/// Opening a pipe to read it would wait for a writer.
+#[test]
+fn a_pipe_a_folder_and_a_character_device_are_refused_unopened() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let (owner, none) = (Mode::RUSR | Mode::WUSR, 0);
+    mknodat(CWD, &pipe, FileType::Fifo, owner, none).unwrap();
+    for (path, kind) in [
+        (pipe.as_path(), "a pipe"),
+        (folder.path(), "a folder"),
+        ("/dev/null".as_ref(), "a character device"),
+    ] {
+        for read_only in [true, false] {
+            let error = Disk::open(path, read_only).unwrap_err();
+            assert!(error.to_string().contains(kind), "{error}");
+        }
+    }
 }
