@@ -1,5 +1,6 @@
 //! Level-triggered lines: every piece of work is done, and no interrupt comes without work.
 
+use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -91,7 +92,10 @@ fn resampled<H: Hypervisor>(h: &H, by: By, doing: Doing, flags: u64) {
                     .ctl(ControlOperation::Add, resample, readable)
                     .unwrap();
                 while !end.load(Relaxed) {
-                    epoll.wait(10, &mut [readable]).unwrap();
+                    match epoll.wait(10, &mut [readable]) {
+                        Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                        waited => drop(waited.unwrap()),
+                    }
                     device.resample();
                 }
             });
