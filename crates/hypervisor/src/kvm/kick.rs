@@ -89,7 +89,7 @@ extern "C" fn nothing(_: libc::c_int) {}
 /// call.
 fn install_handler(signal: libc::c_int) -> Result<(), Error> {
     // Held from reading the old handler until the new one is set, so that two vCPUs made at once do not both install
-    // it.
+    // it. Lazy, because loom's `Mutex::new` is not const.
     static TURN: LazyLock<Mutex<()>> = LazyLock::new(Mutex::default);
     let failed = || Error::last("install the handler of the signal that kicks vcpus");
     let ours = nothing as *const () as usize;

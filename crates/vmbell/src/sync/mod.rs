@@ -2,8 +2,8 @@
 //! continue with it. Code that must stop after a panic (a queue, a VM) has its own guard for that.
 //!
 //! With `--cfg loom`, the locks and [`atomic`] are loom's, so that a model runs the code that devices run. Under
-//! `cargo vmbell-check` they are locks that the checker's search sees. No time passes in either: a wait with a limit
-//! ends only with what it waits for.
+//! `cargo vmbell-check`, the checker's search sees a `Mutex` and an `AtomicU64`; a `RwLock` is the standard library's,
+//! and a wait for a `Condvar` may end at any time. No time passes in either, so `wait_timeout_while` has no limit.
 
 use std::fmt;
 use std::sync::PoisonError;
