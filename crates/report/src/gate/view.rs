@@ -171,7 +171,9 @@ fn notes(verdict: &GateVerdict) -> Vec<String> {
     }
     if !verdict.wide.is_empty() {
         notes.push(format!(
-            "held by exits only, since instructions of their boots differ by more than 2 %: {}",
+            "held by exits only, since instructions of their boots differ by more than 2 %: {}. To hold instructions \
+             too, have at least 5 boots in the plan, or remove what varies in the VMM, such as a thread that polls \
+             (--keep FOLDER keeps each boot's figures), then --accept. If exits are enough, do nothing",
             names(&verdict.wide)
         ));
     }
