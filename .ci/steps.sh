@@ -9,6 +9,7 @@ test        the tests of the workspace (README.md)
 release     the program of the Debian package, with which other steps measure
 lab         the tests that need /dev/kvm, on real KVM in QEMU; needs apt-get
 words       the phrases of xtask/words.toml, and the words of all pages
+outputs     the commands of README.md and docs/ print what these pages show; needs apt-get and jq
 deny        licences, duplicates and sources of dependencies
 clippy      lints, those of the programs that build scripts compile included
 msrv        the libraries compile with the rust-version
@@ -47,7 +48,7 @@ left_to_other_commits() {
 needs() {
     case $1 in
     test | words | release | api | subjects | subjects-c | lab-arm64) echo build ;;
-    lab | lab-intel | crates | page | fleet | deb | smoke) echo build release ;;
+    lab | lab-intel | outputs | crates | page | fleet | deb | smoke) echo build release ;;
     esac
 }
 
@@ -64,8 +65,9 @@ inputs() {
     miri-irq) closure vmbell vmbell-usermode ;;
     miri-bus) closure vmbell ;;
     miri-rings) closure vmbell-virtqueue ;;
-    subjects | subjects-c) echo check/subjects "$(closure vmbell-virtqueue vmbell-devices vmbell-check)" ;;
-    format | words | test) echo . ;;
+    subjects) echo docs/findings.md xtask/src/outputs "$(inputs subjects-c)" ;;
+    subjects-c) echo check/subjects "$(closure vmbell-virtqueue vmbell-devices vmbell-check)" ;;
+    format | words | outputs | test) echo . ;;
     # The package contains these pages (crates/cli/Cargo.toml).
     deb) code README.md CHANGELOG.md ;;
     fleet) code docs/fleet.md ;;
@@ -122,6 +124,18 @@ step_format() {
 
 step_words() {
     xtask words
+}
+
+step_outputs() {
+    local pages vmbell
+    has apt-get || skip "needs apt-get, to fetch QEMU and a kernel"
+    has jq || skip "needs jq, which docs/report-schema.md runs"
+    # The pages show starts from saved states.
+    vmbell=$(xtask package --program)
+    "$vmbell" lab prepare
+    # The step `subjects` has the program of the other page.
+    mapfile -t pages < <(git ls-files README.md 'docs/*.md' | grep -vx docs/findings.md)
+    xtask outputs "${pages[@]}"
 }
 
 step_workflows() {
@@ -265,6 +279,7 @@ step_subjects() {
     local skip=()
     ! has apt-get || skip=(--skip _pair_loses_a_notification_)
     vmbell_check test --locked --ignore-rust-version -- "${skip[@]}"
+    CARGO_TARGET_DIR=$(realpath "$target")/subjects xtask outputs docs/findings.md
 }
 
 step_subjects-c() {

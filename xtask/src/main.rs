@@ -10,6 +10,7 @@ mod child;
 mod debian;
 mod fleet;
 mod lab;
+mod outputs;
 mod package;
 mod page;
 mod release;
@@ -34,6 +35,7 @@ enum XtaskCommand {
         folder: PathBuf,
     },
     Lab(lab::LabArgs),
+    Outputs(outputs::OutputsArgs),
     /// Try what deploy/ has for Prometheus and Grafana with the real programs
     ///
     /// Downloads them once, into ~/.cache/vmbell/ci: about 23 MB.
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
     let result = match XtaskCommand::parse() {
         XtaskCommand::Api { folder } => api::run(&folder),
         XtaskCommand::Lab(options) => lab::run(&options),
+        XtaskCommand::Outputs(options) => outputs::run(&options),
         XtaskCommand::Fleet => fleet::run(),
         XtaskCommand::Package { program: true, .. } => package::run_program(),
         XtaskCommand::Package { twice: true, .. } => package::run_twice(),

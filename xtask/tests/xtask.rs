@@ -17,7 +17,7 @@ fn help_names_every_task_on_one_line() {
     let output = xtask(&["--help"]);
     assert!(output.status.success());
     let help = String::from_utf8(output.stdout).unwrap();
-    for task in ["lab", "fleet", "package", "page", "words"] {
+    for task in ["lab", "outputs", "fleet", "package", "page", "words"] {
         let named = format!("\n  {task} ");
         assert!(help.contains(&named), "no {task} in {help}");
     }
