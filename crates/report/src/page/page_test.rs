@@ -268,6 +268,104 @@ fn a_backend_that_emulates_kernel_mode_is_a_sentence_and_not_in_the_first_chart(
     assert!(rest.contains("7.10 µs"), "the tables have it");
 }
 
+#[test]
+fn what_is_odd_about_a_run_is_told() {
+    let doorbell = "portio-wildcard-eventfd";
+    let changes: [(fn(&mut Report), &str); 5] = [
+        (
+            |report| report.interrupted = true,
+            "2026-11-21T09:30:00Z, ended early\n",
+        ),
+        (
+            |report| report.timed_out = true,
+            "2026-11-21T09:30:00Z, ended early\n",
+        ),
+        (
+            |report| {
+                let ratio = sample::of(&mut report.results[2]).ratio.as_mut().unwrap();
+                (ratio.value, ratio.is_bound) = (0.25, true);
+            },
+            "A doorbell is more than 4.0x cheaper than an exit to the VMM here\n",
+        ),
+        (
+            |report| {
+                let ratio = sample::of(&mut report.results[2]).ratio.as_mut().unwrap();
+                ratio.value = 1.0;
+            },
+            "A doorbell costs as much as an exit to the VMM here\n",
+        ),
+        (
+            |report| {
+                let reasons = [("io".to_owned(), 2.0), ("hlt".to_owned(), 0.0)].into();
+                sample::of(&mut report.results[2]).exit_reasons = Some(crate::ExitReasons {
+                    kvm_exit: reasons,
+                    kvm_userspace_exit: [("io".to_owned(), 0.0)].into(),
+                });
+            },
+            "\nportio-wildcard-eventfd io 2 none\n",
+        ),
+    ];
+    for (change, told) in changes {
+        let mut report = sample::report();
+        assert_eq!(report.results[2].command, doorbell);
+        let before = text(&page(&[Run::of("a.json", report.clone())]));
+        change(&mut report);
+        let after = text(&page(&[Run::of("a.json", report)]));
+        assert!(
+            after.contains(told) && !before.contains(told),
+            "{told}: {after}"
+        );
+    }
+}
+
+#[test]
+fn a_run_of_another_unit_is_not_drawn_beside_the_first() {
+    let runs = [
+        Run::of("a.json", sample::report()),
+        Run::of("b.json", sample::counted()),
+        Run::of("c.json", sample::counted()),
+    ];
+    let text = text(&page(&runs));
+    let told = "Not drawn, because their numbers have another unit: b.json, c.json.";
+    assert!(text.contains(told), "{text}");
+    let doubt = "b.json: emulated: numbers are instructions of this kernel";
+    assert!(text.contains(doubt), "{text}");
+}
+
+#[test]
+fn the_headline_of_vmms_names_the_one_with_the_least_numbers() {
+    let vmm = sample::vmm;
+    let rows = |first: f64| {
+        vec![
+            sample::of_vmm("a", "cpuid", first),
+            sample::of_vmm("b", "cpuid", 2000.0),
+        ]
+    };
+    for (vmms, rows, headline) in [
+        (
+            vec![vmm("a", 1, false), vmm("b", 1, false)],
+            rows(1000.0),
+            "a takes the least time in 1 of 1 row, among 2 VMMs",
+        ),
+        (
+            vec![vmm("a", 1, false), vmm("b", 1, false)],
+            rows(3000.0),
+            "b takes the least time in 1 of 1 row, among 2 VMMs",
+        ),
+        // The times of one say nothing, and the other one is alone.
+        (
+            vec![vmm("a", 1, true), vmm("b", 1, false)],
+            rows(1000.0),
+            "What 1 row cost in 2 VMMs",
+        ),
+    ] {
+        let is_emulated = vmms[0].emulated;
+        let page = text(&page(&[Run::of("a.json", sample::of_vmms(vmms, rows))]));
+        assert!(page.contains(&format!("\n{headline}\n")), "{page}");
+        assert_eq!(page.contains("a‡"), is_emulated, "{page}");
+    }
+}
+
 /// A linear search for each row would take too long.
 #[test]
 fn a_page_of_many_rows_has_each_once_in_the_order_of_its_report() {
