@@ -1,6 +1,7 @@
 //! What keeps a scenario from being explored.
 
 use std::error::Error as _;
+use std::path::PathBuf;
 use std::{fmt, io};
 
 /// Why a scenario cannot be explored. An error is not a verdict on the code under test.
@@ -133,6 +134,14 @@ pub enum Error {
     NotClean {
         /// What its exploration found.
         report: String,
+    },
+    /// The result of weakening cannot be recorded for the subcommand.
+    #[error("cannot write the record `{}`", path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// Why it cannot be written.
+        source: io::Error,
     },
     /// The shared memory cannot be mapped.
     #[error("cannot map {pages} pages as the shared memory")]

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
@@ -23,6 +23,7 @@ use crate::shared::Memory;
 use crate::signals::Handlers;
 use crate::task;
 use crate::watchdog::Watchdog;
+use crate::weaken::session::Session;
 
 /// Only one search runs at a time in a process, because the hooks of all code lead to it.
 static LOCK: Mutex<()> = Mutex::new(());
@@ -181,7 +182,11 @@ impl Explorer {
     /// # Errors
     ///
     /// If the scenario cannot be explored.
+    #[track_caller]
     pub fn run(&self, mut set_up: impl FnMut(&mut Scenario)) -> Result<Report, Error> {
+        if let Some(session) = Session::from_env() {
+            return session.run(self, &mut set_up, Location::caller());
+        }
         self.explore(None, &mut set_up).map(|(report, _)| report)
     }
 

@@ -127,6 +127,11 @@ impl Report {
         self.verdicts.iter().all(|verdict| verdict.complete)
     }
 
+    /// Whether every execution was explored, and none went wrong.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.is_complete() && self.failure().is_none()
+    }
+
     /// Checks that no execution went wrong.
     ///
     /// # Panics

@@ -5,12 +5,15 @@
 //! need is not superfluous: the scenario may lack the case that needs it.
 
 mod minimal;
+pub(crate) mod session;
 mod site;
 mod steps;
 mod text;
 
 pub use minimal::Minimal;
 pub use site::{Owner, Site};
+
+use session::Progress;
 
 use std::collections::HashMap;
 use std::panic::Location;
@@ -25,8 +28,8 @@ use crate::search::CallSite;
 /// What weakening the orders of a scenario's code does.
 #[derive(Debug)]
 pub struct Weakening {
-    /// The exploration with all orders as the code asks for them.
-    pub unchanged: Report,
+    /// The models.
+    pub models: Vec<Model>,
     /// The sites, in the order of their lines.
     pub sites: Vec<Site>,
     /// The weakest order of each site, all together: complete and clean, while no site can be one step weaker.
@@ -89,22 +92,22 @@ impl Explorer {
     #[track_caller]
     pub fn weaken(&self, mut set_up: impl FnMut(&mut Scenario)) -> Result<Weakening, Error> {
         let (unchanged, met) = self.explore(Some(&HashMap::new()), &mut set_up)?;
-        weaken(self, unchanged, &met, Location::caller(), &mut set_up)
+        if !unchanged.is_clean() {
+            let report = unchanged.to_string();
+            return Err(Error::NotClean { report });
+        }
+        weaken(self, &unchanged, &met, Location::caller(), &mut set_up)
     }
 }
 
-/// Weakens the sites that an exploration met under each model.
+/// Weakens the sites that a clean exploration met under each model.
 fn weaken(
     explorer: &Explorer,
-    unchanged: Report,
+    unchanged: &Report,
     met: &[Vec<CallSite>],
     scenario: &Location<'_>,
     set_up: &mut dyn FnMut(&mut Scenario),
 ) -> Result<Weakening, Error> {
-    if unchanged.failure().is_some() || !unchanged.is_complete() {
-        let report = unchanged.to_string();
-        return Err(Error::NotClean { report });
-    }
     let all = met.iter().flatten().copied();
     let mut sites = site::sites(all, scenario, explorer.site.as_ref());
     let mut work = Work {
@@ -113,7 +116,13 @@ fn weaken(
         explorations: 0,
         executions: unchanged.verdicts.iter().map(Verdict::executions).sum(),
     };
-    for site in sites.iter_mut().filter(|site| site.is_weakened()) {
+    let progress = Progress::new();
+    let all = sites.len();
+    for (done, site) in sites.iter_mut().enumerate() {
+        progress.show(done, all);
+        if !site.is_weakened() {
+            continue;
+        }
         for (verdict, met) in unchanged.verdicts.iter().zip(met) {
             let effect = work.effect(site, verdict.model, met)?;
             site.effects.push((verdict.model, effect));
@@ -121,7 +130,11 @@ fn weaken(
     }
     let minimal = work.minimize(&sites)?;
     Ok(Weakening {
-        unchanged,
+        models: unchanged
+            .verdicts
+            .iter()
+            .map(|verdict| verdict.model)
+            .collect(),
         sites,
         minimal,
         explorations: work.explorations,

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::{Effect, Owner, Site, Weakening};
 use crate::graph::Order;
+use crate::model::Model;
 
 impl Effect {
     /// The effect of weakening an order in a few words.
@@ -33,10 +34,8 @@ impl Effect {
 
 /// The headings and the rows of the table.
 fn table(weakening: &Weakening) -> Vec<Vec<String>> {
-    let models = weakening.unchanged.verdicts.iter();
-    let models: Vec<String> = models.map(|verdict| verdict.model.to_string()).collect();
     let mut head: Vec<String> = ["site", "function", "order"].map(String::from).to_vec();
-    head.extend(models);
+    head.extend(weakening.models.iter().map(Model::to_string));
     head.push("together".to_string());
     let mut rows = vec![head];
     let least = weakening.minimal.orders.iter();

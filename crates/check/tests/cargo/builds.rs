@@ -174,3 +174,48 @@ fn failed_test_is_status_1() {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("on purpose"));
 }
+
+/// A test of the application leaves a record, as the checker does.
+#[test]
+fn records_of_weaker_orders_make_a_table_and_files() {
+    let fixture = Fixture::new();
+    let record = r##"{"program":"hooks","test":"weak","number":0,
+        "unchanged":[{"model":"RC11","executions":3}],"minimal":true,"explorations":1,"executions":4,
+        "sites":[{"file":"subject/src/lib.rs","line":7,"function":"take","owner":"tested code","operation":"load",
+        "order":"Acquire","effects":{"RC11":{"least":"Relaxed","limit":null,"breaks":[]}},"together":"Relaxed"}]}"##;
+    let test = format!(
+        "#[test]\nfn weak() {{ vmbell_check::watch(0, 0);\n\
+         let site = std::env::var(\"VMBELL_CHECK_WEAKEN_SITE\").unwrap_or_default();\n\
+         if site == \"none.rs:1\" {{ return; }}\n\
+         let folder = std::env::var(\"VMBELL_CHECK_WEAKEN\").unwrap();\n\
+         std::fs::write(folder + \"/1-0.json\", r##\"{record}\"##).unwrap(); }}\n"
+    );
+    fs::write(fixture.path().join("app/tests/hooks.rs"), test).unwrap();
+    let weaken = |options: &[&str]| {
+        let args = [&APP[..], &["-q", "--weaken"], options].concat();
+        let output = fixture.check().args(args).output().unwrap();
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), stdout, stderr(&output))
+    };
+    let (code, text, errors) =
+        weaken(&["--export-json=table.json", "--export-markdown", "table.md"]);
+    assert_eq!(code, Some(0), "{errors}");
+    let row = "subject/src/lib.rs:7  take      load Acquire  not needed  Relaxed   no test";
+    assert!(text.contains(row), "{text}");
+    assert!(
+        errors.contains("1 explorations with weaker orders, 4 executions"),
+        "{errors}"
+    );
+    let file = |name| fs::read_to_string(fixture.path().join(name)).unwrap();
+    assert!(file("table.md").contains("| take | load Acquire | not needed |"));
+    assert!(file("table.json").contains("\"result\": \"not needed\""));
+    let builds = fixture.builds();
+    let left = fs::read_dir(&builds[0]).unwrap();
+    let names = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(names.into_iter().all(|name| !name.starts_with("weaken-")));
+
+    assert_eq!(weaken(&["--fail-unneeded"]).0, Some(1));
+    let (code, _, errors) = weaken(&["--site=none.rs:1"]);
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("no test explores a scenario"), "{errors}");
+}

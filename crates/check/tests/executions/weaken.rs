@@ -1,6 +1,8 @@
 //! Weaker orders of code that reaches the checker like instrumented code: what is needed, and what is said about it.
 #![allow(unsafe_code)]
 
+use std::process::Command;
+
 use vmbell_check::{
     Effect, Error, Explorer, Model, Operation, Order, Owner, Scenario, Site, Weakening, claim,
 };
@@ -157,7 +159,8 @@ fn an_exploration_that_a_limit_ends_is_not_counted_as_not_needed() {
             .iter()
             .all(|&order| order == Order::Relaxed)
     );
-    let all = free.unchanged.verdicts[0].executions();
+    let report = explorer().run(set_up).expect("it can be explored");
+    let all = report.verdicts[0].executions();
     let limited = explorer()
         .executions(all)
         .weaken(set_up)
@@ -263,4 +266,52 @@ fn the_scenarios_own_code_is_named() {
         "hooked.rs, weaken.rs"
     );
     assert!(weakening.to_string().contains("(scenario)"), "{weakening}");
+}
+
+/// What `cargo vmbell-check test --weaken` finds after a test. The test is also the program that leaves the records.
+#[test]
+fn each_exploration_of_a_session_leaves_a_record() {
+    const CHILD: &str = "VMBELL_CHECK_TEST_WEAKEN";
+    if std::env::var_os(CHILD).is_some() {
+        let clean = Explorer::new()
+            .run(message_passing)
+            .expect("it can be explored");
+        clean.assert_no_failure().assert_complete();
+        let fails = Explorer::new().run(|scenario| {
+            scenario.task("driver", || claim(false, || "it never holds".into()));
+        });
+        assert!(fails.expect("it can be explored").failure().is_some());
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = std::env::current_exe().expect("this program");
+    let test = "weaken::each_exploration_of_a_session_leaves_a_record";
+    let status = Command::new(program)
+        .args(["--exact", test])
+        .env(CHILD, "1")
+        .env("VMBELL_CHECK_WEAKEN", folder.path())
+        .env("VMBELL_CHECK_WEAKEN_BOUND", "1000")
+        .output()
+        .expect("the program starts");
+    assert!(status.status.success(), "{status:?}");
+    let mut records: Vec<String> = std::fs::read_dir(folder.path())
+        .expect("the folder is there")
+        .map(|file| std::fs::read_to_string(file.expect("a file").path()).expect("a record"))
+        .collect();
+    records.sort_by_key(|record| record.contains("refused"));
+    let [clean, refused] = &*records else {
+        panic!("{records:?}")
+    };
+    let values = [
+        "\"RC11\":{\"breaks\":[{",
+        "\"least\":\"Release\"",
+        "(does not see the newer store)",
+        "\"program\":\"executions\"",
+        "\"unchanged\":[{\"executions\":3,\"model\":\"SC\"}",
+        "weaken::each_exploration_of_a_session_leaves_a_record",
+    ];
+    for value in values {
+        assert!(clean.contains(value), "{value} in {clean}");
+    }
+    assert!(refused.contains("it never holds"), "{refused}");
 }

@@ -1,13 +1,14 @@
 //! The command line: the arguments for this program, and those for cargo.
 //!
-//! All arguments except `--atomics-only`, `--target` and `--target-dir` go to cargo unchanged. Those that choose
-//! packages or cargo's configuration are also recorded, because they decide what is checked.
+//! All arguments except `--atomics-only`, `--target`, `--target-dir`, `--weaken` and the options of `--weaken` go to cargo
+//! unchanged. Those that choose packages or cargo's configuration are also recorded, because they decide what is checked.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use crate::error::Error;
 use crate::hooks::Hooks;
+use crate::weaken;
 
 /// What the user asked for.
 #[derive(Debug)]
@@ -27,6 +28,7 @@ pub(crate) struct Invocation {
     pub(crate) target: Option<String>,
     pub(crate) target_dir: Option<PathBuf>,
     pub(crate) quiet: bool,
+    pub(crate) weaken: weaken::Options,
     /// The names after `-p`.
     pub(crate) packages: Vec<String>,
     pub(crate) whole_workspace: bool,
@@ -68,6 +70,11 @@ pub(crate) fn parse(args: Vec<OsString>) -> Result<Request, Error> {
     if invocation.read(args)? {
         return Ok(Request::Help);
     }
+    match (invocation.weaken.weaken, invocation.weaken.dependent()) {
+        (true, _) if command != "test" => return Err(Error::OnlyTests),
+        (false, Some(option)) => return Err(Error::NeedsWeaken(option)),
+        _ => {}
+    }
     Ok(if command == "clean" {
         Request::Clean(invocation)
     } else {
@@ -83,6 +90,7 @@ impl Invocation {
             target: None,
             target_dir: None,
             quiet: false,
+            weaken: weaken::Options::default(),
             packages: Vec::new(),
             whole_workspace: false,
             metadata_args: Vec::new(),
@@ -106,6 +114,26 @@ impl Invocation {
                 }
                 "-h" | "--help" => return Ok(true),
                 "--atomics-only" => self.hooks = Hooks::Atomics,
+                "--weaken" => self.weaken.weaken = true,
+                "--fail-unneeded" => self.weaken.fail_unneeded = true,
+                "--site" => {
+                    let site = value(name, inline, &mut args)?;
+                    let site = site.to_string_lossy().into_owned();
+                    weaken::check_site(&site)?;
+                    self.weaken.site = Some(site);
+                }
+                "--bound" => {
+                    let bound = value(name, inline, &mut args)?;
+                    let bound = bound.to_string_lossy().into_owned();
+                    let number = bound.parse().ok().filter(|&number| number > 0);
+                    self.weaken.bound = Some(number.ok_or(Error::Bound(bound))?);
+                }
+                "--export-json" => {
+                    self.weaken.export_json = Some(value(name, inline, &mut args)?.into());
+                }
+                "--export-markdown" => {
+                    self.weaken.export_markdown = Some(value(name, inline, &mut args)?.into());
+                }
                 "--doc" => return Err(Error::DocTests),
                 "--target" => {
                     let target = value(name, inline, &mut args)?;

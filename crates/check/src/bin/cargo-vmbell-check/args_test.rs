@@ -67,6 +67,39 @@ fn own_options_are_taken_out() {
 }
 
 #[test]
+fn the_options_of_weaken_are_taken_out_and_refused_without_it() {
+    let invocation = invocation(&[
+        "test",
+        "--weaken",
+        "--site=ring.rs:7",
+        "--bound",
+        "900",
+        "--test",
+        "rings",
+    ]);
+    assert_eq!(invocation.cargo_args, ["--test", "rings"]);
+    assert_eq!(invocation.weaken.site.as_deref(), Some("ring.rs:7"));
+    assert_eq!(invocation.weaken.bound, Some(900));
+    for (args, message) in [
+        (
+            &["test", "--fail-unneeded"][..],
+            "`--fail-unneeded` needs --weaken",
+        ),
+        (&["test", "--site", "a.rs:1"], "`--site` needs --weaken"),
+        (&["run", "--weaken"], "only `cargo vmbell-check test`"),
+        (
+            &["test", "--weaken", "--site", "ring.rs"],
+            "is not FILE:LINE",
+        ),
+        (&["test", "--weaken", "--bound=0"], "is not a number"),
+    ] {
+        let error = parse(args.iter().map(OsString::from).collect()).unwrap_err();
+        assert!(error.to_string().contains(message), "{error}");
+        assert_eq!(error.status(), 2);
+    }
+}
+
+#[test]
 fn packages_and_configuration_are_noted_in_each_form() {
     let invocation = invocation(&[
         "build",

@@ -18,6 +18,16 @@ pub(crate) enum Error {
         "doc tests cannot be checked, because rustdoc compiles them itself: move the code into a test function"
     )]
     DocTests,
+    #[error("`{0}` needs --weaken")]
+    NeedsWeaken(&'static str),
+    #[error("only `cargo vmbell-check test` weakens orders")]
+    OnlyTests,
+    #[error("`--site {0}` is not FILE:LINE")]
+    Site(String),
+    #[error("`--bound {0}` is not a number of executions")]
+    Bound(String),
+    #[error("no order was weakened, because no test explores a scenario")]
+    NothingExplored,
     #[error("the checker needs Linux on x86-64 or arm64, and `{0}` is another platform")]
     Platform(String),
     #[error(
@@ -78,6 +88,10 @@ impl Error {
             Self::NoCommand
             | Self::UnknownCommand(_)
             | Self::NoValue(_)
+            | Self::NeedsWeaken(_)
+            | Self::OnlyTests
+            | Self::Site(_)
+            | Self::Bound(_)
             | Self::DocTests
             | Self::WorkspaceWrapper(_)
             | Self::RelativeWrapper(_)

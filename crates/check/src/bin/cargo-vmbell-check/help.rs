@@ -4,7 +4,7 @@
 pub(crate) const TEXT: &str = "\
 Run cargo with the code under test instrumented for vmbell-check, which finds lost virtqueue notifications
 
-Usage: cargo vmbell-check <COMMAND> [--atomics-only] [ARGS]...
+Usage: cargo vmbell-check <COMMAND> [OPTIONS] [ARGS]...
 
 Commands:
   test   Build and run tests, as `cargo test --tests [ARGS]`
@@ -18,6 +18,14 @@ Options:
                            checker fails if one of them reaches shared memory
       --target <TRIPLE>    Build for another Linux target on x86-64 or arm64. Defaults to the host
       --target-dir <DIR>   Build in DIR/vmbell-check. Defaults to cargo's target folder
+      --weaken             With `test`: weaken each memory order of the code under test in turn, explore each test again,
+                           and print which orders the tests need
+      --site <FILE:LINE>   Weaken only the orders at this line, and print the traces that break
+      --bound <N>          Stop an exploration with weaker orders after N executions. Defaults to the test's own limits
+      --fail-unneeded      Fail if an order is stronger than any test needs
+      --export-json <FILE>
+      --export-markdown <FILE>
+                           Write the table of --weaken to FILE; `-` is standard output
   -h, --help               Print help
   -V, --version            Print the version
 
@@ -28,6 +36,7 @@ Examples:
   cargo vmbell-check test                              Run all tests of this package
   cargo vmbell-check test --test rings lost_kick       Run one test of tests/rings.rs
   cargo vmbell-check test --release -- --nocapture     Optimize, and show what the tests print
+  cargo vmbell-check test --weaken --test rings        Print which fences and orders these tests need
   cargo +nightly vmbell-check test                     Use another toolchain
 
 What is instrumented:

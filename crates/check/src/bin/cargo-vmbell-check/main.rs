@@ -14,6 +14,7 @@ mod hooks;
 mod passthrough;
 mod session;
 mod toolchain;
+mod weaken;
 mod workspace;
 
 use std::ffi::OsString;

@@ -11,6 +11,7 @@ use crate::folder::{self, Folder};
 use crate::hooks::Hooks;
 use crate::passthrough;
 use crate::toolchain::{self, Toolchain};
+use crate::weaken::Records;
 use crate::workspace::Workspace;
 
 /// Starts cargo with the code under test instrumented, and waits for it.
@@ -57,8 +58,18 @@ pub(crate) fn run(invocation: &Invocation) -> Result<ExitCode, Error> {
     if !invocation.quiet {
         announce(invocation.hooks, &toolchain, &folder);
     }
+    if !invocation.weaken.weaken {
+        let status = command.status().map_err(Error::start(&cargo))?;
+        return Ok(exit_code(status));
+    }
+    let records = Records::begin(&invocation.weaken, &folder.path, &mut command)?;
     let status = command.status().map_err(Error::start(&cargo))?;
-    Ok(exit_code(status))
+    let summarized = records.finish();
+    match status.success() {
+        true => summarized,
+        // A test that fails may leave no record.
+        false => Ok(exit_code(status)),
+    }
 }
 
 /// Removes the target folders of all runs.

@@ -1,0 +1,121 @@
+//! `cargo vmbell-check test --weaken`: which memory orders the tests need.
+//!
+//! The checker in each test program weakens the orders of each scenario, and leaves a record in a folder. The records of
+//! all tests make one table.
+
+mod forms;
+mod record;
+mod summary;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use crate::error::Error;
+use summary::Summary;
+
+/// What `--weaken` and the options after it ask for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) weaken: bool,
+    /// The only line to weaken, as `FILE:LINE`.
+    pub(crate) site: Option<String>,
+    /// The most executions of an exploration with weaker orders.
+    pub(crate) bound: Option<u64>,
+    pub(crate) fail_unneeded: bool,
+    pub(crate) export_json: Option<PathBuf>,
+    pub(crate) export_markdown: Option<PathBuf>,
+}
+
+impl Options {
+    /// The first option that has no effect without `--weaken`.
+    pub(crate) fn dependent(&self) -> Option<&'static str> {
+        let given = [
+            ("--site", self.site.is_some()),
+            ("--bound", self.bound.is_some()),
+            ("--fail-unneeded", self.fail_unneeded),
+            ("--export-json", self.export_json.is_some()),
+            ("--export-markdown", self.export_markdown.is_some()),
+        ];
+        given
+            .iter()
+            .find(|(_, is_given)| *is_given)
+            .map(|(name, _)| *name)
+    }
+}
+
+/// Checks the value of `--site`.
+pub(crate) fn check_site(site: &str) -> Result<(), Error> {
+    let parts = site.rsplit_once(':');
+    match parts.map(|(file, line)| (file.is_empty(), line.parse::<u32>())) {
+        Some((false, Ok(_))) => Ok(()),
+        _ => Err(Error::Site(site.to_string())),
+    }
+}
+
+/// The records of one run of cargo, in a folder that is removed at the end.
+pub(crate) struct Records<'a> {
+    options: &'a Options,
+    folder: PathBuf,
+}
+
+impl<'a> Records<'a> {
+    /// Makes the folder in the target folder of the builds, and tells the tests about it.
+    pub(crate) fn begin(
+        options: &'a Options,
+        target: &Path,
+        cargo: &mut Command,
+    ) -> Result<Records<'a>, Error> {
+        let folder = target.join(format!("weaken-{}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
+        cargo.env("VMBELL_CHECK_WEAKEN", &folder);
+        if let Some(site) = &options.site {
+            cargo.env("VMBELL_CHECK_WEAKEN_SITE", site);
+        }
+        if let Some(bound) = options.bound {
+            cargo.env("VMBELL_CHECK_WEAKEN_BOUND", bound.to_string());
+        }
+        Ok(Records { options, folder })
+    }
+
+    /// Prints and exports what the tests have recorded. Returns 1 if nothing was weakened or an order is not needed.
+    pub(crate) fn finish(&self) -> Result<ExitCode, Error> {
+        let records = record::read(&self.folder)?;
+        if records.is_empty() {
+            return Err(Error::NothingExplored);
+        }
+        let summary = Summary::new(records);
+        print!("{}", forms::text(&summary, self.options.site.as_deref()));
+        if let Some(path) = &self.options.export_markdown {
+            export(path, &forms::markdown(&summary))?;
+        }
+        if let Some(path) = &self.options.export_json {
+            export(path, &format!("{:#}\n", forms::json(&summary)))?;
+        }
+        eprintln!(
+            "vmbell-check: {} explorations with weaker orders, {} executions",
+            summary.explorations, summary.executions
+        );
+        let fails = self.options.fail_unneeded && summary.unneeded().next().is_some();
+        Ok(if summary.sites.is_empty() || fails {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        })
+    }
+}
+
+impl Drop for Records<'_> {
+    fn drop(&mut self) {
+        // What is left is removed with the builds.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn export(path: &Path, text: &str) -> Result<(), Error> {
+    if path == "-" {
+        print!("{text}");
+        return Ok(());
+    }
+    fs::write(path, text).map_err(Error::file("write", path))
+}

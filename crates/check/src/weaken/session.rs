@@ -1,0 +1,204 @@
+//! `cargo vmbell-check test --weaken`: each exploration of a test is also weakened, and recorded for the subcommand.
+
+use std::env;
+use std::fs;
+use std::io::{IsTerminal, Write, stderr};
+use std::panic::Location;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use serde_json::{Map, Value, json};
+
+use super::{Effect, Site, Weakening, weaken};
+use crate::error::Error;
+use crate::explorer::{Explorer, Scenario};
+use crate::report::{Report, Verdict};
+
+/// The folder of the records.
+pub(crate) const FOLDER: &str = "VMBELL_CHECK_WEAKEN";
+/// The only line to weaken, as `FILE:LINE`.
+const SITE: &str = "VMBELL_CHECK_WEAKEN_SITE";
+/// The most executions of an exploration with weaker orders.
+const BOUND: &str = "VMBELL_CHECK_WEAKEN_BOUND";
+
+/// Where the explorations of this process are recorded.
+pub(crate) struct Session {
+    folder: PathBuf,
+}
+
+impl Session {
+    /// The session that this process is part of, if any.
+    pub(crate) fn from_env() -> Option<Session> {
+        let folder = env::var_os(FOLDER)?.into();
+        Some(Session { folder })
+    }
+
+    /// Explores a scenario, weakens its orders, and records the result. The report is that of the scenario as it is.
+    pub(crate) fn run(
+        &self,
+        explorer: &Explorer,
+        set_up: &mut dyn FnMut(&mut Scenario),
+        scenario: &Location<'_>,
+    ) -> Result<Report, Error> {
+        let (report, met) = explorer.explore(Some(&Default::default()), set_up)?;
+        let mut weaker = explorer.clone();
+        if let Ok(site) = env::var(SITE)
+            && let Some((file, line)) = site.rsplit_once(':')
+        {
+            weaker = weaker.only_at(file, line.parse().unwrap_or(0));
+        }
+        if let Some(bound) = env::var(BOUND).ok().and_then(|bound| bound.parse().ok()) {
+            weaker = weaker.executions(bound);
+        }
+        let result = if report.is_clean() {
+            let weakening = weaken(&weaker, &report, &met, scenario, set_up)?;
+            weakening_record(&weakening)
+        } else {
+            json!({ "refused": report.to_string() })
+        };
+        self.record(&report, scenario, result)?;
+        Ok(report)
+    }
+
+    fn record(
+        &self,
+        report: &Report,
+        scenario: &Location<'_>,
+        mut record: Value,
+    ) -> Result<(), Error> {
+        static RECORDS: AtomicUsize = AtomicUsize::new(0);
+        let number = RECORDS.fetch_add(1, Ordering::Relaxed);
+        record["program"] = program().into();
+        record["test"] = test(scenario).into();
+        record["number"] = number.into();
+        record["unchanged"] = report.verdicts.iter().map(unchanged).collect();
+        let path = self
+            .folder
+            .join(format!("{}-{number}.json", std::process::id()));
+        fs::write(&path, record.to_string()).map_err(|source| Error::Record { path, source })
+    }
+}
+
+/// The name of the test program, without the hash that cargo appends.
+fn program() -> String {
+    let path = env::current_exe().unwrap_or_default();
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let (name, _) = name.rsplit_once('-').unwrap_or((&name, ""));
+    name.to_string()
+}
+
+/// The name of the running test. With one thread, the harness runs all tests on the main thread.
+fn test(scenario: &Location<'_>) -> String {
+    let thread = thread::current();
+    let name = thread.name().filter(|&name| name != "main");
+    name.map_or_else(
+        || format!("{}:{}", scenario.file(), scenario.line()),
+        str::to_string,
+    )
+}
+
+fn unchanged(verdict: &Verdict) -> Value {
+    json!({ "model": verdict.model.to_string(), "executions": verdict.executions() })
+}
+
+fn weakening_record(weakening: &Weakening) -> Value {
+    let together = weakening.minimal.orders.iter();
+    let sites = weakening.sites.iter().zip(together);
+    let sites: Vec<Value> = sites
+        .map(|(site, together)| {
+            let mut record = site_record(site);
+            record["together"] = format!("{together:?}").into();
+            record
+        })
+        .collect();
+    json!({
+        "sites": sites,
+        "minimal": weakening.minimal.is_minimal,
+        "explorations": weakening.explorations,
+        "executions": weakening.executions,
+    })
+}
+
+fn site_record(site: &Site) -> Value {
+    let effects = site.effects.iter();
+    let effects = effects.map(|(model, effect)| (model.to_string(), effect_record(effect)));
+    json!({
+        "file": site.file,
+        "line": site.line,
+        "function": site.function,
+        "owner": site.owner.to_string(),
+        "operation": site.operation.to_string(),
+        "order": format!("{:?}", site.order),
+        "effects": effects.collect::<Map<_, _>>(),
+    })
+}
+
+fn effect_record(effect: &Effect) -> Value {
+    match effect {
+        Effect::NotReached => json!("not reached"),
+        Effect::NoDifference => json!("no difference"),
+        Effect::Weakened {
+            least,
+            breaks,
+            limit,
+        } => {
+            let breaks = breaks.iter().map(|weaker| {
+                json!({
+                    "order": format!("{:?}", weaker.order),
+                    "what": weaker.failure.what.to_string(),
+                    "trace": weaker.failure.trace,
+                })
+            });
+            json!({
+                "least": format!("{least:?}"),
+                "limit": limit.map(|order| format!("{order:?}")),
+                "breaks": breaks.collect::<Vec<_>>(),
+            })
+        }
+    }
+}
+
+/// Shows how far weakening is, on a terminal.
+pub(super) struct Progress {
+    begun: Instant,
+    shown: bool,
+}
+
+impl Progress {
+    pub(super) fn new() -> Progress {
+        Progress {
+            begun: Instant::now(),
+            shown: env::var_os(FOLDER).is_some() && stderr().is_terminal(),
+        }
+    }
+
+    /// `done` of `all` sites are weakened.
+    pub(super) fn show(&self, done: usize, all: usize) {
+        if !self.shown {
+            return;
+        }
+        let left = match u32::try_from(done) {
+            Ok(done) if done > 0 => {
+                let rest = u32::try_from(all).unwrap_or(u32::MAX) - done;
+                let seconds = (self.begun.elapsed() / done * rest).as_secs();
+                format!(", about {seconds} s left")
+            }
+            _ => String::new(),
+        };
+        let thread = thread::current();
+        let test = thread.name().unwrap_or_default();
+        let text = format!("\rweakening the orders of {test}: {done} of {all}{left}\x1b[K");
+        // A terminal that is gone needs no progress.
+        let _ = stderr().write_all(text.as_bytes());
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown {
+            let _ = stderr().write_all(b"\r\x1b[K");
+        }
+    }
+}
