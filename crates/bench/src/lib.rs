@@ -84,5 +84,5 @@ pub use limit::{CommandLimit, EarlyStop, LimitedRun};
 pub use plan::BenchPlan;
 pub use record::{Record, SampleSeries};
 pub use runner::{BenchPhase, Observer, SilentObserver, overtime, run};
-pub use select::{SelectError, WantedEntries, did_you_mean, picks, select, set_reference};
+pub use select::{SelectError, WantedEntries, did_you_mean, picks, select, set_reference, similar};
 pub use subject::{RunSample, Subject, SubjectError, SubjectOptions, SubjectSetting};

@@ -5,8 +5,10 @@ use super::{BenchEntry, NeededDevice};
 use vmbell_report::Group;
 use wildmatch::WildMatch;
 
-/// How similar two names must be (0 to 1) for one to be suggested for the other.
-const SIMILAR: f64 = 0.6;
+/// The least similarity (0 to 1) of a typing error: characters that are missing, extra, changed or swapped.
+const MISTYPED: f64 = 0.6;
+/// The least similarity of a name's beginning to the name.
+const BEGUN: f64 = 0.85;
 
 /// Whether this architecture has I/O ports.
 pub(crate) const HAS_PORTS: bool = cfg!(target_arch = "x86_64");
@@ -30,14 +32,22 @@ pub enum SelectError {
     NoMatch(String),
 }
 
+/// The name in `names` that is most similar to `typed`, unless none is similar.
+pub fn similar<'n>(typed: &str, names: &[&'n str]) -> Option<&'n str> {
+    let similarity = |name: &&'n str| {
+        let mistyped = strsim::normalized_damerau_levenshtein(typed, name);
+        let begun = strsim::jaro_winkler(typed, name);
+        (mistyped >= MISTYPED || begun >= BEGUN).then_some((mistyped.max(begun), *name))
+    };
+    let names = names.iter().filter_map(similarity);
+    let most = names.max_by(|a, b| a.0.total_cmp(&b.0));
+    most.map(|(_, name)| name)
+}
+
 /// Returns `, did you mean 'NAME'?` with the most similar name in `names`, or nothing if none is similar.
 pub fn did_you_mean(typed: &str, names: &[&str]) -> String {
-    let similar = names
-        .iter()
-        .map(|name| (strsim::jaro_winkler(typed, name), name))
-        .filter(|(similarity, _)| *similarity >= SIMILAR)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    similar.map_or_else(String::new, |(_, name)| format!(", did you mean '{name}'?"))
+    let similar = similar(typed, names);
+    similar.map_or_else(String::new, |name| format!(", did you mean '{name}'?"))
 }
 
 /// Which entries a command is to measure.

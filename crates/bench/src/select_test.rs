@@ -119,6 +119,23 @@ fn a_debug_entry_needs_its_exact_name() {
 }
 
 #[test]
+fn a_name_is_similar_if_it_is_mistyped_or_begun_and_not_by_a_few_common_letters() {
+    for (typed, names, expected) in [
+        ("vmss", ["vmms", "net"], Some("vmms")),
+        ("rgn", ["rng", "blk"], Some("rng")),
+        (
+            "portio",
+            ["portio-no-eventfd", "net"],
+            Some("portio-no-eventfd"),
+        ),
+        ("vmss", ["vmcall", "ioeventfd-assign-later"], None),
+        ("", ["net", "eoi"], None),
+    ] {
+        assert_eq!(similar(typed, &names), expected, "{typed}");
+    }
+}
+
+#[test]
 fn a_typing_error_names_the_nearest() {
     let error = names(&["floor-eventfd-wriet"], true).unwrap_err();
     assert_eq!(

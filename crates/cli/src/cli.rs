@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use super::args::suggest::kernel_of_lab;
+use super::args::suggest::{self, kernel_of_lab};
 use super::compare::{self, CompareArgs};
 use super::completions::{self, CompletionsArgs};
 use super::exit::{Exit, Unavailable, Usage, refused};
@@ -80,7 +80,7 @@ pub fn main() -> ExitCode {
     let program = Cli::command();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return refused(&kernel_of_lab(error, &program)),
+        Err(error) => return refused(&kernel_of_lab(suggest::value(error), &program)),
     };
     let outcome = match cli.command {
         CliCommand::Bench(args) => BenchSuite::from(*args).run(&program),

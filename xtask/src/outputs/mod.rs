@@ -78,6 +78,9 @@ pub(crate) fn run(args: &OutputsArgs) -> Result<()> {
         let mut transcripts = page::transcripts(&text);
         transcripts
             .retain(|transcript| !NOT_RUN.iter().any(|entry| is_of(entry, page, transcript)));
+        if transcripts.is_empty() {
+            continue;
+        }
         let printed = shell(root, page, &transcripts)?;
         ran += transcripts.len();
         // From the end, so that the places of the others remain.

@@ -120,7 +120,9 @@ impl GatePlan {
         for kernel in kernels {
             if !self.kernels.contains(kernel) {
                 let (file, held) = (args.file.display(), self.kernels.join(", "));
-                bail!("--kernel: {file} does not hold the kernel {kernel}, only {held}");
+                let known: Vec<&str> = self.kernels.iter().map(String::as_str).collect();
+                let hint = did_you_mean(kernel, &known);
+                bail!("--kernel: {file} does not hold the kernel {kernel}, only {held}{hint}");
             }
             if !seen.insert(kernel) {
                 bail!("the kernel {kernel} is named twice");

@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use clap::Args;
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 
 use super::init;
+use crate::args::suggest::debian_kernel;
 use crate::args::values;
 use crate::args::{MACHINE, OUTPUT};
 use crate::interrupt;
@@ -60,14 +61,20 @@ pub(super) fn boards(name: Option<&str>, nests: bool) -> anyhow::Result<(Arch, L
 }
 
 /// Parses the value of `--kernel`.
-pub(crate) fn kernel(value: OsString) -> Result<KernelChoice, LabError> {
-    match value.to_str() {
-        Some(text) if text.starts_with("debian:") => Ok(KernelChoice::Debian(text.parse()?)),
-        _ => Ok(KernelChoice::File {
-            image: value.into(),
-            modules: None,
-        }),
+pub(crate) fn kernel(value: OsString) -> Result<KernelChoice, String> {
+    if let Some(text) = value.to_str() {
+        if text.starts_with("debian:") {
+            let version = text.parse().map_err(|error: LabError| error.to_string())?;
+            return Ok(KernelChoice::Debian(version));
+        }
+        if let Some(meant) = debian_kernel(text).filter(|_| !Path::new(text).exists()) {
+            return Err(format!("there is no such file, did you mean '{meant}'?"));
+        }
     }
+    Ok(KernelChoice::File {
+        image: value.into(),
+        modules: None,
+    })
 }
 
 /// The option `--kernel`, for every command that boots a kernel.

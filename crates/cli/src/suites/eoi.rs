@@ -19,7 +19,9 @@ use crate::exit::{Exit, Usage};
 use crate::output::deliver::deliver;
 use crate::output::progress::BenchProgress;
 use vmbell_bench::stat::{InterruptPace, ON, SPARED, TAKEN};
-use vmbell_bench::{BenchPhase, BenchPlan, Observer, Record, RunSample, SubjectOptions, host};
+use vmbell_bench::{
+    BenchPhase, BenchPlan, Observer, Record, RunSample, SubjectOptions, did_you_mean, host,
+};
 use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::{Kind, Look, Report, Row, Status, Timing, Work};
 
@@ -244,14 +246,23 @@ fn why_no_bit(backend: &str) -> &'static str {
     }
 }
 
+/// Returns the name of an event without its subsystem, which is the same for most.
+fn own_name(event: &str) -> &str {
+    event.split_once(':').map_or(event, |(_, name)| name)
+}
+
 /// Fails if there are events, but none with `part` in its name.
 fn check_filter(part: &str, names: &BTreeSet<String>) -> Result<(), Usage> {
     if names.is_empty() || names.iter().any(|name| name.contains(part)) {
         return Ok(());
     }
-    let names = names.iter().map(String::as_str).collect::<Vec<_>>();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let hint = did_you_mean(
+        own_name(part),
+        &names.iter().map(|name| own_name(name)).collect::<Vec<_>>(),
+    );
     Err(Usage::new(format!(
-        "--filter: no event has '{part}' in its name; the events are {}",
+        "--filter: no event has '{part}' in its name{hint}; the events are {}",
         names.join(", ")
     )))
 }

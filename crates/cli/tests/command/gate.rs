@@ -149,7 +149,7 @@ fn a_row_or_device_that_does_not_exist_is_refused_before_a_boot() {
         ),
         (
             r#"virtio = ["rgn"]"#,
-            "vmbell-gate.toml: virtio: no device is called 'rgn'; there are rng, blk",
+            "vmbell-gate.toml: virtio: no device is called 'rgn', did you mean 'rng'?; there are rng, blk",
         ),
         (
             r#"rows = ["virtio-net-eoi"]"#,
@@ -208,7 +208,7 @@ fn a_mistake_in_the_command_of_a_vmm_names_its_table() {
     refuses(
         &good.replace("debian:6.12", "debain:6.12"),
         &[],
-        "vmbell-gate.toml: kernels: there is no file debain:6.12",
+        "vmbell-gate.toml: kernels: debain:6.12: there is no such file, did you mean 'debian:6.12'?",
     );
     refuses(
         &good.replace("mine", "aliot").replace("command", "#"),

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::ValueEnum;
 
 use crate::args::values::value;
+use vmbell_bench::did_you_mean;
 
 /// An operation of a stream: the bytes of a TCP segment that fills an Ethernet frame.
 pub(super) const SEGMENT: u32 = 1448;
@@ -87,8 +88,15 @@ pub(super) fn parse(name: &str) -> Result<Vec<NetperfPattern>, String> {
         return Ok(all.into());
     }
     let found = NetperfPattern::from_str(name, false).map(|pattern| vec![pattern]);
-    let names = || all.iter().map(|pattern| pattern.name()).collect::<Vec<_>>();
-    found.map_err(|_| format!("there are {}, and all", names().join(", ")))
+    found.map_err(|_| {
+        let names: Vec<String> = all.iter().map(|pattern| pattern.name()).collect();
+        let known: Vec<&str> = names.iter().map(String::as_str).collect();
+        let hint = did_you_mean(name, &known);
+        format!(
+            "no such pattern{hint}; there are {}, and all",
+            known.join(", ")
+        )
+    })
 }
 
 #[cfg(test)]
@@ -99,6 +107,10 @@ mod tests {
     fn a_name_is_a_pattern_and_all_is_each_once() {
         assert_eq!(parse("rr"), Ok(vec![NetperfPattern::Rr]));
         assert_eq!(parse("all").unwrap().len(), 7);
-        assert!(parse("in-bulky").unwrap_err().contains("in-bulk, "));
+        let error = parse("in-bulky").unwrap_err();
+        assert!(
+            error.starts_with("no such pattern, did you mean 'in-bulk'?; there are rr, "),
+            "{error}"
+        );
     }
 }

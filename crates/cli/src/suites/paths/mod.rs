@@ -26,7 +26,8 @@ use vmbell_bench::HOST;
 use vmbell_bench::marks::Marks;
 use vmbell_bench::scenario::ScanValues;
 use vmbell_bench::{
-    BenchEntry, BenchPlan, SubjectOptions, WantedEntries, catalogue, picks, select, set_reference,
+    BenchEntry, BenchPlan, SelectError, SubjectOptions, WantedEntries, catalogue, picks, select,
+    set_reference, similar,
 };
 use vmbell_report::compare::{CompareOptions, Pairing, RowKey, can_show_a_change};
 use vmbell_report::{Backend, Block, Cell, Column, Group, Look, Report, Table, Timing};
@@ -236,15 +237,26 @@ fn entries(args: &PathsArgs, scenarios: Vec<Vec<BenchEntry>>) -> Result<Vec<Benc
         None => Ok(catalogue::all(scenarios)),
     };
     all.and_then(|all| select(all, wanted(args)))
-        .map_err(|error| Usage::new(format!("{error} ({})", hint(args))).into())
+        .map_err(|error| Usage::new(format!("{error} ({})", hint(&error, args))).into())
 }
 
 /// A hint about a name that selects nothing.
-fn hint(args: &PathsArgs) -> String {
+fn hint(error: &SelectError, args: &PathsArgs) -> String {
     let is_suite = |name: &&String| SuiteName::from_str(name, false).is_ok();
-    match args.names.iter().find(is_suite) {
-        Some(suite) => format!("for the suite, write it first: `vmbell bench {suite} [OPTIONS]`"),
-        None => "see `vmbell list`".to_owned(),
+    if let Some(suite) = args.names.iter().find(is_suite) {
+        return format!("for the suite, write it first: `vmbell bench {suite} [OPTIONS]`");
+    }
+    let suites = SuiteName::value_variants().iter();
+    let suites: Vec<String> = suites
+        .map(|suite| value(suite).get_name().to_owned())
+        .collect();
+    let suites: Vec<&str> = suites.iter().map(String::as_str).collect();
+    let first = args.names.first();
+    match (error, first.and_then(|first| similar(first, &suites))) {
+        (SelectError::Unknown { hint, .. }, Some(suite)) if hint.is_empty() => {
+            format!("did you mean the suite '{suite}'?")
+        }
+        _ => "see `vmbell list`".to_owned(),
     }
 }
 
