@@ -135,3 +135,7 @@ fn vmm(text: &str) -> Result<(String, String), String> {
         _ => Err("not of the form NAME=COMMAND or NAME=PATH".to_owned()),
     }
 }
+
+#[cfg(test)]
+#[path = "args_test.rs"]
+pub(super) mod tests;

@@ -72,7 +72,58 @@ pub(super) fn file_name(kernel: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use vmbell_report::json_by_row;
+
     use super::*;
+    use crate::gate::plan::tests::plan;
+    use crate::gate::tests::counted;
+
+    #[test]
+    fn a_baseline_has_figures_of_each_vmm_counted_here() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gate.json");
+        let mut plan = plan("kernels = [\"debian:6.12\"]\n[vmm.usermode]\n");
+        let here = counted();
+        let (mut native, mut elsewhere) = (here.clone(), here.clone());
+        native.timing = Timing::Native;
+        elsewhere.host.arch = "vax".to_owned();
+        for (report, vmms, why) in [
+            (&here, &["usermode"][..], None),
+            (
+                &native,
+                &["usermode"],
+                Some("unit: native before, instructions now"),
+            ),
+            (
+                &elsewhere,
+                &["usermode"],
+                Some("architecture: vax before, "),
+            ),
+            (
+                &here,
+                &["usermode", "alioth"],
+                Some("has no figures of [vmm.alioth] on debian:6.12"),
+            ),
+        ] {
+            std::fs::write(&path, json_by_row(report)).unwrap();
+            plan.vmm = vmms
+                .iter()
+                .map(|name| ((*name).to_owned(), Default::default()))
+                .collect();
+            let error = read(&plan, &path, "debian:6.12")
+                .err()
+                .map(|error| error.to_string());
+            assert_eq!(error.is_some(), why.is_some(), "{error:?}");
+            let error = error.unwrap_or_default();
+            assert!(error.contains(why.unwrap_or_default()), "{error}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        let error = read(&plan, &path, "debian:6.12").unwrap_err().to_string();
+        assert!(
+            error.starts_with("there are no figures on debian:6.12, no /"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn two_kernels_never_share_a_file() {

@@ -242,6 +242,7 @@ mod tests {
     use std::sync::Barrier;
 
     use super::*;
+    use crate::gate::plan::tests::plan;
 
     #[test]
     fn what_a_lab_printed_last_reaches_no_terminal_as_an_escape() {
@@ -256,6 +257,49 @@ mod tests {
         let last = last_lines(&ended);
         assert_eq!(last.lines().count(), LAST_LINES);
         assert!(last.ends_with("[31m98\n[31m99"), "{last:?}");
+    }
+
+    #[test]
+    fn a_boot_has_what_the_plan_names() {
+        let words = |text: &str| {
+            let plan = plan(text);
+            let boots = Boots {
+                plan: &plan,
+                kernels: &plan.kernels,
+                seed: 1,
+                jobs: 1,
+                keep: None,
+                quiet: true,
+                limit: &CommandLimit::none(),
+                check: &|_, _| Ok(()),
+            };
+            let boot = Boot {
+                kernel: "debian:6.12",
+                seed: 7,
+            };
+            let words = boots.words(boot, Path::new("r.json")).unwrap();
+            let words = words[1..].iter().map(|word| word.to_string_lossy());
+            words.collect::<Vec<_>>().join(" ")
+        };
+        let lab = "lab kernel --deterministic --retries 1 --kernel debian:6.12 --seed 7";
+        let bench =
+            "-- vmbell bench vmms --exits on --seed 7 --style basic --no-warnings --run-timeout 4s";
+        let kernels = "kernels = [\"debian:6.12\"]";
+        assert_eq!(
+            words(&format!("{kernels}\n[vmm.alioth]\n")),
+            format!("{lab} {bench} --export-json r.json alioth")
+        );
+        let all = "rows = [\"cpuid\", \"hlt-wake\"]\nvirtio = [\"rng\", \"blk\"]\nlinux = true";
+        let mine = "command = \"mine {image}\"\nwith = [\"a\", \"b:/c\"]";
+        assert_eq!(
+            words(&format!(
+                "{kernels}\n{all}\n[vmm.alioth]\n[vmm.mine]\n{mine}\n"
+            )),
+            format!(
+                "{lab} --with a --with b:/c {bench} --rows cpuid,hlt-wake --virtio rng,blk --linux \
+                 --vmm mine=mine {{image}} --export-json r.json alioth mine"
+            )
+        );
     }
 
     #[test]

@@ -85,3 +85,7 @@ fn check_vmm(name: &str, vmm: &PlannedVmm) -> Result<(), String> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+#[path = "check_test.rs"]
+mod tests;

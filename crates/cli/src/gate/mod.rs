@@ -225,3 +225,7 @@ fn append_to(path: &Path) -> Result<File> {
 fn cpus() -> usize {
     thread::available_parallelism().map_or(1, Into::into)
 }
+
+#[cfg(test)]
+#[path = "gate_test.rs"]
+mod tests;

@@ -169,4 +169,4 @@ impl GatePlan {
 
 #[cfg(test)]
 #[path = "plan_test.rs"]
-mod tests;
+pub(super) mod tests;

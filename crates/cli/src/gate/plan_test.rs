@@ -1,4 +1,5 @@
 use super::*;
+use crate::gate::args::tests::args;
 
 const TEXT: &str = r#"
 # Ours.
@@ -7,6 +8,11 @@ kernels = ["debian:6.12"]
 [vmm.mine] # the one that we ship
 command = "mine --kernel {image}"
 "#;
+
+/// A plan with this text.
+pub(in crate::gate) fn plan(text: &str) -> GatePlan {
+    GatePlan::parse(text).unwrap()
+}
 
 #[test]
 fn a_new_plan_has_at_most_ten_lines_and_is_read_again() {
@@ -55,5 +61,62 @@ fn a_mistake_is_told_with_its_key() {
     ] {
         let error = GatePlan::parse(&wrong).unwrap_err().to_string();
         assert!(error.contains(told), "{error}");
+    }
+}
+
+#[test]
+fn a_new_plan_has_what_the_arguments_name() {
+    let described = |words: &str| {
+        let args = args(&format!("--init --file /absent/gate.toml {words}")).unwrap();
+        GatePlan::described(&args).unwrap().text().unwrap()
+    };
+    for (words, text) in [
+        (
+            "",
+            "kernels = [\"debian:6.12\"]\nboots = 5\n\n[vmm.vmbell]\n",
+        ),
+        (
+            "alioth --boots 3 --linux",
+            "kernels = [\"debian:6.12\"]\nboots = 3\nlinux = true\n\n[vmm.alioth]\n",
+        ),
+        (
+            "vmbell --vmm vmbell=target/vmbell --vmm mine=my-vmm --kernel debian:6.1 --kernel debian:6.12",
+            "kernels = [\"debian:6.1\", \"debian:6.12\"]\nboots = 5\n\n[vmm.mine]\ncommand = \"my-vmm\"\n\n\
+             [vmm.vmbell]\ncommand = \"target/vmbell\"\n",
+        ),
+        (
+            "--rows cpuid,hlt-wake --virtio rng,blk",
+            "kernels = [\"debian:6.12\"]\nboots = 5\nrows = [\"cpuid\", \"hlt-wake\"]\nvirtio = [\"rng\", \"blk\"]\n\n\
+             [vmm.vmbell]\n",
+        ),
+    ] {
+        assert_eq!(described(words), format!("{TITLE}{text}"), "{words}");
+    }
+}
+
+#[test]
+fn the_kernels_are_those_of_the_plan_or_some_of_them() {
+    let text = TEXT.replace("[\"debian:6.12\"]", "[\"debian:6.1\", \"debian:6.12\"]");
+    let plan = plan(&text);
+    let twice = "the kernel debian:6.1 is named twice";
+    let absent = "--kernel: vmbell-gate.toml does not hold the kernel debian:6.6, only debian:6.1, debian:6.12, did you mean 'debian:6.1'?";
+    for (words, expected) in [
+        ("", Ok(&["debian:6.1", "debian:6.12"][..])),
+        ("--kernel debian:6.12", Ok(&["debian:6.12"])),
+        (
+            "--kernel debian:6.12 --kernel debian:6.1",
+            Ok(&["debian:6.12", "debian:6.1"]),
+        ),
+        (
+            "--init --kernel debian:6.12",
+            Ok(&["debian:6.1", "debian:6.12"]),
+        ),
+        ("--kernel debian:6.1 --kernel debian:6.1", Err(twice)),
+        ("--kernel debian:6.6", Err(absent)),
+    ] {
+        let kernels = plan.kernels(&args(words).unwrap());
+        let kernels = kernels.map_err(|error| error.to_string());
+        let expected = expected.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+        assert_eq!(kernels, expected.map_err(str::to_owned), "{words}");
     }
 }
