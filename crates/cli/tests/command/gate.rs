@@ -134,6 +134,28 @@ fn an_interrupt_of_the_download_ends_the_gate_as_one() {
     assert_eq!(end(&mut child).code(), Some(130));
 }
 
+#[test]
+fn a_download_that_fails_is_the_labs_failure_and_nothing_is_booted() {
+    let folder = TempDir::new().unwrap();
+    let client = folder.path().join("apt-get");
+    fs::write(
+        &client,
+        "#!/bin/sh\n[ \"$1\" = --version ] && exit\necho 'E: no network' >&2\nexit 100\n",
+    )
+    .unwrap();
+    fs::set_permissions(&client, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    vmbell("gate --init vmbell")
+        .current_dir(folder.path())
+        .env("PATH", format!("{}:{path}", folder.path().display()))
+        .env("XDG_CACHE_HOME", folder.path())
+        .assert()
+        .code(125)
+        .stdout("")
+        .stderr(contains("no network").and(contains("the lab with").not()));
+    assert!(!folder.path().join("vmbell-gate.toml").exists());
+}
+
 /// A plan whose VMM has this command.
 fn plan_of(command: &str) -> String {
     format!("kernels = [\"debian:6.12\"]\n[vmm.mine]\ncommand = {command:?}\n")
