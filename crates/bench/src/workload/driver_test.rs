@@ -79,3 +79,39 @@ fn wraps_are_not_counted_unasked() {
         assert_eq!([split(tokens), packed(tokens)], [[0; 2]; 2]);
     }
 }
+
+#[test]
+fn the_device_refuses_a_buffer_that_did_not_arrive_as_it_was_sent() {
+    let (memory, layout) = (HostMemory::new(4096), SplitLayout::contiguous(0, SIZE));
+    let features = Features::default();
+    for (readable, writable, is_refused) in [
+        (BUFFER_LEN, None, false),
+        (BUFFER_LEN - 1, None, true),
+        (BUFFER_LEN + 1, None, true),
+        (BUFFER_LEN, Some(1), true),
+    ] {
+        brand::scoped(|brand| {
+            let mut queue = SplitDriver::new(&memory, &layout, features, brand).unwrap();
+            let mut device = SplitDevice::over(queue.ring().clone(), features);
+            let writable: Vec<Buffer> = writable
+                .map(|len| Buffer::new(2048, len))
+                .into_iter()
+                .collect();
+            queue
+                .add(&[Buffer::new(0, readable)], &writable, 0_u64)
+                .unwrap();
+            queue.kick_prepare();
+            let drained = drain(&mut device, &mut Chain::with_capacity(SIZE.into()));
+            match drained {
+                Ok(any) => assert!(any && !is_refused, "{readable} {writable:?}"),
+                Err(error) => {
+                    assert!(is_refused, "{readable} {writable:?}: {error}");
+                    let told = format!(
+                        "a buffer arrived with {readable} readable bytes, or with writable ones"
+                    );
+                    assert_eq!(error.to_string(), told);
+                }
+            }
+        });
+    }
+}

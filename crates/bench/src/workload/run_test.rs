@@ -1,3 +1,10 @@
+use vmbell_virtqueue::{
+    Chain, DeviceQueue, Features, Head, HostMemory, QueueError, SplitDriver, SplitLayout,
+    UsedError, brand,
+};
+
+use super::driver::WorkloadDriver;
+use super::run::with;
 use super::*;
 
 const FEW: u64 = if cfg!(miri) { 100 } else { 20_000 };
@@ -154,4 +161,74 @@ fn impossible_variants_are_refused() {
     let ring_size = 3;
     let error = run(&WorkloadOptions { ring_size, ..base }, &|_| {}).unwrap_err();
     assert!(matches!(error, WorkloadError::Setup(_)), "{error:?}");
+}
+
+/// A device whose search for a buffer has this result.
+struct Double(fn() -> Result<Option<Head>, QueueError>);
+
+impl DeviceQueue for Double {
+    fn size(&self) -> u16 {
+        4
+    }
+
+    fn pop(&mut self, _chain: &mut Chain) -> Result<Option<Head>, QueueError> {
+        (self.0)()
+    }
+
+    fn next_avail(&self) -> u16 {
+        0
+    }
+
+    fn add_used(&mut self, _head: Head, _len: u32) -> Result<(), UsedError> {
+        Ok(())
+    }
+
+    fn add_used_batch(
+        &mut self,
+        _chains: impl IntoIterator<Item = (Head, u32)>,
+    ) -> Result<(), UsedError> {
+        Ok(())
+    }
+
+    fn needs_notification(&mut self) -> bool {
+        false
+    }
+
+    fn enable_notification(&mut self) -> bool {
+        false
+    }
+
+    fn disable_notification(&mut self) {}
+}
+
+/// The error of a run with this double.
+fn failed(pop: fn() -> Result<Option<Head>, QueueError>, threads: Threads) -> WorkloadError {
+    let options = WorkloadOptions {
+        threads,
+        ..WorkloadOptions::default()
+    };
+    let (memory, layout) = (HostMemory::new(4096), SplitLayout::contiguous(0, 4));
+    brand::scoped(|brand| {
+        let queue = SplitDriver::new(&memory, &layout, Features::default(), brand).unwrap();
+        let driver = WorkloadDriver::new(queue, options, 0).unwrap();
+        with(driver, || Double(pop), &options, &|_| {}).unwrap_err()
+    })
+}
+
+#[test]
+fn a_device_that_fails_ends_the_run_and_the_driver_does_not_wait_for_it() {
+    for threads in [Threads::One, Threads::Two] {
+        let error = failed(|| Err(QueueError::NotInFlight { id: 3 }), threads);
+        let expected = QueueError::NotInFlight { id: 3 };
+        assert!(
+            matches!(&error, WorkloadError::Queue(found) if *found == expected),
+            "{threads:?}: {error:?}"
+        );
+    }
+}
+
+#[test]
+fn a_device_on_the_same_thread_that_takes_nothing_is_a_stall() {
+    let error = failed(|| Ok(None), Threads::One);
+    assert_eq!(error.to_string(), "the queue stalled after 0 buffers");
 }
