@@ -192,6 +192,29 @@ fn questions_are_answered_as_far_as_their_rows_are_there() {
 }
 
 #[test]
+fn where_time_is_emulated_no_question_is_about_a_floor() {
+    for (timing, expected) in [
+        (
+            Timing::Native,
+            &["mmio-wildcard-eventfd", "doorbell-word"][..],
+        ),
+        (Timing::Emulated, &["mmio-wildcard-eventfd"]),
+        (Timing::Instructions, &["mmio-wildcard-eventfd"]),
+    ] {
+        let all = vec![
+            on("kvm", "mmio-no-eventfd", None, &[1000.0; 3]),
+            on("kvm", "mmio-wildcard-eventfd", None, &[250.0; 3]),
+            on("kvm", "doorbell-word", None, &[10.0; 3]),
+            series("floor-eventfd-write", Group::Floor, None, &[100.0; 3]),
+        ];
+        let report = report_of(all, timing);
+        let highlights = &report.paths().unwrap().highlights;
+        let names: Vec<&str> = highlights.iter().map(|one| &*one.new).collect();
+        assert_eq!(names, expected, "{timing:?}");
+    }
+}
+
+#[test]
 fn ratios_are_taken_within_a_backend() {
     let report = report(vec![
         on("kvm", "old", None, &[20.0; 3]),

@@ -28,6 +28,21 @@ fn a_failed_row_keeps_no_numbers() {
 }
 
 #[test]
+fn a_skip_is_for_a_row_without_numbers() {
+    for (samples, status, kept, expected) in [
+        (0, Status::Skipped, 0, (Status::Skipped, Some("why"))),
+        (3, Status::Skipped, 3, (Status::Ok, None)),
+        (0, Status::Failed, 0, (Status::Failed, Some("why"))),
+        (3, Status::Failed, 0, (Status::Failed, Some("why"))),
+    ] {
+        let mut series = series(samples);
+        series.give_up(status, "why".into());
+        assert_eq!(series.samples.len(), kept, "{samples} {status:?}");
+        assert_eq!((series.status, series.reason.as_deref()), expected);
+    }
+}
+
+#[test]
 fn an_interrupt_keeps_what_is_finished() {
     let mut record = Record {
         series: vec![series(2), series(0)],

@@ -203,6 +203,28 @@ fn a_subject_that_fails_or_lies_or_is_skipped_does_not_stop_the_others() {
     assert_eq!(record.stopped, None);
 }
 
+#[test]
+fn a_run_without_a_time_or_with_other_operations_fails_and_tells_what_came_back() {
+    for (ops, elapsed_ns, told) in [
+        (8, 0.0, None),
+        (8, 1e9, None),
+        (7, 1e9, Some("7 operations in 1000000000 ns")),
+        (9, 1e9, Some("9 operations in 1000000000 ns")),
+        (8, -1.0, Some("8 operations in -1 ns")),
+        (8, f64::NAN, Some("8 operations in NaN ns")),
+        (8, f64::INFINITY, Some("8 operations in inf ns")),
+    ] {
+        let plan = BenchPlan {
+            ops: Some(8),
+            ..plan(1, 0)
+        };
+        let record = measure(&[entry("x", move |_, _| sample(ops, elapsed_ns))], &plan);
+        let told = told.map(|told| format!("{told} came back from a run of 8"));
+        assert_eq!(record.series[0].reason, told);
+        assert_eq!(counts(&record), [usize::from(told.is_none())]);
+    }
+}
+
 /// The interrupt comes in the third run.
 #[test]
 fn an_interrupt_stops_between_runs_keeps_samples_and_is_no_failure_of_what_dies_of_it() {

@@ -210,3 +210,18 @@ fn a_name_selects_what_needs_a_device_so_that_it_is_skipped_with_the_reason() {
         assert_eq!(selected[0].name(), "passthrough-msi-irqfd");
     }
 }
+
+#[test]
+fn patterns_of_ports_are_known_where_there_are_none() {
+    for (pattern, is_of_ports) in [
+        ("portio-no-eventfd", true),
+        ("notify-portio-*", true),
+        ("outl_*", true),
+        ("floor-kvm-run-pio", true),
+        ("mmio-*", false),
+        ("floor-kvm-run-mmio", false),
+        ("*", false),
+    ] {
+        assert_eq!(means_ports(pattern), is_of_ports, "{pattern}");
+    }
+}
