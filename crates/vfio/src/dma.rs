@@ -16,8 +16,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use super::error::{PassthroughError, PassthroughErrorKind};
 use super::iova::Iova;
-use super::{PassthroughError, PassthroughErrorKind};
 use vmbell::memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap};
 
 /// The address space that devices see: a container, an IOAS, or a test's double. Any thread may use it.

@@ -33,8 +33,8 @@ use std::sync::{Arc, Weak};
 
 use super::device::Device;
 use super::dma::{DmaMap, DmaSpace};
+use super::error::{PassthroughError, PassthroughErrorKind};
 use super::interrupt::{InterruptPath, Line};
-use super::{PassthroughError, PassthroughErrorKind};
 use vmbell::bus::{Bus, BusDevice, BusRange};
 use vmbell::irq::Gsi;
 use vmbell::memory::GuestMemoryMmap;

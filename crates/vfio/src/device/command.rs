@@ -4,7 +4,7 @@
 use vfio_bindings::bindings::vfio::VFIO_PCI_CONFIG_REGION_INDEX;
 
 use super::{Device, DeviceKind};
-use crate::PassthroughError;
+use crate::error::PassthroughError;
 
 /// The register's offset in configuration space.
 const COMMAND: u64 = 4;

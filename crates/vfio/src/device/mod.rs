@@ -32,10 +32,10 @@ use vfio_bindings::bindings::vfio::{
     VFIO_DEVICE_FLAGS_RESET,
 };
 
+use super::error::{PassthroughError, PassthroughErrorKind};
 use crate::chain::word32;
 use crate::irq_index::{self, IrqIndex};
 use crate::region::{self, Region, RegionError};
-use crate::{PassthroughError, PassthroughErrorKind};
 use vmbell::eventfd::EventFd;
 use vmbell_hypervisor::DeviceMemory;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::vmm_line::VmmLine;
 use crate::device::Device;
-use crate::{PassthroughError, PassthroughErrorKind};
+use crate::error::{PassthroughError, PassthroughErrorKind};
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
 use vmbell::irq::{Gsi, IrqError};
 use vmbell_hypervisor::{AssignedDevices, Error, ForwardedInterrupt, ForwardedState, Irqfd, Irqs};

@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 
 use vfio_bindings::bindings::vfio::VFIO_PCI_REQ_IRQ_INDEX;
 
-use crate::PassthroughError;
 use crate::device::{Device, DeviceKind};
+use crate::error::PassthroughError;
 use vmbell_devices::Listener;
 
 /// A thread that waits for the host to ask for the device back. It ends when this is dropped.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::line::eventfd;
 use crate::device::Device;
-use crate::{PassthroughError, PassthroughErrorKind};
+use crate::error::{PassthroughError, PassthroughErrorKind};
 use vmbell::eventfd::EFD_NONBLOCK;
 use vmbell::irq::Msi;
 use vmbell_devices::pci::{MessageIrqfd, Routes};

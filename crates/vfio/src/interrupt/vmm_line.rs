@@ -8,8 +8,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::PassthroughError;
 use crate::device::Device;
+use crate::error::PassthroughError;
 use vmbell::eventfd::EventFd;
 use vmbell::irq::Gsi;
 use vmbell::sync::{Mutex, MutexGuard};

@@ -12,12 +12,13 @@ use vmbell::memory::GuestRegionMmap;
 use vmbell::sync::Mutex;
 use vmbell_hypervisor::AssignedDevices;
 
+use super::super::chain;
 use super::super::device::Device;
 use super::super::dma::DmaSpace;
 use super::super::iova::{IOMMU_INFO, IOMMU_INFO_MAX, Iova, IovaError};
-use super::super::{PassthroughError, PassthroughErrorKind, chain};
 use super::device_file::{Group, KernelFile, Member, RegisteredFile};
 use super::{ioctl, no_iommu, open};
+use crate::error::{PassthroughError, PassthroughErrorKind};
 
 /// The file of all containers.
 pub const CONTAINER: &str = "/dev/vfio/vfio";

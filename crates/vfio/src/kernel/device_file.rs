@@ -12,7 +12,7 @@ use vmbell_hypervisor::AssignedDevices;
 
 use super::super::device::{DeviceFile, DeviceInfo, SetIrqs};
 use super::ioctl;
-use crate::PassthroughError;
+use crate::error::PassthroughError;
 
 /// The file of a device of the kernel's VFIO.
 #[derive(Debug)]

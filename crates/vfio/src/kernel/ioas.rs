@@ -19,9 +19,9 @@ use vmbell_hypervisor::AssignedDevices;
 use super::super::device::Device;
 use super::super::dma::DmaSpace;
 use super::super::iova::{Iova, windows};
-use super::super::{PassthroughError, PassthroughErrorKind};
 use super::device_file::{KernelFile, Member, RegisteredFile};
 use super::{ioctl, open};
+use crate::error::{PassthroughError, PassthroughErrorKind};
 
 /// The file of all iommufds.
 pub const IOMMUFD: &str = "/dev/iommu";

@@ -30,7 +30,7 @@ use vmbell_hypervisor::AssignedDevices;
 
 use super::device::Device;
 use super::dma::DmaSpace;
-use super::{PassthroughError, PassthroughErrorKind};
+use super::error::{PassthroughError, PassthroughErrorKind};
 
 pub use container::{CONTAINER, Container};
 pub use ioas::{IOMMUFD, Ioas};

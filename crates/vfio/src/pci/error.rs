@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::PassthroughErrorKind;
+use crate::error::PassthroughErrorKind;
 use vmbell_devices::pci::{CapabilityError, MsixError};
 
 /// Why a device cannot be assigned.

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use vfio_bindings::bindings::vfio::VFIO_PCI_CONFIG_REGION_INDEX;
 
+use super::error::{AssignError, AssignedError, Attempt, Space};
 use super::interrupts::{Interrupts, Mode};
 use super::shape::{Meeting, Shape};
-use super::{AssignError, AssignedError, Attempt, Space};
 use crate::device::Device;
 use crate::dma::DmaMap;
+use crate::error::{PassthroughError, PassthroughErrorKind};
 use crate::interrupt::InterruptPath;
-use crate::{PassthroughError, PassthroughErrorKind};
 use vmbell::irq::Gsi;
 use vmbell::sync::{Mutex, MutexGuard, RwLock};
 use vmbell_devices::pci::{

@@ -6,8 +6,8 @@ use vfio_bindings::bindings::vfio::{
     VFIO_PCI_INTX_IRQ_INDEX, VFIO_PCI_MSI_IRQ_INDEX, VFIO_PCI_MSIX_IRQ_INDEX,
 };
 
-use crate::PassthroughError;
 use crate::device::Device;
+use crate::error::PassthroughError;
 use crate::interrupt::{InterruptPath, Line, Vectors};
 use vmbell::irq::{Gsi, Msi};
 use vmbell_devices::pci::Routes;

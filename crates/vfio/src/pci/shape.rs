@@ -8,7 +8,7 @@ use vfio_bindings::bindings::vfio::{
     VFIO_PCI_MSIX_IRQ_INDEX,
 };
 
-use super::AssignError;
+use super::error::AssignError;
 use crate::device::Device;
 use crate::region::Region;
 use vmbell_devices::pci::{

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use super::Words;
+use super::words::Words;
 use crate::descriptor::Descriptor;
 
 /// A position on a ring of descriptors: laps in bits 62:16, a slot in bits 15:0.

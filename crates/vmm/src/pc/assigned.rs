@@ -6,7 +6,8 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use super::{BoardError, Pc};
+use super::Pc;
+use crate::error::BoardError;
 use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_devices::pci::PciError;
 use vmbell_hypervisor::{AssignedDevices, chain};

@@ -19,8 +19,10 @@ use vmbell_vfio::kernel::Vfio;
 use vmbell_vfio::node::{NodeInterrupt, NodeRegion, Trigger};
 use vmbell_vfio::placed::{Access, Guest, Handover, Place, Placed, Wire};
 
-use super::{AssignedEvent, BoardError, OnEvent, Pc, PcModel};
+use super::assigned::{AssignedEvent, OnEvent};
+use super::{Pc, PcModel};
 use crate::board_devices::MmioPlace;
+use crate::error::BoardError;
 use crate::error::MachineError;
 use crate::ram::MEMORY_MAX;
 

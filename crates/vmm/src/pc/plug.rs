@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use vm_memory::GuestMemoryMmap;
 
-use super::{BoardError, Pc, PcModel, flush};
+use super::{Pc, PcModel, flush};
+use crate::error::BoardError;
 use crate::off::Off;
 use vmbell::bus::{BusDevice, BusRange};
 use vmbell_devices::pc_testdev::{

@@ -10,7 +10,8 @@ use vmbell_devices::{
     SleepRegisters,
 };
 
-use super::{BoardError, Pc, power};
+use super::{Pc, power};
+use crate::error::BoardError;
 use crate::off::Off;
 
 /// The first port of a device, its number of ports, and the device.

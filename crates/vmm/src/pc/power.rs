@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-use super::BoardError;
+use crate::error::BoardError;
 use crate::error::MachineError;
 use crate::off::{Off, Switch};
 use vmbell::irq::Gsi;

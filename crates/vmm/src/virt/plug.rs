@@ -11,8 +11,9 @@ use vmbell_devices::ChrTestdev;
 use vmbell_devices::virtio::VirtioDevice;
 use vmbell_devices::virtio::mmio::{Location, register};
 
-use super::{BoardError, Virt};
+use super::Virt;
 use crate::board_devices::MmioPlace;
+use crate::error::BoardError;
 use crate::error::MachineError;
 use crate::off::Off;
 

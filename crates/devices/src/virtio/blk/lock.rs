@@ -12,7 +12,7 @@ use std::io;
 use std::mem::zeroed;
 use std::os::fd::AsRawFd;
 
-use super::DiskError;
+use super::image::DiskError;
 
 /// The first byte that says what a program does, and the first byte that says what others must not do.
 const DOES: libc::off_t = 100;

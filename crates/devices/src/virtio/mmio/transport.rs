@@ -10,7 +10,8 @@ use vmbell::eventfd::EventFd;
 use vmbell_hypervisor::{Doorbell, Error, IoEvents};
 use vmbell_virtqueue::Status;
 
-use super::{Interrupt, register};
+use super::interrupt::Interrupt;
+use super::register;
 use crate::virtio::device::VirtioDevice;
 use crate::virtio::device::{Control, set_half};
 use crate::virtio::driver::Interrupts;

@@ -8,7 +8,8 @@ use vhost::net::VhostNet as _;
 use vhost::vhost_kern::net::Net as Kernel;
 use vm_memory::GuestMemoryMmap;
 
-use super::{VhostError, Worker, WorkerFeatures, take};
+use super::error::VhostError;
+use super::{Worker, WorkerFeatures, take};
 use crate::virtio::net::{Mac, NET_QUEUES, Offloads, Tap, config, offload};
 use crate::virtio::ring::{EVENT_IDX, INDIRECT_DESC, VERSION_1};
 

@@ -22,8 +22,9 @@ use vhost::vhost_user::{
 };
 use vm_memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 
+use super::error::VhostUserError;
 use super::time_limit::TimeLimit;
-use super::{VhostUserError, Worker, WorkerFeatures};
+use super::{Worker, WorkerFeatures};
 use crate::virtio::ring::{EVENT_IDX, INDIRECT_DESC, VERSION_1};
 
 /// How long the requests of a connection, of a start or of a stop may take together.

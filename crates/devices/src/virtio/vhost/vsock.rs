@@ -9,7 +9,8 @@ use vhost::vhost_kern::vsock::Vsock as Kernel;
 use vhost::vsock::VhostVsock as _;
 use vm_memory::GuestMemoryMmap;
 
-use super::{VhostError, Worker, WorkerFeatures, take};
+use super::error::VhostError;
+use super::{Worker, WorkerFeatures, take};
 use crate::virtio::ring::{EVENT_IDX, INDIRECT_DESC, VERSION_1};
 
 const DEVICE: &str = "/dev/vhost-vsock";

@@ -10,7 +10,8 @@ use object::elf::EM_AARCH64;
 use vm_memory::{GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 use vmbell_hypervisor::aarch64::IMAGE_RAM;
 
-use super::{Initrd, SetupHeader};
+use super::Initrd;
+use super::bzimage::SetupHeader;
 use crate::image::error::{COMPRESSED_FORM, ImageErrorKind, cpu, unpacker};
 use crate::image::{Boot, BootFile, ImageError, RamEnd, elf, multiboot, uki};
 
