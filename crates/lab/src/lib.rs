@@ -46,6 +46,7 @@ mod provision;
 mod read_only;
 mod records;
 mod run;
+mod time_left;
 mod tree;
 mod unfinished;
 
@@ -56,8 +57,9 @@ pub use kvm::KvmChanges;
 pub use lab::{Emulator, Lab};
 pub use payload::LabTask;
 pub use prepare::LabKernel;
-pub use progress::{LabProgress, progress_bar};
+pub use progress::{LabProgress, progress_bar, style};
 pub use provision::{KernelChoice, Netperf, PackageRecipe, Provision, ProvisionKind, Recipe};
 pub use records::record;
 pub use run::LabOutcome;
+pub use time_left::TimeLeft;
 pub use unfinished::abandon;

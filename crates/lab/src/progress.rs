@@ -10,6 +10,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::records::{ProgressStep, StepFilter};
+use crate::time_left::TimeLeft;
 
 /// Prints lines to standard error, and a bar if standard error is a terminal.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,7 +45,7 @@ impl LabProgress {
     pub fn follow(&self, folder: PathBuf, total: u64, others: u64) -> Following {
         let bar = self.bar(
             total,
-            "{decimal_bytes:>10} / {decimal_total_bytes} {bar:30} {decimal_bytes_per_sec} {eta}",
+            "{decimal_bytes:>10} / {decimal_total_bytes} {bar:30} {decimal_bytes_per_sec}{left}",
         );
         let stop = Arc::new(AtomicBool::new(false));
         let watcher = {
@@ -95,13 +96,16 @@ pub fn progress_bar(shown: bool, template: &str) -> ProgressBar {
         true => ProgressDrawTarget::stderr_with_hz(5),
         false => ProgressDrawTarget::hidden(),
     };
-    ProgressBar::with_draw_target(None, target).with_style(style(template))
+    let style = style(template, TimeLeft::default());
+    ProgressBar::with_draw_target(None, target).with_style(style)
 }
 
-fn style(template: &str) -> ProgressStyle {
+/// The style of a bar, in whose template `{left}` is the time that is left by this estimate: `, 12s left`.
+pub fn style(template: &str, left: TimeLeft) -> ProgressStyle {
     let style = ProgressStyle::with_template(template);
     style
         .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key("left", left)
         .progress_chars("=> ")
 }
 
@@ -111,7 +115,7 @@ fn style(template: &str) -> ProgressStyle {
 pub struct WaitingSpinner(ProgressBar);
 
 /// The style of the bar.
-const STEPS: &str = "lab: {elapsed} [{bar:30}] {pos}/{len}, {eta} left  {wide_msg}";
+const STEPS: &str = "lab: {elapsed} [{bar:30}] {pos}/{len}{left}  {wide_msg}";
 
 impl WaitingSpinner {
     /// Wraps `stream`: the first write to it removes the spinner.
@@ -137,9 +141,9 @@ fn show(bar: &ProgressBar, step: ProgressStep<'_>) {
         return;
     }
     if bar.length().is_none() {
-        bar.set_style(style(STEPS));
-        // The duration of the boot is no guide to the duration of the steps.
-        bar.reset_eta();
+        bar.set_position(step.done);
+        // The duration of the boot is no guide to the duration of the steps, so the estimate begins now.
+        bar.set_style(style(STEPS, TimeLeft::default()));
     }
     bar.set_length(step.all);
     bar.set_position(step.done);

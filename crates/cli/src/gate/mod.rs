@@ -77,7 +77,7 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
     if let Some(exit) = boots.prepare()? {
         return Ok(exit);
     }
-    let progress = progress_bar(!args.quiet, "Boot [{bar:30}] {pos}/{len}, {eta} left");
+    let progress = progress_bar(!args.quiet, "Boot [{bar:30}] {pos}/{len}{left}");
     progress.enable_steady_tick(TICK);
     let reports = boots.measure(&progress);
     progress.finish_and_clear();

@@ -1,16 +1,19 @@
 //! The progress bar, on stderr and only on a terminal. In the lab, progress records for the lab's own bar.
 
 use std::io::{self, Write};
+use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 
 use vmbell_bench::timing::is_in_lab;
-use vmbell_bench::{BenchPhase, Observer, RunSample};
-use vmbell_lab::{progress_bar, record};
+use vmbell_bench::{BenchPhase, BenchPlan, Observer, RunSample};
+use vmbell_lab::{TimeLeft, progress_bar, record, style};
 use vmbell_report::Status;
 use vmbell_report::units;
 
-const TEMPLATE: &str = "{prefix:<10} [{bar:30}] {pos}/{len}, {eta} left  {wide_msg}";
+/// How long the phases before the measurement take says nothing about the measurement, so they have no time left.
+const BEFORE: &str = "{prefix:<10} [{bar:30}] {pos}/{len}  {wide_msg}";
+const MEASURE: &str = "{prefix:<10} [{bar:30}] {pos}/{len}{left}  {wide_msg}";
 
 /// A progress bar, drawn between runs on the measuring thread. A thread that redraws it by a timer would take CPU time
 /// from the measurement.
@@ -18,6 +21,9 @@ const TEMPLATE: &str = "{prefix:<10} [{bar:30}] {pos}/{len}, {eta} left  {wide_m
 pub(crate) struct BenchProgress {
     bar: ProgressBar,
     records: Option<ProgressRecords>,
+    begun: Instant,
+    /// The time after which no round begins, and the number of rounds that are planned.
+    budget: Option<(Duration, u32)>,
 }
 
 /// Progress records for the lab. They are written even if the lab shows no bar, so that instruction counts are the
@@ -52,7 +58,28 @@ impl BenchProgress {
                 done: 0,
                 all: 0,
             }),
-            bar: progress_bar(shown, TEMPLATE),
+            bar: progress_bar(shown, BEFORE),
+            begun: Instant::now(),
+            budget: None,
+        }
+    }
+
+    /// The progress of this plan, whose budget may end it early.
+    pub(crate) fn of(shown: bool, plan: &BenchPlan) -> Self {
+        let mut progress = Self::new(shown, plan.warmup + plan.runs);
+        progress.budget = plan.budget.map(|budget| (budget, plan.runs));
+        progress
+    }
+
+    /// The estimate for the measurement, which has this number of steps.
+    fn time_left(&self, steps: u64) -> TimeLeft {
+        match self.budget {
+            None => TimeLeft::default(),
+            Some((budget, runs)) => {
+                let rows = steps / u64::from(runs.max(1));
+                let time = budget.saturating_sub(self.begun.elapsed());
+                TimeLeft::default().within(time, rows * u64::from(BenchPlan::MIN_RUNS))
+            }
         }
     }
 
@@ -73,7 +100,11 @@ impl Observer for BenchProgress {
         });
         self.bar.set_length(steps);
         self.bar.set_position(0);
-        self.bar.reset_eta();
+        self.bar.set_style(match phase {
+            BenchPhase::Calibrate | BenchPhase::WarmUp => style(BEFORE, TimeLeft::default()),
+            BenchPhase::Measure => style(MEASURE, self.time_left(steps)),
+        });
+        self.bar.tick();
         if let Some(records) = &mut self.records {
             records.phase = phase;
             match phase {

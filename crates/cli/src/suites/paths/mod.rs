@@ -67,7 +67,7 @@ pub(crate) fn run(args: PathsArgs, program: &Command) -> Result<Exit> {
         ..Look::default()
     };
     let delivery = args.measure.delivery(&begun, look)?;
-    let progress = BenchProgress::new(args.measure.progress(), plan.warmup + plan.runs);
+    let progress = BenchProgress::of(args.measure.progress(), &plan);
     let record = supervise(entries, options.clone(), plan, progress)?;
     let backends: Vec<Backend> = choices.iter().map(BackendChoice::report).collect();
     let kind = vmbell_bench::paths(&record, &backends, &plan, &options);
