@@ -10,7 +10,7 @@ use crate::signals;
 /// A function at an address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Frame {
-    /// `None` without debug information.
+    /// The file and the line, which is 0 if it is unknown. `None` without debug information.
     pub(crate) line: Option<(PathBuf, u32)>,
     /// The path of the function, without generic arguments.
     pub(crate) path: String,
@@ -40,11 +40,11 @@ impl fmt::Display for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.function())?;
         match &self.line {
-            Some((file, line)) => {
+            Some((file, line)) if *line > 0 => {
                 let name = file.file_name().unwrap_or_default();
                 write!(f, ", {}:{line}", Path::new(name).display())
             }
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 }
@@ -98,7 +98,8 @@ fn look_up(address: usize) -> Arc<[Frame]> {
         let name = symbol.name().map(|name| format!("{name:#}"));
         found.push(Frame {
             origin: file.as_deref().map_or(Origin::Own, origin),
-            line: file.zip(symbol.lineno()),
+            // Code that the compiler merged has no line.
+            line: file.map(|file| (file, symbol.lineno().unwrap_or(0))),
             path: without_generics(&name.unwrap_or_default()),
             offset: address - symbol.addr().map_or(0, |start| start.addr()),
         });

@@ -61,7 +61,9 @@ pub(super) fn sites(
         if only.is_some_and(|only| !own.iter().any(|frame| is_at(frame, only))) {
             continue;
         }
-        let place = own.first().and_then(|frame| frame.line.clone());
+        let has_line = |frame: &&&Frame| frame.line.as_ref().is_some_and(|(_, line)| *line > 0);
+        let place = own.iter().find(has_line).or(own.first());
+        let place = place.and_then(|frame| frame.line.clone());
         let package = place.as_ref().map(|(file, _)| package(file));
         let is_in_package = |frame: &&&Frame| {
             let of = frame.line.as_ref();
@@ -132,7 +134,7 @@ fn name(chain: &[(String, u32, usize)]) -> String {
         };
         if at > 0 {
             text += &format!(":{line}");
-        } else if *line == 0 {
+        } else if *offset > 0 {
             text += &format!("+{offset:#x}");
         }
     }
@@ -164,9 +166,10 @@ impl Site {
 
     /// The place as `FILE:LINE`.
     pub fn place(&self) -> String {
-        match self.line {
-            0 => self.function.clone(),
-            line => format!("{}:{line}", self.file),
+        if self.file.is_empty() {
+            self.function.clone()
+        } else {
+            format!("{}:{}", self.file, self.line)
         }
     }
 }

@@ -76,7 +76,7 @@ impl fmt::Display for Weakening {
             }
             writeln!(f, "{}", line.trim_end())?;
         }
-        if self.sites.iter().any(|site| site.line == 0) {
+        if self.sites.iter().any(|site| site.file.is_empty()) {
             writeln!(
                 f,
                 "A site without a line has no debug information: compile it with line tables (-g in C)."

@@ -123,7 +123,7 @@ fn notes(summary: &Summary) -> Vec<String> {
             "Not weakened, because it is not complete and clean as it is: {test}\n{report}"
         ));
     }
-    if summary.sites.iter().any(|site| site.place.line == 0) {
+    if summary.sites.iter().any(|site| site.place.file.is_empty()) {
         notes.push(
             "A site without a line has no debug information: compile it with line tables (-g in C).\n"
                 .into(),

@@ -164,9 +164,10 @@ impl Place {
 
     /// `FILE:LINE`, or the function without debug information.
     pub(super) fn name(&self) -> String {
-        match self.line {
-            0 => self.function.clone(),
-            line => format!("{}:{line}", self.file),
+        if self.file.is_empty() {
+            self.function.clone()
+        } else {
+            format!("{}:{}", self.file, self.line)
         }
     }
 }
