@@ -32,7 +32,7 @@ pub use memory::Site;
 pub use scenario::{Checked, pair, weaken};
 pub use side::{Bells, Chains, DeviceSide, DriverSide, Work, drive, handle_chains};
 pub use vmbell::poll::{INDEX, TOKEN, WRAPS};
-pub use vmbell::{CHAINED as CHAINED_DRIVER, RESTORED_DRIVER};
+pub use vmbell::{CHAINED as CHAINED_DRIVER, RESTORED_DRIVER, Values};
 
 /// How many seconds a test gives a search that takes less than 20 s on a quiet machine.
 pub const HANG: u64 = 1200;

@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
-use vmbell_check::{Error, Explorer, Format, Load, Report, Ring, Scenario, Shape, Weakening};
+use vmbell_check::{
+    Error, Explorer, Format, Load, Memory, Report, Ring, Scenario, Shape, Weakening,
+};
 
-use crate::{Bells, Device, Driver, Site, Work, drive};
+use crate::{Bells, Device, Driver, Layout, Site, Work, drive};
 
 /// The notifications of a ring under the checker.
 #[derive(Debug)]
@@ -108,9 +110,7 @@ fn set_up(scenario: &mut Scenario, driver: &Driver, device: &Device, shape: Shap
     };
     ring.preset();
     let layout = (ring.descriptors, ring.driver, ring.device);
-    let memory = ring.memory();
-    // SAFETY: the checker keeps its memory mapped while it explores, and the sides are dropped before it ends.
-    let site = unsafe { Site::new(memory.pointer(), memory.len(), shape, layout) };
+    let site = site(ring.memory(), shape, layout);
     let bells: Arc<dyn Bells> = Arc::new(Checked::new(ring));
     let work = Work {
         polls: work.polls || !device.interrupts,
@@ -140,6 +140,12 @@ fn set_up(scenario: &mut Scenario, driver: &Driver, device: &Device, shape: Shap
             });
         }
     }
+}
+
+/// A ring in the memory of a scenario.
+pub(crate) fn site(memory: Memory, shape: Shape, layout: Layout) -> Site {
+    // SAFETY: the checker keeps its memory mapped while it explores, and the sides are dropped before it ends.
+    unsafe { Site::new(memory.pointer(), memory.len(), shape, layout) }
 }
 
 fn load(work: Work) -> Load {

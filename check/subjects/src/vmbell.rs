@@ -2,6 +2,7 @@
 
 pub(crate) mod poll;
 mod saved;
+mod values;
 
 use std::iter;
 
@@ -63,6 +64,7 @@ pub(crate) const DEVICE: Device = Device {
 
 pub use saved::DRIVER as RESTORED_DRIVER;
 pub(crate) use saved::new_resumable;
+pub use values::Values;
 
 /// Where the indirect tables are: after the buffers.
 const TABLES: u64 = 0x900;

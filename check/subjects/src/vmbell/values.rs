@@ -1,0 +1,328 @@
+//! Both sides of vmbell's rings with a value in every field: each side checks all that it reads of the other.
+//!
+//! Request `n` has its own buffers, and its lengths depend on `n`. The driver writes the request's number into the buffer
+//! that the device reads, and the device writes an answer. So a field of another request, or a stale one, is noticed.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use vmbell_check::{Format, Scenario, Shape, claim};
+use vmbell_virtqueue::{
+    Buffer, Chain, DeviceQueue, Head, PackedDevice, PackedDriver, Side, SplitDevice, SplitDriver,
+};
+
+use super::{ENTRIES, Pieces, Subject, TABLES, features, packed_layout, split_layout};
+use crate::memory::BUFFER;
+use crate::{Bells, Chains, Checked, DriverSide, Site, Work, drive, handle_chains};
+
+/// A scenario that carries values.
+#[derive(Clone, Copy, Debug)]
+pub struct Values {
+    /// The ring.
+    pub shape: Shape,
+    /// Whether each request is a chain of two descriptors, or else one descriptor that the device writes.
+    pub chained: bool,
+    /// Whether the descriptors are in an indirect table.
+    pub indirect: bool,
+    /// Whether the driver enables interrupts once, and then sleeps whenever it finds no used buffer.
+    pub rests: bool,
+    /// What both sides do. If the device gives all chains back at once, the last comes first unless in order.
+    pub work: Work,
+}
+
+impl Values {
+    /// Rings with each kind of request and each way to give buffers back; with an event index, also with a driver that
+    /// enables interrupts once.
+    pub fn all(format: Format, event_idx: bool) -> Vec<Values> {
+        let shape = |size| match format {
+            Format::Split => Shape::split(size, event_idx),
+            Format::Packed => Shape::packed(size, event_idx),
+        };
+        let mut found = Vec::new();
+        for (chained, indirect) in [(false, false), (true, false), (true, true)] {
+            let shape = shape(if chained && !indirect { 4 } else { 2 });
+            for (shape, at_once) in [(shape, false), (shape, true), (shape.in_order(), true)] {
+                let work = Work {
+                    at_once,
+                    ..Work::new(2, 2)
+                };
+                found.push(Values {
+                    shape,
+                    chained,
+                    indirect,
+                    rests: false,
+                    work,
+                });
+            }
+        }
+        if event_idx {
+            found.push(Values {
+                rests: true,
+                ..found[0]
+            });
+        }
+        found
+    }
+}
+
+impl fmt::Display for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.shape.format {
+            Format::Split => "split",
+            Format::Packed => "packed",
+        })?;
+        let switches = [
+            (self.shape.event_idx, ", event index"),
+            (self.shape.in_order, ", in order"),
+            (self.chained, ", chained"),
+            (self.indirect, ", indirect"),
+            (self.work.at_once, ", at once"),
+            (self.rests, ", enabled once"),
+        ];
+        for (is_on, name) in switches {
+            f.write_str(if is_on { name } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// Where the device reads request `n`, and where it writes the answer.
+fn buffers(n: u64) -> [u64; 2] {
+    [BUFFER + 32 * n, BUFFER + 32 * n + 16]
+}
+
+/// The length of the part that the device writes: it writes all of it.
+fn written(n: u64) -> u32 {
+    8 + u32::try_from(n).unwrap_or(0)
+}
+
+/// The length of the part that it reads.
+fn read(n: u64) -> u32 {
+    2 + u32::try_from(n).unwrap_or(0)
+}
+
+const REQUEST: u16 = 0x100;
+const ANSWER: u16 = 0x200;
+
+fn low(n: u64) -> u16 {
+    u16::try_from(n).unwrap_or(u16::MAX)
+}
+
+/// A word of a buffer.
+fn word(site: &Site, at: u64) -> &std::sync::atomic::AtomicU16 {
+    site.field(low(at))
+}
+
+struct Sender<S: Side> {
+    queue: vmbell_virtqueue::Driver<u64, S, Subject>,
+    site: Site,
+    pieces: Pieces,
+    next: u64,
+    rests: bool,
+    has_enabled: bool,
+}
+
+impl<S: Side> DriverSide for Sender<S> {
+    fn add(&mut self) {
+        let n = self.next;
+        self.next += 1;
+        let [from, to] = buffers(n);
+        let readable = [Buffer::new(from, read(n))];
+        let readable: &[Buffer] = match self.pieces {
+            Pieces::One => &[],
+            Pieces::Chain | Pieces::Table => {
+                word(&self.site, from).store(REQUEST + low(n), Relaxed);
+                &readable
+            }
+        };
+        let added = self.queue.add(readable, &[Buffer::new(to, written(n))], n);
+        added.expect("the queue has a free descriptor");
+    }
+    fn wants_kick(&mut self) -> bool {
+        self.queue.kick_prepare()
+    }
+    fn take(&mut self) -> bool {
+        let used = self.queue.get_used().expect("the device keeps the rules");
+        let Some(used) = used else { return false };
+        let (n, len) = (used.data, used.len);
+        claim(len == written(n), || {
+            format!("request {n} has length {len}")
+        });
+        let answer = word(&self.site, buffers(n)[1]).load(Relaxed);
+        claim(answer == ANSWER + low(n), || {
+            format!("the answer to request {n} is {answer:#x}")
+        });
+        true
+    }
+    fn quiet(&mut self) {
+        if !self.rests {
+            self.queue.disable_cb();
+        }
+    }
+    fn listen(&mut self) -> bool {
+        // Taking a buffer has moved the event.
+        if self.rests && self.has_enabled {
+            return true;
+        }
+        self.has_enabled = true;
+        self.queue.enable_cb()
+    }
+}
+
+struct Server<Q> {
+    queue: Q,
+    site: Site,
+    chain: Chain,
+    pieces: Pieces,
+    at_once: bool,
+}
+
+impl<Q: DeviceQueue> Server<Q> {
+    /// Takes a request, checks it and writes the answer.
+    fn pop(&mut self) -> Option<(Head, u32)> {
+        let popped = self.queue.pop(&mut self.chain);
+        let head = popped.expect("the driver keeps the rules")?;
+        let written_to = self.chain.writable();
+        let to = written_to.first().map_or(0, |buffer| buffer.addr);
+        let n = to.saturating_sub(BUFFER) / 32;
+        let expected = [Buffer::new(buffers(n)[1], written(n))];
+        claim(written_to == expected, || {
+            format!("the device may write {written_to:?}")
+        });
+        if self.pieces != Pieces::One {
+            let found = self.chain.readable();
+            claim(found == [Buffer::new(buffers(n)[0], read(n))], || {
+                format!("the device may read {found:?}")
+            });
+            let request = word(&self.site, buffers(n)[0]).load(Relaxed);
+            claim(request == REQUEST + low(n), || {
+                format!("request {n} is {request:#x}")
+            });
+        }
+        word(&self.site, buffers(n)[1]).store(ANSWER + low(n), Relaxed);
+        Some((head, written(n)))
+    }
+}
+
+impl<Q: DeviceQueue> Chains for Server<Q> {
+    fn quiet(&mut self) {
+        self.queue.disable_notification();
+    }
+    fn serve(&mut self) -> bool {
+        let Some((head, len)) = self.pop() else {
+            return false;
+        };
+        let given_back = if self.at_once {
+            let mut heads = vec![(head, len)];
+            heads.extend(std::iter::from_fn(|| self.pop()));
+            if !self.site.shape.in_order {
+                heads.reverse();
+            }
+            self.queue.add_used_batch(heads)
+        } else {
+            self.queue.add_used(head, len)
+        };
+        given_back.expect("the chain is this queue's");
+        true
+    }
+    fn wants_interrupt(&mut self) -> bool {
+        self.queue.needs_notification()
+    }
+    fn listen(&mut self) -> bool {
+        self.queue.enable_notification()
+    }
+}
+
+impl Values {
+    fn pieces(&self) -> Pieces {
+        match (self.chained, self.indirect) {
+            (_, true) => Pieces::Table,
+            (true, false) => Pieces::Chain,
+            (false, false) => Pieces::One,
+        }
+    }
+
+    /// Sets the scenario up.
+    pub fn set_up(&self, scenario: &mut Scenario) {
+        let ring = scenario.ring(self.shape);
+        ring.preset();
+        let layout = (ring.descriptors, ring.driver, ring.device);
+        let memory = ring.memory();
+        let site = crate::scenario::site(memory, self.shape, layout);
+        let bells: Arc<dyn Bells> = Arc::new(Checked::new(ring));
+        let (work, pieces) = (self.work, self.pieces());
+        let mut driver = sender(&site, pieces, self.rests);
+        let mut device = server(&site, pieces, work.at_once);
+        let other = Arc::clone(&bells);
+        scenario.task("driver", move || drive(&mut *driver, work, &*bells));
+        scenario.background("device", move || {
+            while other.wait_for_kick() {
+                handle_chains(&mut *device, &*other);
+            }
+        });
+    }
+}
+
+fn sender(site: &Site, pieces: Pieces, rests: bool) -> Box<dyn DriverSide> {
+    fn over<S: Side + 'static>(
+        queue: vmbell_virtqueue::Driver<u64, S, Subject>,
+        site: &Site,
+        pieces: Pieces,
+        rests: bool,
+    ) -> Box<dyn DriverSide> {
+        Box::new(Sender {
+            queue,
+            site: *site,
+            pieces,
+            next: 0,
+            rests,
+            has_enabled: false,
+        })
+    }
+    let indirect = pieces == Pieces::Table;
+    let features = features(site, indirect);
+    if site.is_split() {
+        let queue = SplitDriver::<u64, _, _>::new(site, &split_layout(site), features, Subject(()));
+        let mut queue = queue.expect("the ring is in memory");
+        if indirect {
+            let tables = queue.with_indirect_tables(TABLES, ENTRIES);
+            queue = tables.expect("the tables are in memory");
+        }
+        over(queue, site, pieces, rests)
+    } else {
+        let queue =
+            PackedDriver::<u64, _, _>::new(site, &packed_layout(site), features, Subject(()));
+        let mut queue = queue.expect("the ring is in memory");
+        if indirect {
+            let tables = queue.with_indirect_tables(TABLES, ENTRIES);
+            queue = tables.expect("the tables are in memory");
+        }
+        over(queue, site, pieces, rests)
+    }
+}
+
+fn server(site: &Site, pieces: Pieces, at_once: bool) -> Box<dyn Chains> {
+    fn over<Q: DeviceQueue + 'static>(
+        queue: Q,
+        site: &Site,
+        pieces: Pieces,
+        at_once: bool,
+    ) -> Box<dyn Chains> {
+        Box::new(Server {
+            queue,
+            site: *site,
+            chain: Chain::with_capacity(2),
+            pieces,
+            at_once,
+        })
+    }
+    let features = features(site, true);
+    if site.is_split() {
+        let queue = SplitDevice::new(site, &split_layout(site), features);
+        over(queue.expect("the ring is in memory"), site, pieces, at_once)
+    } else {
+        let queue = PackedDevice::new(site, &packed_layout(site), features);
+        over(queue.expect("the ring is in memory"), site, pieces, at_once)
+    }
+}
