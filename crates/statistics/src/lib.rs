@@ -4,7 +4,7 @@
 //! [`bootstrap`] gives the interval of a ratio, [`permutation`] the p-value of a difference. Both draw from [`Random`],
 //! so that a seed repeats them.
 //!
-//! A crate of its own, because its tests run millions of draws and are the only tests that have to be compiled with
+//! A separate crate, because its tests run millions of draws and are the only tests that have to be compiled with
 //! optimization.
 
 pub mod bootstrap;

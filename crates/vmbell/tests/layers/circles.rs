@@ -102,7 +102,7 @@ fn absolute(module: &Module, path: &[&str]) -> Module {
     above.iter().cloned().chain(below).collect()
 }
 
-/// The module in which a path from the root ends, if it has a file of its own.
+/// The module in which a path from the root ends, if it has its own file.
 fn found(texts: &BTreeMap<Module, String>, path: &Module, arch: &str) -> Option<Module> {
     let names = path.iter().map(|name| match name.as_str() {
         "arch" => arch.to_owned(),
