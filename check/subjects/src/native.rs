@@ -1,6 +1,6 @@
-//! The native witness: a driver and a device, not instrumented, on two pinned threads that spin instead of sleeping.
+//! Runs a driver and a device natively, without instrumentation, on two pinned threads that spin instead of sleeping.
 //!
-//! It finds out whether both came to wait forever. A run without a hang proves nothing.
+//! Detects a hang, in which both sides wait forever. A run without a hang proves nothing.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -23,9 +23,9 @@ pub(crate) const PAGES: usize = 2;
 pub struct Outcome {
     /// The number of requests that were answered.
     pub requests: u64,
-    /// Whether both sides waited until the patience was over.
+    /// Whether both sides waited for `PATIENCE`.
     pub hung: bool,
-    /// How long the run took, without the patience.
+    /// How long the run took, without `PATIENCE`.
     pub elapsed: Duration,
 }
 

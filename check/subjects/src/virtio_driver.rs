@@ -28,7 +28,7 @@ pub(crate) const DRIVER: Driver = Driver {
     },
     new: Some(|site, mended| Box::new(Requests::new(site, mended, false))),
     layout: None,
-    // It makes a packed chain of one descriptor available with the flag that says that another descriptor follows.
+    // The driver sets VIRTQ_DESC_F_NEXT even in a packed chain of a single descriptor, so each chain has two.
     pieces_if_split: 1,
     pieces_if_packed: 2,
 };
