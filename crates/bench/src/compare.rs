@@ -74,8 +74,7 @@ pub struct Question {
     pub text: &'static str,
 }
 
-/// The rows that answer first questions about a host, the rows that these are compared with, and the floors that show
-/// whether the host itself is slow.
+/// The rows for a first look at a host, their reference rows, and the floors that show whether the host itself is slow.
 #[cfg(not(target_arch = "aarch64"))]
 pub const FIRST: [&str; 18] = [
     "portio-no-eventfd",

@@ -27,7 +27,7 @@ const DEVICE_MODELS: [(&str, &str); 4] = [
 /// What an entry adds to its row of the report, so that readers need not parse its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remarks {
-    /// What distinguishes the entry from others, where its name does not say all of it.
+    /// What distinguishes the entry from similar ones, if its name does not say it.
     pub parameters: BTreeMap<String, String>,
     /// What readers must know to understand the row's numbers.
     pub note: Option<&'static str>,
@@ -125,7 +125,8 @@ impl BenchEntry {
         self
     }
 
-    /// Says that the host must have a device for the entry. If it has none, "all entries" leaves this one out.
+    /// Sets the device that the host must have for the entry. On a host without the device, "all entries" excludes the
+    /// entry.
     #[must_use]
     pub const fn with_device(mut self, device: NeededDevice) -> Self {
         self.device = Some(device);

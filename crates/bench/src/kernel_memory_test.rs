@@ -5,7 +5,7 @@ use super::*;
 const STAT: &str =
     "anon 4096\nfile 0\nkernel 40960\nkernel_stack 16384\npagetables 8192\nsec_pagetables 4096\n";
 
-/// Returns what is read from a cgroup with these files.
+/// Returns the kernel memory of a cgroup with these files.
 fn settled(files: &[(&str, &str)]) -> Option<u64> {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {

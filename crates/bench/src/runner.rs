@@ -305,7 +305,7 @@ fn check_sample(name: &str, ops: u64, sample: &RunSample) -> Result<(), SubjectE
     ))
 }
 
-/// Why a row failed whose run exceeded the time limit, and what the user can do.
+/// The reason of a row that failed because a run exceeded the time limit, and what the user can do.
 pub fn overtime(limit: &CommandLimit) -> String {
     let timeout = limit.run_timeout().unwrap_or_default();
     format!(

@@ -1,9 +1,9 @@
 //! Creation scenarios: what it costs the VMM to make a guest or a further vCPU, and to register a thousand doorbells or
-//! irqfds in a new guest. Each row also has the memory of what it makes: of the processes, and of the kernel for them.
+//! irqfds in a new guest. Each row also has the memory that this takes, in the processes and in the kernel.
 //!
-//! Each operation has its own guest, whose first vCPU does not run. Only what the row names is measured: never the end
-//! of the guest, and its creation only in the first row. The kernel's memory is read around one more operation, which
-//! is not timed. The measuring thread does everything.
+//! Each operation has its own guest, whose first vCPU does not run. Only what the row names is measured: the guest's
+//! creation only in the first row, its destruction never. The kernel's memory is read before and after one more
+//! operation, which is not timed. The measuring thread does everything.
 
 use std::sync::Arc;
 use std::time::Instant;

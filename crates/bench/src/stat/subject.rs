@@ -183,7 +183,7 @@ pub enum InterruptPace {
     /// This number per second, or fewer if the host cannot keep up: each interrupt waits until the guest has taken the
     /// previous one.
     Rate(u32),
-    /// One each time that the guest asks for it, so that the number of exits does not depend on time.
+    /// One interrupt each time the guest asks for one, so that the number of exits does not depend on time.
     Lockstep,
 }
 

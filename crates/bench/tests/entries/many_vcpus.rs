@@ -60,7 +60,7 @@ where
             assert_eq!(series.status, Status::Skipped, "{}", series.name);
             assert!(reason.ends_with(&format!("not {vcpus}")), "{reason}");
         }
-        // A row that cannot be measured cannot be compared with.
+        // The reference row must be one that can be measured on this host.
         let reference = series.reference.as_deref();
         assert!(reference.is_none_or(|name| name.ends_with(",vcpus=2")));
     }
