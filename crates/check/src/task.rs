@@ -1,6 +1,7 @@
 //! The tasks of a scenario as coroutines of one thread, and the link from code under test to the search that runs it.
 //!
-//! A task runs until it has to wait. The search is reached through a thread-local pointer, which is set while a task runs.
+//! A task runs until it has to wait. The search is reached through a thread-local pointer, which is set while a task
+//! runs.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -27,7 +28,7 @@ pub(crate) enum Resume {
     End,
 }
 
-/// How the code of a task came to its end.
+/// How a task's code ended.
 enum End {
     Returned,
     Panicked(Box<dyn Any + Send>),

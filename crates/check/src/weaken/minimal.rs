@@ -1,4 +1,4 @@
-//! A locally minimal assignment: all that is not needed left out at once.
+//! Finds a locally minimal assignment: all sites are weakened together until none can be weakened further.
 
 use super::{Effect, Site, Tried, Work, steps};
 use crate::error::Error;
@@ -9,12 +9,12 @@ use crate::graph::Order;
 pub struct Minimal {
     /// The order of each site.
     pub orders: Vec<Order>,
-    /// Whether no site can be one step weaker. If not, a limit ended an exploration with a weaker order.
+    /// Whether no site can be one step weaker. False if a limit cut short an exploration with a weaker order.
     pub is_minimal: bool,
 }
 
 impl Work<'_> {
-    /// Finds a locally minimal assignment. The order of the tries is that of the sites, so the result is always the same.
+    /// Finds a locally minimal assignment. The sites are tried in order, so the result is always the same.
     pub(super) fn minimize(&mut self, sites: &[Site]) -> Result<Minimal, Error> {
         let mut minimal = Minimal {
             orders: sites.iter().map(|site| site.order).collect(),
@@ -36,7 +36,7 @@ impl Work<'_> {
         Ok(minimal)
     }
 
-    /// Returns an order one step weaker for one site, with which the assignment is clean.
+    /// Returns an order for one site that is one step weaker and leaves the assignment clean.
     fn step(
         &mut self,
         site: &Site,
@@ -82,7 +82,7 @@ impl Work<'_> {
     }
 }
 
-/// The weakest order with which a site is clean while all others keep theirs.
+/// The weakest order of a site that is clean while all other sites keep their orders.
 fn floor(site: &Site) -> Order {
     let mut floor = site.order;
     while let Some(&order) = site.weaker(floor).next() {
@@ -104,7 +104,7 @@ impl Site {
         })
     }
 
-    /// Whether a limit ended an exploration with a weaker order.
+    /// Whether an exploration with a weaker order was cut short by a limit.
     fn is_limited(&self) -> bool {
         self.effects
             .iter()

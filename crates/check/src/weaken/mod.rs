@@ -1,8 +1,8 @@
-//! Which orders the code under test needs: each one is weakened, and the scenario explored again.
+//! Finds the memory orders that the code under test needs: weakens each one, and explores the scenario again.
 //!
-//! An order is changed where the hook passes it on, so no variant is another build. Weaker orders allow at least the
-//! executions that stronger ones allow: below an order that fails, nothing is tried. An order that one scenario does not
-//! need is not superfluous: the scenario may lack the case that needs it.
+//! The hook changes the order at run time, so no variant needs its own build. Weaker orders allow all executions that
+//! stronger orders allow, so nothing weaker than a failing order is tried. An order that one scenario does not need may
+//! still be necessary: the scenario may lack the case that needs it.
 
 mod minimal;
 pub(crate) mod session;
@@ -32,7 +32,7 @@ pub struct Weakening {
     pub models: Vec<Model>,
     /// The sites, in the order of their lines.
     pub sites: Vec<Site>,
-    /// The weakest order of each site, all together: complete and clean, while no site can be one step weaker.
+    /// The sites weakened together: exploration is complete and clean, and no site can be one step weaker.
     pub minimal: Minimal,
     /// How many explorations were made.
     pub explorations: u64,
@@ -45,7 +45,7 @@ pub struct Weakening {
 pub enum Effect {
     /// No execution reaches the site.
     NotReached,
-    /// All orders are the same to the model.
+    /// The model does not distinguish between the orders.
     NoDifference,
     /// The site was weakened step by step.
     Weakened {
@@ -143,7 +143,7 @@ fn weaken(
 }
 
 impl Work<'_> {
-    /// Weakens one site under one model until no step weaker is clean.
+    /// Weakens one site under one model until no weaker step is clean.
     fn effect(&mut self, site: &Site, model: Model, met: &[CallSite]) -> Result<Effect, Error> {
         if !site.calls.iter().any(|call| met.contains(call)) {
             return Ok(Effect::NotReached);

@@ -20,7 +20,7 @@ pub struct Site {
     pub file: String,
     /// The line, or 0 if the code has no debug information.
     pub line: u32,
-    /// The function, and those of the same package that it is inlined into.
+    /// The function, and the functions of the same package into which it is inlined.
     pub function: String,
     /// Whose code it is.
     pub owner: Owner,
@@ -28,7 +28,7 @@ pub struct Site {
     pub operation: Operation,
     /// The order that the code asks for.
     pub order: Order,
-    /// What a weaker order does, under each model that knows orders.
+    /// What a weaker order does, under each model that has memory orders.
     pub effects: Vec<(Model, Effect)>,
     pub(super) calls: Vec<CallSite>,
 }
@@ -44,7 +44,7 @@ pub enum Owner {
     Standard(String),
 }
 
-/// Names the sites and puts them in the order of their lines. `scenario` is the call that explores.
+/// Names the sites and sorts them by line. `scenario` is the place of the call that explores.
 pub(super) fn sites(
     calls: impl IntoIterator<Item = CallSite>,
     scenario: &Location<'_>,
@@ -69,7 +69,7 @@ pub(super) fn sites(
             let of = frame.line.as_ref();
             of.map(|(file, _)| self::package(file)) == package
         };
-        // Each function with its line, or without debug information with the address in it.
+        // Each function with its line, or with the offset in the function if it has no debug information.
         let chain: Vec<(String, u32, usize)> = own
             .iter()
             .take_while(is_in_package)
@@ -122,7 +122,7 @@ fn is_at(frame: &Frame, (file, line): &(String, u32)) -> bool {
     matches!(&frame.line, Some((path, at)) if at == line && path.ends_with(file))
 }
 
-/// Names a function and those that it is inlined into, each of these with its line.
+/// Names a function and the functions that it is inlined into, each of these with its line.
 fn name(chain: &[(String, u32, usize)]) -> String {
     let mut text = String::new();
     for (at, (function, line, offset)) in chain.iter().enumerate() {
@@ -141,7 +141,7 @@ fn name(chain: &[(String, u32, usize)]) -> String {
     text
 }
 
-/// The folder of the package that a file belongs to, or of the file if it is in no package.
+/// The folder of a file's package, or the file's own folder if it is in no package.
 fn package(file: &Path) -> PathBuf {
     let folders = || file.ancestors().skip(1);
     let found = folders().find(|folder| folder.join("Cargo.toml").is_file());
@@ -159,7 +159,7 @@ fn standard_name(frame: &Frame) -> String {
 }
 
 impl Site {
-    /// Whether it belongs to the code under test or the scenario, so that it is weakened.
+    /// Whether the site is weakened: it belongs to the code under test or to the scenario.
     pub(super) fn is_weakened(&self) -> bool {
         !matches!(self.owner, Owner::Standard(_))
     }

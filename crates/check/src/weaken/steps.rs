@@ -1,10 +1,10 @@
-//! The orders below an order, and which of them a model can tell apart.
+//! The orders that are weaker than an order, and which of them a model can tell apart.
 
 use crate::graph::Order;
 use crate::model::Model;
 use crate::search::Operation;
 
-/// The orders one step weaker, in the order in which they are tried. A relaxed fence is no fence.
+/// The orders one step weaker, in the order in which they are tried. A relaxed fence has no effect.
 pub(super) fn weaker(operation: Operation, order: Order) -> &'static [Order] {
     match (operation, order) {
         (Operation::Load | Operation::Failure, Order::SeqCst) => &[Order::Acquire],
@@ -16,7 +16,7 @@ pub(super) fn weaker(operation: Operation, order: Order) -> &'static [Order] {
     }
 }
 
-/// Returns whether an order is as strong as another.
+/// Returns whether an order is at least as strong as another.
 pub(super) fn is_as_strong(order: Order, as_other: Order) -> bool {
     match as_other {
         Order::Relaxed => true,

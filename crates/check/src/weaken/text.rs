@@ -63,7 +63,7 @@ impl fmt::Display for Weakening {
         let rows = table(self);
         let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
-            // The text about a site that is not weakened runs across the columns.
+            // The text about a site that is not weakened spans the other columns.
             let cells = rows.iter().filter(|row| row.len() == columns || column < 3);
             let cells = cells.filter_map(|row| row.get(column));
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)

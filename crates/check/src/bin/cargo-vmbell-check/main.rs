@@ -1,8 +1,8 @@
 //! `cargo vmbell-check`: runs cargo with the code under test compiled for the checker.
 //!
 //! The program plays two parts. Started by cargo as a subcommand, it checks the toolchain and the workspace, then
-//! starts `cargo test` with itself as `RUSTC_WRAPPER`. Started as that wrapper, it is one call of the compiler: it adds
-//! the instrumentation to the crates under test, and becomes rustc.
+//! starts `cargo test` with itself as `RUSTC_WRAPPER`. Started as that wrapper, once for each call of the compiler, it
+//! adds the instrumentation options for the crates under test, and executes rustc.
 
 mod args;
 mod compiler;

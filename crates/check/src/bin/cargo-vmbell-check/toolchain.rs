@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::error::{Error, first_error};
 use crate::hooks::Hooks;
 
-/// The compiler, as its answer describes it.
+/// The compiler, as the output of `rustc -vV` describes it.
 #[derive(Debug)]
 pub(crate) struct Toolchain {
     pub(crate) rustc: PathBuf,
