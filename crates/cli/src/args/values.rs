@@ -41,7 +41,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let has_unit = !text.ends_with(|last: char| last.is_ascii_digit());
     let unit = if has_unit { "" } else { "s" };
     humantime::parse_duration(&format!("{text}{unit}")).map_err(|error| {
-        // The locale may lack the other sign.
+        // A locale other than UTF-8 may not show the micro sign.
         let error = error.to_string().replace("us/µs", "us");
         format!("{error}; write a number with a unit, such as 500ms or 1.5s")
     })

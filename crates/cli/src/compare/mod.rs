@@ -134,7 +134,7 @@ pub(super) fn check(old: &[Report], new: &[Report], options: &CompareOptions) ->
     Ok(())
 }
 
-/// How a bench shows and judges a comparison with reports of before.
+/// How a bench shows and judges a comparison with earlier reports.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BenchComparison {
     pub(super) style: Style,
@@ -145,7 +145,7 @@ pub(super) struct BenchComparison {
 }
 
 impl BenchComparison {
-    /// Compares reports that were just measured with those of before. A row of before that is missing now counts only if
+    /// Compares reports that were just measured with earlier reports. An earlier row that is missing now counts only if
     /// `is_wanted`.
     pub(super) fn run(
         self,
@@ -181,8 +181,9 @@ fn with_advice(error: CompareError) -> anyhow::Error {
     anyhow!("{error}{advice}")
 }
 
-/// The exit status; says which rows are slower by more than `fail_above`, which were measured before and failed now, which are
-/// `missing`, whether there are too few data to judge any row, and which rows may be slower.
+/// Returns the exit status, and prints its reasons: the rows that are slower by more than `fail_above`, that failed on
+/// the new side only, or that are `missing`, and whether there are too few data to judge any row. Also prints the rows
+/// that may be slower.
 fn verdict(comparison: &Comparison, fail_above: Option<f64>, missing: &[&RowKey]) -> Exit {
     let Some(threshold) = fail_above else {
         return Exit::Good;

@@ -61,8 +61,8 @@ pub(super) struct PlainMachine {
     /// `vmbell bench`, unless it names a row that needs two CPUs
     #[arg(long, help_heading = CLOCK, conflicts_with = "vcpus")]
     deterministic: bool,
-    /// Run L1 by this machine's clock, with several CPUs: only exits mean something. This is the default for other
-    /// programs and with several --vcpus
+    /// Run L1 by this machine's clock, on several CPUs: only the numbers of exits are meaningful. This is the default
+    /// for programs other than `vmbell bench`, and with several --vcpus
     #[arg(long, help_heading = CLOCK, conflicts_with = "deterministic")]
     functional: bool,
     /// Randomize what counts accidentally depend on, if time is counted in instructions: addresses, and the phase of
@@ -198,7 +198,7 @@ impl MachineArguments {
             .unwrap_or(if depth > 1 { 3 } else { 0 })
     }
 
-    /// The VMM that starts each Linux inside another one.
+    /// The VMM that starts each Linux that runs inside another Linux.
     fn vmm(&self) -> InnerVmm {
         self.details.vmm.unwrap_or(InnerVmm::Vmbell)
     }
@@ -232,8 +232,8 @@ impl MachineArguments {
         Ok(())
     }
 
-    /// The settings for the lab; an error if the board does not have what is asked for. `time_limit` is the program's, unless
-    /// the command line says otherwise.
+    /// The settings for the lab. Fails if the board does not have what is asked for. `time_limit` is the default time
+    /// limit of the program.
     pub(super) fn settings(
         &self,
         board: &LabBoard,

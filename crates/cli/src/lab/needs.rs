@@ -11,7 +11,7 @@ use vmbell_bench::scenario;
 use vmbell_lab::board::{EmulatorKind, LabBoard};
 use vmbell_report::Timing;
 
-/// A fixed table width on every host, because the environment's size moves the program's stack.
+/// COLUMNS has the same length on every host, because the size of the environment shifts the program's stack.
 const WIDTH: (&str, &str) = ("COLUMNS", "80");
 /// The card that L1 assigns, its address, and L1's interface at the other end of its wire.
 const CARD: &str = "virtio-net";

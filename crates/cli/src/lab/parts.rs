@@ -172,7 +172,7 @@ impl RunKernel {
         }
     }
 
-    /// Whether this is an unchanged kernel of Debian.
+    /// Whether this is an unmodified Debian kernel.
     pub(super) fn is_debians(&self) -> bool {
         matches!(self.kernel, Some(KernelChoice::Debian(_)))
             && self.kvm.is_empty()
@@ -425,7 +425,7 @@ impl LabParts {
             Emulator::Qemu(qemu) => provision.tree(qemu, settings)?,
             Emulator::Bochs(..) => None,
         };
-        // Headers of a kernel of the user's are asked for only if it is to drive the device.
+        // Drivers are built for the user's own kernel only if it is to drive the device: that needs its headers.
         let drivers = if settings.devices.iter().any(|plugged| {
             plugged.device.built_driver && !(own_kernel && plugged.driver == L1Driver::None)
         }) {

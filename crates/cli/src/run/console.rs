@@ -64,7 +64,8 @@ impl StdinConsole {
         Ok(console)
     }
 
-    /// Returns a function for any thread that restores the terminal; `None` if standard input is not a terminal.
+    /// Returns a function that restores the terminal and can be called on any thread; `None` if standard input is not a
+    /// terminal.
     pub(super) fn restore(&self) -> Option<impl Fn() + Send + 'static> {
         let before = self.before.clone()?;
         Some(move || restore(&before))

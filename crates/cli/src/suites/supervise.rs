@@ -1,8 +1,8 @@
 //! Watches the measuring thread, so that the command makes a report even if a measurement never returns.
 //!
 //! Guests are created, run and dropped on their own thread. The calling thread waits until that thread ends, or until
-//! it overruns a limit by some time. After the limit of a single run, another thread measures the other rows. After the
-//! command's limit, the process ends while the thread still exists; sandboxes die with their parent.
+//! it exceeds a limit by a grace time. If it exceeds the limit of a single run, another thread measures the other rows.
+//! If it exceeds the command's limit, the process ends while the thread still exists; sandboxes die with their parent.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};

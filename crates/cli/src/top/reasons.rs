@@ -9,8 +9,8 @@ use vmbell_top::model::{Reason, Vm};
 /// The most reasons in a row.
 const REASONS: usize = 12;
 
-/// The rates of exits by reason, most frequent in the VM first. The `most` vCPUs with the most exits have a row each;
-/// if a VM has several vCPUs, a row has their sum.
+/// The rates of exits by reason, most frequent in the VM first. If a VM has several vCPUs, the first row has the sum of
+/// all. Up to `most` vCPUs, those with the most exits, have a row each, and one row has the sum of the others.
 pub(super) fn table(vms: &[Vm], seconds: f64, most: usize) -> Table {
     let mut rows: Vec<(u32, String, String)> = Vec::new();
     for vm in vms {

@@ -148,7 +148,7 @@ fn a_linux_that_panics_is_named() {
     assert!(said.contains("error: L2's kernel panicked; its console ends with:\n"));
     assert!(said.contains("sysrq triggered crash"));
 
-    // The files are larger than its memory.
+    // The files are larger than L2's memory.
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(40 << 20).unwrap();
     let file = format!("{}:/file", file.path().display());

@@ -88,7 +88,8 @@ fn a_program_whose_reader_has_gone_ends_as_it_would_outside() {
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn a_program_goes_on_after_the_lab_was_stopped_for_longer_than_its_limit() {
-    // L1's kernel waits for its CPUs forever, and reports that it has waited too long.
+    // The loop keeps an RCU grace period in progress, so L1's kernel reports a stall when its clock jumps after the
+    // stop.
     let script =
         "(while :; do /lab/bin/true; done) & echo began; /lab/bin/sleep 5; echo ended; exit 3";
     let mut lab = lab_within_its_limits(&["--timeout", "30s", "--", "/bin/sh", "-c", script]);

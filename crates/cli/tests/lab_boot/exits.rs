@@ -22,7 +22,7 @@ const EXITS: &[(&str, &str, f64, f64)] = &[
     ("qemu-q35", "x2apic-tpr-write", 1.0, 1.0),
     ("", "xapic-tpr-write", 1.0, 0.0),
     ("", "x2apic-tpr-write", 1.0, 0.0),
-    // The command and the EOI; no EOI exit if it is a bit in memory.
+    // The write that sends the IPI, and the EOI. With PV EOI, the EOI is a bit in memory and does not exit.
     ("", "xapic-self-ipi", 2.0, 0.0),
     ("", "x2apic-self-ipi", 2.0, 0.0),
     ("", "xapic-self-ipi-pv-eoi", 1.0, 0.0),

@@ -26,7 +26,7 @@ fn vmx_has_fast_mmio_and_eois_without_exits_and_a_repeated_run_writes_the_same_r
     const ANY_LENGTH: &str = "mmio-any-length-eventfd";
     const LENGTH: &str = "mmio-wildcard-eventfd";
     const EOI: &str = "eoi-x2apic";
-    // Without the lab's change of Bochs, the guest of this row has a fault.
+    // Without the lab's patches of Bochs, the guest of this row faults.
     const HALTED: &str = "irqfd-edge-to-halted";
     let rows = [ANY_LENGTH, LENGTH, EOI, HALTED];
     let [first, second] = [report(&rows), report(&rows)];

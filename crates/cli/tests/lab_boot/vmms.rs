@@ -330,7 +330,7 @@ fn devices_work_by_each_way_that_qemu_has() {
             format!("-M pc {bz} -device virtio-rng-pci"),
             ["linux64", "pci-cf8", "msix"],
         ),
-        // An interrupt line, which firmware wrote into the configuration space.
+        // INTx, whose line number firmware wrote into the configuration space.
         (
             "intx",
             format!("{pc} -device virtio-rng-pci,vectors=0"),

@@ -13,7 +13,7 @@ use vmbell_vfio::host::{Bus, Host, LeftOut};
 
 use self::candidates::{DeviceCandidate, DeviceCandidates};
 
-/// The text for the devices of those names, or for all candidates if there are no names.
+/// The text about the named devices, or about all candidates if there are no names.
 pub(crate) fn report(names: &[String], root: Option<&Path>, is_json: bool) -> Result<String> {
     let host = root.map_or_else(Host::system, Host::at);
     let mut left_out = BTreeMap::new();

@@ -32,7 +32,7 @@ pub(crate) enum TracefsError {
     /// Tracefs is not mounted.
     #[error("tracefs is not mounted at {}", PLACES[0])]
     NotMounted,
-    /// This process may not use its files.
+    /// This process is not permitted to open the files of tracefs.
     #[error("this needs root and tracefs: cannot open {}", path.display())]
     Denied {
         /// The file or folder.

@@ -6,7 +6,7 @@
 
 /// The width of a command's name.
 const COMMAND: usize = 16;
-/// The longest name of a reason.
+/// The maximum length of an exit reason's name.
 const REASON: usize = 40;
 /// How the text of a write to the port of marks begins.
 const MARK: &str = "pio_write at 0x80 ";

@@ -11,7 +11,7 @@ use vmbell_report::{VmmDevice, VmmGuest};
 const ROWS: usize = 256;
 const SAMPLES: usize = 4096;
 const DEVICES: usize = 64;
-/// The longest name of a row.
+/// The maximum length of a row's name.
 const NAME: usize = 48;
 
 /// Why a document is invalid.
@@ -46,7 +46,7 @@ pub(super) enum DocumentError {
 pub(super) struct BootDocument {
     /// The machine as the image found it.
     pub(super) guest: VmmGuest,
-    /// Its rows, in its order.
+    /// The image's rows, in the order in which it printed them.
     pub(super) rows: Vec<DocumentRow>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct BootDocument {
 pub(super) struct DocumentRow {
     /// The name: lower-case letters, digits and hyphens.
     pub(super) name: String,
-    /// The number that the image writes as a mark, with the word `mark`.
+    /// The number that the image writes to port 0x80 before and after each batch if its command line has `mark`.
     pub(super) mark: Option<u8>,
     /// The numbers, or why there are none.
     pub(super) result: Result<BatchTicks, String>,

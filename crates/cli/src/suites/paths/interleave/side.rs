@@ -74,8 +74,8 @@ pub(super) enum SideError {
 }
 
 impl InterleavedSide {
-    /// A side that runs `vmbell`, a command in words, with these options of `bench`. `timeout` is `bench`'s own limit;
-    /// zero means no limit.
+    /// A side that runs `bench` with these options. `vmbell` is the command and its first arguments. `timeout` is
+    /// `bench`'s own limit; zero means no limit.
     pub(super) fn new(
         name: &'static str,
         vmbell: Vec<OsString>,
