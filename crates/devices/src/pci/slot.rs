@@ -74,8 +74,9 @@ pub(super) struct Slot {
     config: ConfigSpace,
     /// The registers at the guest's start and after a reset.
     initial: ConfigSpace,
-    /// Whether the function answers for registers itself, and when these registers may change.
+    /// Whether the function answers for registers itself.
     has_own: bool,
+    /// When these registers may change.
     own: OwnRegisters,
     /// Whether the function has been told the current registers.
     is_announced: bool,

@@ -1,22 +1,22 @@
 //! Interrupt coalescing for a queue whose driver does not wait for its chains, such as a network interface's send
 //! queue.
 //!
-//! The interrupt for chains that were given back waits until the next service, at most [`LATEST`]. Most drivers have
-//! taken the chains by then: Linux's network driver does so whenever it sends or receives a packet
+//! The interrupt for chains that were given back waits until the queue is served again, at most [`LATEST`]. Most
+//! drivers have taken the chains by then: Linux's network driver does so whenever it sends or receives a packet
 //! (`drivers/net/virtio_net.c`, `virtnet_poll_cleantx`). The interrupt, and the wake-up of the guest that it causes,
 //! are then not needed.
 //!
-//! If a driver did need the interrupt, the next interrupts are sent at once, after each such case for twice as many
-//! services. Runs on the thread that serves the queue. virtio 1.3 sets no time limit for a used buffer notification.
+//! If a driver did need the interrupt, the next interrupts are sent at once. Their number doubles with each such case.
+//! Runs on the thread that serves the queue. virtio 1.3 sets no time limit for a used buffer notification.
 
 use std::time::Duration;
 
-/// How long an interrupt waits at most. Linux's TCP lets a flow have 1 ms of packets that were not given back yet
+/// The maximum wait of an interrupt. Linux's TCP lets a flow have 1 ms of packets that were not given back yet
 /// (`net/ipv4/tcp_output.c`, `sk_pacing_shift`), so the wait does not slow the flow down.
 pub(super) const LATEST: Duration = Duration::from_micros(200);
 /// The most chains for which an interrupt waits: the driver may need their descriptors.
 const MOST: u64 = 32;
-/// The most services that interrupt at once after an interrupt that was needed.
+/// The maximum number of times that the queue interrupts at once after an interrupt that was needed.
 const MOST_AT_ONCE: u16 = 1023;
 
 /// The state of a queue's interrupt coalescing.
@@ -24,7 +24,7 @@ const MOST_AT_ONCE: u16 = 1023;
 pub(super) struct Coalescing {
     /// The number of chains whose interrupt waits.
     waiting: u64,
-    /// How many more services interrupt at once; 0 while an interrupt waits.
+    /// How many more times the queue interrupts at once; 0 while an interrupt waits.
     at_once: u16,
     /// The next value of `at_once`: doubled after an interrupt that was needed, halved after one that was not.
     penalty: u16,

@@ -1,5 +1,5 @@
-//! The device's interrupts (virtio 1.3, 4.1.4.5 and 4.1.5.1.2): each queue, and the configuration, has a vector of
-//! MSI-X. While MSI-X is off, the interrupt status shows the reason of an interrupt.
+//! The device's interrupts (virtio 1.3, 4.1.4.5 and 4.1.5.1.2): each queue, and the configuration, has an MSI-X vector.
+//! While MSI-X is off, the interrupt status shows the reason of an interrupt.
 //!
 //! The messages of unmasked vectors are sent, and those of masked vectors are remembered (PCI 3.0, 6.8.2.9 and
 //! 6.8.3.4). The threads that serve queues signal vectors, and vCPU threads write the table. A lock makes each of these
