@@ -11,7 +11,7 @@ use vmbell_devices::pci::{
 };
 use vmbell_vfio::pci::AssignedPci;
 
-/// The device at first: offset and bytes. It has power management, MSI, and MSI-X in BAR2.
+/// The device's initial configuration space, as offsets and bytes: power management, MSI, and MSI-X in BAR2.
 const DEVICE: &[(usize, &[u8])] = &[
     (0x00, &[0x86, 0x80, 0xd3, 0x10, 0, 0, 0x10, 0]),
     (0x14, &[0x01, 0, 0, 0, 0x0c]),

@@ -139,7 +139,7 @@ fn act(
     true
 }
 
-/// Makes a request of a correct driver, which has to be answered.
+/// Makes a request as a correct driver does; the device has to answer it.
 fn recover(machine: &mut Machine, host: &mut Host, driver: &mut dyn Rings) {
     const AT: u64 = 0x1000;
     const ROOM: u64 = 0x2000;
