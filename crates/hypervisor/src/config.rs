@@ -28,7 +28,7 @@ pub struct VmConfig {
     pub memory: Option<GuestMemoryMmap>,
     /// Device memory that the guest has from its start, with its guest-physical addresses.
     pub device_memory: Vec<(u64, DeviceMemory)>,
-    /// Which interrupt controllers are below the VMM.
+    /// Which interrupt controllers the backend provides.
     pub irqchip: Irqchip,
     /// Whether the local APICs of an x86-64 guest start in x2APIC mode (Intel SDM 3A, 11.12). Their registers are then
     /// MSRs, so an access is a cheaper exit. Ignored if [`hidden`](Self::hidden) has x2APIC. Only on the KVM backend.
@@ -95,8 +95,8 @@ impl VmConfig {
         }
     }
 
-    /// Fails with [`Error::Config`] unless this guest fits a backend with up to `max_vcpus` vCPUs, whose RAM begins at
-    /// the start of one of `places` and ends at or before the end of that place.
+    /// Fails with [`Error::Config`] if this guest does not fit the backend: it may have up to `max_vcpus` vCPUs, and
+    /// its RAM has to begin at the start of one of `places` and end at or before the end of that place.
     pub fn check(&self, places: &[Range<u64>], max_vcpus: u32) -> Result<(), Error> {
         let refuse = |what, value, rule| Err(Error::Config { what, value, rule });
         let Some(place) = places.iter().find(|place| place.start == self.ram_base) else {

@@ -60,8 +60,8 @@ impl KvmGuest {
         for (address, memory) in &config.device_memory {
             slots.map_device(*address, memory)?;
         }
-        // After the memory: since Linux 6.18 each of a board's interrupt controllers starts a grace period of
-        // `kvm->srcu`. A change of memory during a grace period waits for its end, 7 ms.
+        // Created after the memory: since Linux 6.18 the creation of each of a board's interrupt controllers starts a
+        // grace period of `kvm->srcu`, and a change of memory then waits 7 ms for the end of the grace period.
         let parts = Parts::new(&system, slots.vm(), config)?;
         let lines = RoutedLines::default();
         if config.ram_base == RAM_BASE && config.irqchip == Irqchip::Full {

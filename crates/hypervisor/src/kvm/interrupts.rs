@@ -31,7 +31,7 @@ impl Irqs for KvmVm {
         let irqchip = self.guest.irqchip;
         result.map_err(|error| refusal(error, irqchip, event, resample.is_some()))?;
         let guest = Arc::downgrade(&self.guest);
-        // The kernel raises the interrupt on the thread that writes the eventfd, so nothing is faster.
+        // No trigger: the kernel raises the interrupt on the thread that writes the eventfd, and nothing is faster.
         Ok(Irqfd::new(event, gsi, None, move |event| {
             let Some(guest) = guest.upgrade() else {
                 return Ok(());

@@ -189,7 +189,7 @@ fn string_output_rings_for_each_element<H: Hypervisor>(h: &H) {
     assert_eq!(count(&event), 8 + 8 + 1);
 }
 
-/// When the second of two doorbells joins, the kernel's registration may have to move.
+/// When a second doorbell joins the group, the backend may have to replace the kernel's registration.
 fn no_element_of_a_string_leaves_the_guest_while_a_group_grows<H: Hypervisor>(h: &H) {
     const COUNT: u64 = 200;
     let vm = plain(h);

@@ -1,4 +1,5 @@
-//! Many resampling irqfds on one GSI, and their removal: each EOI notifies each of them once, and no removed one.
+//! Many resampling irqfds on one GSI, and their removal: each EOI notifies each registered irqfd once, and no removed
+//! irqfd.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,7 +15,7 @@ use testbed::{await_that, configured, count, event, rounds};
 
 /// More than the usermode backend's stub signals itself (`vmbell_core::ioapic::PIN_RESAMPLEFDS`).
 const MANY: usize = 12;
-/// The ones that stay, some known to the stub and some not.
+/// The irqfds that are not removed: the usermode backend's stub signals some of them itself, and some not.
 const STAY: [usize; 3] = [2, 7, 11];
 
 fn gsi() -> Gsi {
@@ -92,7 +93,7 @@ fn an_eoi_tells_each_of_many_once<H: Hypervisor>(h: &H) {
     each_of_many_resamplefds_is_told_once(h, Doing::Halts);
 }
 
-/// One device raises the line at each notification, while another is added and removed and `others` stay.
+/// One device raises the line at each notification, while another device is added and removed and `others` stay.
 fn removed_beside<H: Hypervisor>(h: &H, others: usize, doing: Doing) {
     let removals = rounds(300);
     let what = format!("{doing:?} with {others} others");
@@ -135,7 +136,8 @@ fn a_removed_one_is_told_no_more_while_eois_come<H: Hypervisor>(h: &H) {
     }
 }
 
-/// More irqfds than the usermode backend's stub knows: only together with the removed one, or always.
+/// More irqfds than the usermode backend's stub signals itself: either only while there is the one that is removed, or
+/// always.
 fn a_removed_one_of_many_is_told_no_more_while_eois_come<H: Hypervisor>(h: &H) {
     for doing in [Doing::Spins, Doing::Halts] {
         removed_beside(h, 7, doing);
