@@ -1,4 +1,4 @@
-//! Ends a guest that spins forever, where instructions are counted. There its time limit would take minutes of the
+//! Ends a guest that spins forever while instructions are counted. Waiting for its time limit would take minutes of the
 //! host's time (docs/emulator-bugs.md).
 //!
 //! A Linux guest whose CPU is busy sets its timer at each tick, and each time exits. A guest that runs for a whole

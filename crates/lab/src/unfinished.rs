@@ -46,9 +46,10 @@ pub(crate) fn folder(path: PathBuf) {
     lock().folders.push(path);
 }
 
-/// Starts a program without standard input, and registers it until the second result is dropped. The first result must
-/// not be waited for before that. The program has its own process group, so that its children can be killed with it: a
-/// build goes on without its first `make`. If the program does not exist, the shell exits with status 127.
+/// Starts a program without standard input, and registers it until the [`UnfinishedProgram`] is dropped: after the
+/// program has ended, but before the caller waits for the [`Child`], whose process number could then be reused. The
+/// program has its own process group, so that its children are killed with it: a build would continue without its first
+/// `make`. If the program does not exist, the shell exits with status 127.
 pub(crate) fn spawn(
     command: &Command,
     stdout: impl Into<Stdio>,

@@ -19,7 +19,7 @@ use crate::own_sources::{OwnSources, own_sources};
 use crate::progress::LabProgress;
 use crate::unfinished;
 
-/// The changes, each with its reason.
+/// The patches, each with its reason.
 pub(crate) const PATCHES: OwnSources = own_sources!(
     "bochs":
     "event-in-delivery.patch",
@@ -27,7 +27,7 @@ pub(crate) const PATCHES: OwnSources = own_sources!(
     "posted-interrupt-descriptor.patch",
     "requests.patch",
 );
-/// Debian's release whose archive has this version, and the compiler.
+/// The Debian release from which this version of Bochs and the compiler come.
 pub(crate) const RELEASE: &str = "trixie";
 const COMPILER: &str = "g++-14";
 /// Dependencies of the compiler that no build uses: documents, and libraries of sanitizers and other languages.
@@ -54,7 +54,7 @@ const FIRMWARE: [(&str, &str, &str); 2] = [
 /// The licence of Bochs.
 const LICENCE: &str = "COPYING";
 
-/// What the CPU has, and no user interface, debugger or plugins.
+/// Options of `configure`: the CPU's features, and no user interface, debugger or plugins.
 const CONFIGURATION: [&str; 25] = [
     "--with-nogui",
     "--disable-docbook",
@@ -240,12 +240,12 @@ impl Build<'_> {
         self.tools().join("usr/bin")
     }
 
-    /// The folder with the assembler and the linker under the names for which the compiler looks.
+    /// The folder with the assembler and the linker under the names that the compiler looks for.
     fn names(&self) -> PathBuf {
         self.scratch.join("names")
     }
 
-    /// Returns a program of the compiler's, by the host's machine.
+    /// Returns the path of a program of the compiler, whose name begins with the host's triplet.
     fn program(&self, name: &str) -> PathBuf {
         self.bin().join(format!("{}-{name}", self.host.triplet))
     }

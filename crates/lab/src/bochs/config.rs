@@ -1,4 +1,4 @@
-//! Bochs's description of the machine, the text that its users call bochsrc.
+//! Bochs's configuration file (bochsrc), which describes the machine.
 
 use std::os::fd::RawFd;
 
@@ -8,7 +8,7 @@ use crate::boot::TimeMode;
 
 /// The rate of the TSC in Hz, and of instructions: one virtual nanosecond is one instruction.
 const RATE: u64 = 1_000_000_000;
-/// The time of day of a machine that starts, as seconds since the epoch: the start of 2026.
+/// The machine's time of day at its start, in seconds since the epoch: the start of 2026.
 const BEGIN: u64 = 1_767_225_600;
 /// How many instructions a CPU executes before the next CPU continues.
 const TURN: u32 = 16;
@@ -26,7 +26,7 @@ pub(crate) struct BochsFiles {
     pub console: RawFd,
 }
 
-/// Returns the description. `kernel` is the address of the kernel.
+/// Returns the text of the file. `kernel` is the address of the kernel.
 pub(crate) fn config(
     cpu: IntelCpu,
     mode: TimeMode,
@@ -45,7 +45,8 @@ pub(crate) fn config(
         "display_library: nogui".to_owned(),
         "plugin_ctrl: unmapped=true, biosdev=true, speaker=false, extfpuirq=true, parallel=false, serial=true"
             .to_owned(),
-        // Bochs seeds the two excluded instructions with the time. A machine that resets would boot what is left in memory.
+        // Bochs seeds `rdrand` and `rdseed` with the time, so they are excluded. A triple fault must not reset the
+        // machine, which would then boot what is left in memory.
         format!(
             "cpu: model={}, count=1:{cpus}:1, ips={RATE}{turn}, reset_on_triple_fault=0, ignore_bad_msrs=1, \
              mwait_is_nop=0, exclude_features=\"rdrand,rdseed\"",

@@ -1,5 +1,5 @@
-//! What Bochs loads into the machine's memory: the kernel as its segments lie there, the files, the kernel's start
-//! information (PVH, Xen `public/arch-x86/hvm/start_info.h`), and an option ROM that enters the kernel.
+//! What Bochs loads into the machine's memory: the kernel's segments, the files, the kernel's start information (PVH,
+//! Xen `public/arch-x86/hvm/start_info.h`), and an option ROM that enters the kernel.
 //!
 //! There is no disk and no boot loader. The BIOS runs the ROM when it has set up the machine and its ACPI tables; the
 //! ROM switches to 32-bit mode and jumps to the kernel's PVH entry.
@@ -15,9 +15,9 @@ use crate::error::{LabError, cannot, failed};
 pub(crate) const ROM: u64 = 0xd0000;
 /// Where the start information is: below the kernel.
 pub(crate) const INFO: u64 = 8 << 20;
-/// Where the ROM's code is in it, after its header.
+/// The offset of the code in the ROM, after the header.
 const CODE: usize = 0x10;
-/// The length of the ROM in bytes, and in units of its header.
+/// The length of the ROM in bytes, which is 1 in the units of its header.
 const ROM_SIZE: usize = 512;
 /// Offsets in the start information: the module, the memory map, the command line.
 const MODULE: u64 = 0x100;
@@ -29,10 +29,10 @@ const MAGIC: u32 = 0x336e_c578;
 const NOTE: (&[u8], NoteType) = (b"Xen", NoteType(18));
 /// The size of the BIOS's ACPI tables at the end of memory.
 const ACPI: u64 = 64 << 10;
-/// What the address of the files is a multiple of.
+/// The alignment of the files' address.
 const UNIT: u64 = 2 << 20;
 
-/// A kernel as it lies in memory.
+/// A kernel as it is loaded into memory.
 #[derive(Debug)]
 pub(crate) struct FlatKernel {
     /// The address of its first byte.
@@ -41,7 +41,7 @@ pub(crate) struct FlatKernel {
     pub end: u64,
     /// Its PVH entry.
     pub entry: u32,
-    /// Its bytes from `begin` on, without what it clears itself.
+    /// Its bytes from `begin` on, without the memory at the end that the kernel clears itself.
     pub bytes: Vec<u8>,
 }
 
@@ -77,7 +77,7 @@ impl FlatKernel {
             }
         }
         let length = usize::try_from(filled.checked_sub(begin)?).ok()?;
-        // A header that lies must not make the lab allocate more than a kernel can have.
+        // A corrupt header must not make the lab allocate more than a kernel can have.
         let mut bytes = vec![0; (length <= 1 << 30).then_some(length)?];
         for segment in segments {
             if segment.p_type(endian) == PT_LOAD {
@@ -108,7 +108,7 @@ pub(crate) struct MemoryLayout {
 }
 
 impl MemoryLayout {
-    /// Places files of this length after the kernel. An error if the memory is too small.
+    /// Places files of this length after the kernel. Fails if the memory is too small.
     pub fn new(kernel: &FlatKernel, length: u64, memory: u64) -> Result<Self, LabError> {
         let initrd = kernel.end.next_multiple_of(UNIT);
         let needed = initrd + length + ACPI;
@@ -142,7 +142,7 @@ impl MemoryLayout {
             (0xfffc_0000, 0x4_0000, RESERVED),
         ];
         let mut info = StartInformation::default();
-        // Version 1 and no flags; one module; no address of ACPI's root, for which the kernel searches.
+        // Version 1, no flags, one module. Without an address, the kernel searches for ACPI's root pointer.
         info.words(&[MAGIC, 1, 0, 1]);
         info.longs(&[INFO + MODULE, INFO + LINE, 0, INFO + MAP]);
         info.words(&[u32::try_from(map.len()).unwrap_or_default(), 0]);
@@ -216,7 +216,7 @@ pub(crate) fn option_rom(entry: u32) -> [u8; ROM_SIZE] {
         &entry.to_le_bytes(),
         &[0xff, 0xe0], // jmp eax
     ];
-    // Flat segments: none, code, data.
+    // The GDT: the null descriptor, then flat code and data segments.
     let table = [0_u64, 0x00cf_9a00_0000_ffff, 0x00cf_9200_0000_ffff].map(u64::to_le_bytes);
     let pointer = [
         23_u16.to_le_bytes().to_vec(),

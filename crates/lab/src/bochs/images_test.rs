@@ -25,7 +25,7 @@ fn elf(address: u64, data: &[u8], entry: Option<u32>) -> Vec<u8> {
         bytes.extend(kind.to_le_bytes());
         bytes.extend(0_u32.to_le_bytes());
         let [at, length] = [at, length].map(|number| u64::try_from(number).unwrap());
-        // The memory of the loaded segment is larger than what the file has of it.
+        // The loaded segment is larger in memory than in the file.
         for long in [at, 0, address, length, length + 0x3000, 4] {
             bytes.extend(long.to_le_bytes());
         }
@@ -93,7 +93,7 @@ fn the_start_information_points_to_its_parts() {
     let (module, line, map) = (part(long(16)), part(long(24)), part(long(40)));
     assert_eq!((long(module), long(module + 8)), (layout.initrd, 5 << 20));
     assert_eq!(&info[line..], b"console=ttyS0 a\0");
-    // The largest range of memory ends where the tables of the BIOS begin, and those end with the memory.
+    // The largest range of memory ends where the BIOS's tables begin, and the tables end at the end of memory.
     let range = |index: usize| (long(map + index * 24), long(map + index * 24 + 8));
     assert_eq!(word(48), 6);
     assert_eq!(range(3), (1 << 20, (127 << 20) - ACPI));

@@ -1,6 +1,6 @@
 //! Bochs, which emulates a CPU with Intel's VMX. QEMU's TCG has no VMX.
 //!
-//! The lab builds it from its source in Debian's archive with the changes in `bochs/*.patch`, each of which says its
+//! The lab builds Bochs from its source in Debian's archive with the patches in `bochs/*.patch`, each of which says its
 //! reason. Bochs is under the GNU LGPL, version 2 or later; the patches have our own lines only. [`build`] compiles it,
 //! [`config`] describes the machine to it, and [`images`] makes what it loads into the machine's memory.
 
@@ -16,13 +16,13 @@ use std::process::{Command, Stdio};
 use crate::cache::CacheEntry;
 use crate::error::{LabError, cannot, failed};
 
-/// The version for which the changes are.
+/// The version of Bochs that the patches are for.
 pub(crate) const VERSION: &str = "3.0";
 /// The files in the cache entry.
 pub(crate) const PROGRAM: &str = "bochs";
 pub(crate) const BIOS: &str = "bios.bin";
 pub(crate) const VGA_BIOS: &str = "vgabios.bin";
-/// A text in each Bochs that has the lab's changes.
+/// A text that only a Bochs with the lab's patches contains.
 const MARK: &[u8] = b"vmbell-lab-port";
 
 /// A Bochs, and the firmware that it runs.
@@ -69,7 +69,7 @@ impl Bochs {
     }
 }
 
-/// Returns an error unless the program is a Bochs of the right version with the lab's changes.
+/// Returns an error unless the program is a Bochs of the right version with the lab's patches.
 fn check(program: &Path) -> Result<(), LabError> {
     let shown = program.display();
     let mut command = Command::new(program);

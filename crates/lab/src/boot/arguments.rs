@@ -66,8 +66,9 @@ pub(crate) const WINDOW: u64 = 2 << 30;
 /// The period of L1's timer interrupt in nanoseconds: Debian's kernels run at 250 Hz.
 const TICK: u64 = 4_000_000;
 
-/// Makes L1's kernel panic, which the host notices, if a CPU has no quiescent state, such as with interrupts off: RCU
-/// checks after 15 s and every 48 s. It ignores the first two stalls: L1's clock jumps after QEMU was stopped.
+/// Makes L1's kernel panic, which the host notices, if a CPU has no RCU quiescent state, for example because its
+/// interrupts are off. RCU checks after 15 s and then every 48 s. The third stall panics, not the first, because L1's
+/// clock jumps after QEMU was stopped.
 const STALLS: [&str; 3] = [
     "rcupdate.rcu_cpu_stall_timeout=15",
     "sysctl.kernel.max_rcu_stall_to_panic=3",
@@ -81,16 +82,16 @@ pub struct Settings {
     pub mode: TimeMode,
     /// The Linux that runs the program: 1 is L1, 2 a Linux inside L1.
     pub depth: u32,
-    /// The VMM that starts each Linux inside another one.
+    /// The VMM that starts each Linux that runs inside another Linux.
     pub vmm: InnerVmm,
     /// Whether to count L1's exits while the program runs in a Linux inside L1.
     pub exits: bool,
-    /// The I/O port on which the program marks parts of these exits, if it does.
+    /// The I/O port to which the program writes marks between these exits, if it does.
     pub marks: Option<u16>,
     /// Memory in bytes of the Linux that runs the program.
     pub memory: u64,
-    /// How often the program was started before but a Linux spun, where instructions are counted. Each start is at a
-    /// different phase of the timer.
+    /// How many earlier starts of the program failed because a Linux spun while instructions were counted. Each start
+    /// is at a different phase of the timer.
     pub moment: u32,
     /// Time limits of a boot and a program.
     pub limits: TimeLimits,

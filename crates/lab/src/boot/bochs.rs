@@ -1,4 +1,5 @@
-//! One boot of L1 in Bochs. The machine's images are memory without names, so nothing is left when this process ends.
+//! One boot of L1 in Bochs. The machine's images are in anonymous memory files, so no file is left when this process
+//! ends.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -21,7 +22,7 @@ use crate::error::{LabError, cannot, failed};
 use crate::files::temporary;
 use crate::initramfs::Archive;
 
-/// The most memory that Bochs has for a machine.
+/// The maximum memory of a machine in Bochs, in bytes.
 const MOST: u64 = 2 << 30;
 
 /// All that one boot needs.
@@ -93,14 +94,14 @@ impl BochsPlan<'_> {
         if let (Some(from), Some(to)) = (child.stdout.take(), child.stdin.take()) {
             frames::join(&mut channels, from, to)?;
         }
-        // The console ends when Bochs has the only other end.
+        // The console's stream ends with Bochs only if Bochs has the only other end.
         drop(to_console);
         child.stdout = Some(ChildStdout::from(OwnedFd::from(console)));
         let patience = Patience {
             ending: ENDING,
             leaving: LEAVING,
             to_the_end: true,
-            // A question would change what is counted.
+            // To ask L1 whether it still runs would change the counts.
             answering: LONGEST,
             looking: LOOKING,
         };
@@ -134,14 +135,14 @@ impl BochsPlan<'_> {
     }
 }
 
-/// Makes an image with these bytes.
+/// Makes a memory file with these bytes.
 fn image(bytes: &[u8]) -> Result<File, LabError> {
     let mut file = memory()?;
     file.write_all(bytes).map_err(temporary)?;
     Ok(file)
 }
 
-/// Makes memory that Bochs reads as a file.
+/// Makes an empty memory file for Bochs to read.
 fn memory() -> Result<File, LabError> {
     let memory = memfd_create("vmbell-bochs", MemfdFlags::CLOEXEC);
     memory

@@ -39,9 +39,9 @@ pub(crate) enum BootEvent {
     Unwritten(io::Error),
     /// The reader of this stream of the program has gone.
     Unread(ProgramStream),
-    /// The host of this Linux wants the program to be asked to end.
+    /// From the host of this Linux: ask the program to end.
     End,
-    /// The host of this Linux wants the program to be killed.
+    /// From the host of this Linux: kill the program.
     Stop,
 }
 
@@ -86,7 +86,7 @@ impl Channel {
         })
     }
 
-    /// Returns QEMU's description of its end.
+    /// Returns the argument of `-chardev` that describes QEMU's end.
     pub fn chardev(&self) -> String {
         let (name, fd) = (
             self.name,
@@ -159,7 +159,8 @@ impl Read for Tail {
 }
 
 /// Starts a thread that copies a stream to its sink and reports the length of each piece. After a failed write, which
-/// is also reported, it only reads on, because L1 waits for that. With `tells_unread`, L1 is told about the failure.
+/// is also reported, it only reads, because L1 waits until its output is read. With `tells_unread`, L1 is told about
+/// the failure.
 pub(super) fn pump(
     mut from: Box<dyn Read + Send>,
     mut to: Box<dyn Write + Send>,
@@ -188,7 +189,7 @@ pub(super) fn pump(
     })
 }
 
-/// Starts a thread that reads a Linux' messages, one per line, and passes each to `said`.
+/// Starts a thread that reads the messages of a Linux, one per line, and passes each to `said` and to `events`.
 pub(super) fn listen(
     mut from: UnixStream,
     events: Sender<BootEvent>,

@@ -1,5 +1,5 @@
-//! The channels of a Linux in Bochs, which has no virtio: frames over an I/O port to the host, and single bytes over
-//! another one from the host. Each channel is joined to the other end of a [`Channel`], as QEMU does for its ports.
+//! The channels of a Linux in Bochs, which has no virtio: frames to the host over one I/O port, and single bytes from
+//! the host over another. Each channel is joined to the other end of a [`Channel`], as QEMU does for its ports.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -105,7 +105,8 @@ pub(super) fn join(
         while let Ok(length @ 1..) = from.read(&mut piece) {
             frames.push(&piece[..length], |channel, bytes| {
                 if let Some(end) = ends.get_mut(channel) {
-                    // The lab's thread reads to the end, whatever happens to what it reads.
+                    // The lab's thread reads to the end even if its sink has failed, so this fails only if the lab
+                    // no longer reads.
                     let _ = end.write_all(bytes);
                 }
             });

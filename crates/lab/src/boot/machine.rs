@@ -98,7 +98,7 @@ impl LabBootPlan<'_> {
             to_the_end: true,
             answering: match self.settings.mode {
                 TimeMode::Functional { .. } => ANSWERING,
-                // A question would interrupt L1 at a time that L1 does not determine.
+                // To ask L1 whether it still runs would interrupt it at a time that does not depend on L1 alone.
                 TimeMode::Deterministic { .. } => LONGEST,
             },
             looking: LOOKING,
@@ -174,7 +174,7 @@ impl LabBootPlan<'_> {
         })
     }
 
-    /// Opens L1's ports. Where instructions are counted, the guest does not notice when its output is read.
+    /// Opens L1's ports. In deterministic mode, the guest does not notice when its output is read.
     fn channels(&self) -> Result<Vec<Channel>, LabError> {
         let open = |name| match (self.settings.mode, name) {
             (TimeMode::Deterministic { .. }, port::STDOUT | port::STDERR) => {
@@ -186,7 +186,7 @@ impl LabBootPlan<'_> {
         channels.map_err(cannot("make", "a channel"))
     }
 
-    /// Returns QEMU's arguments as far as the guest can notice them, without its files.
+    /// Returns the QEMU arguments whose effect the guest can notice, without its files.
     pub(crate) fn words(&self) -> Vec<OsString> {
         let inherited = QemuFiles {
             start: Start::Boot,

@@ -1,9 +1,9 @@
-//! One boot of L1: its emulator as a child process, from its start to its end, with its channels.
+//! One boot of L1: QEMU or Bochs as a child process, from its start to its end, with its channels.
 //!
-//! Standard streams, files and the report travel over QEMU's virtio-serial ports, each a socket pair. For a Linux inside
-//! L1 they travel over virtio-vsock, and L1 connects these to socket pairs. From Bochs they come in [`frames`]. The kernel's console is separate and shown
-//! only if something goes wrong. One thread reads each channel. The calling thread waits for their reports, the end of
-//! QEMU, a kernel panic or a time limit.
+//! Standard streams, files and the report travel over channels. In QEMU a channel is a virtio-serial port whose other
+//! end is a socket or a memory file, in Bochs it is `frames` over an I/O port, and for a Linux inside L1 it is a
+//! virtio-vsock connection. The kernel's console is separate and shown only if something goes wrong. One thread reads
+//! each channel. The calling thread waits for their reports, the end of the VMM, a kernel panic or a time limit.
 
 mod arguments;
 mod bochs;

@@ -64,7 +64,7 @@ impl Monitor {
         ] {
             self.command(ACTION, command, arguments)?;
         }
-        // QEMU also restores the state of having been stopped by a panic.
+        // QEMU also restores the fact that a panic stopped the machine.
         self.migrated(ACTION)?;
         // From now on only a kernel panic can come, and QEMU is to end after it.
         self.command(ACTION, "set-action", json!({ "panic": "none" }))?;

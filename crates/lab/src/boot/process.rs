@@ -1,4 +1,4 @@
-//! QEMU as a child process that does not outlive its parent.
+//! An emulator as a child process that does not outlive its parent.
 
 use std::ffi::OsString;
 use std::fs;
@@ -45,11 +45,11 @@ pub(super) fn start_program(
     command.spawn().map_err(cannot("start", vmbell))
 }
 
-/// Replaces this process with QEMU (`exec`); returns only if that fails. The kernel kills QEMU when the parent dies:
-/// otherwise a machine that hangs would run forever.
+/// Replaces this process with the emulator (`exec`); returns only if that fails. The kernel kills the emulator when the
+/// parent dies: otherwise a machine that hangs would run forever.
 ///
-/// All threads of QEMU share one CPU of the host. With one CPU per thread, guests with several vCPUs sometimes shut
-/// down or stop (docs/emulator-bugs.md). Boots at the same time use different CPUs while there are enough.
+/// All threads of the emulator share one CPU of the host. In a QEMU with one CPU per thread, guests with several vCPUs
+/// sometimes shut down or stop (docs/emulator-bugs.md). Concurrent boots use different CPUs if there are enough.
 pub fn exec_applet(words: &[OsString]) -> std::io::Error {
     let Some((program, arguments)) = words.split_first() else {
         return std::io::Error::other("no program to become");
@@ -63,7 +63,7 @@ pub fn exec_applet(words: &[OsString]) -> std::io::Error {
 }
 
 /// Pins this thread, and thus the program that it executes and all threads of that program, to a CPU that no other boot
-/// has claimed, preferably the present one. If all CPUs are claimed, the thread is not pinned.
+/// has claimed, preferably the present one. If all CPUs are claimed, pins it to the present one.
 fn take_cpu() -> rustix::io::Result<()> {
     let allowed = sched_getaffinity(None)?;
     let here = sched_getcpu();
@@ -74,12 +74,12 @@ fn take_cpu() -> rustix::io::Result<()> {
     sched_setaffinity(None, &cpus)
 }
 
-/// Claims a CPU until this process, or the program that it becomes, ends: only one socket can have an address.
+/// Claims a CPU until this process, or the program that it executes, ends: only one socket can be bound to an address.
 fn claim(cpu: usize) -> bool {
     let bind = || {
         let address = SocketAddr::from_abstract_name(format!("vmbell-lab-cpu-{cpu}"))?;
         let socket = UnixDatagram::bind_addr(&address)?;
-        // The program inherits it.
+        // The program that this process executes inherits the socket.
         fcntl_setfd(&socket, FdFlags::empty())?;
         std::io::Result::Ok(socket.into_raw_fd())
     };

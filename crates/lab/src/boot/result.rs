@@ -15,13 +15,13 @@ pub struct LabBootResult {
     pub started: Option<Duration>,
     /// Bytes received: standard output, standard error, files.
     pub received: [u64; 3],
-    /// Whether the Linux was asked if it still runs, and did not answer.
+    /// Whether the Linux did not answer when it was asked whether it still runs.
     pub silent: bool,
     /// The error of the first sink that failed, if one did: the rest of that stream is lost.
     pub unwritten: Option<io::Error>,
     /// The report, if it arrived and all bytes that it counts were read.
     pub report: Option<RunReport>,
-    /// How the VMM ended; `None` when it had to be killed.
+    /// How the VMM ended; `None` if it had to be killed or was not waited for.
     pub status: Option<ExitStatus>,
     /// The kernel's console.
     pub console: ConsoleTail,
@@ -53,7 +53,7 @@ impl LabBootResult {
         }
     }
 
-    /// Returns what QEMU printed, or otherwise the end of the console.
+    /// Returns what the VMM printed, or otherwise the end of the console.
     pub(crate) fn said(&self) -> String {
         if let Some(refused) = &self.refused {
             refused.clone()

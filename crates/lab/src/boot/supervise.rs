@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use super::channel::{BootEvent, ProgramStream};
 use crate::job::{InitMessage, ProgramEnding, RunReport, answer};
 
-/// Time limits of a boot and a program. Time does not count while QEMU waits for a CPU of the host, this process is
+/// Time limits of a boot and a program. Time does not count while the VMM waits for a CPU of the host, this process is
 /// stopped, or the host sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeLimits {
-    /// From the start of QEMU to the start of the program.
+    /// From the start of the VMM to the start of the program.
     pub boot: Duration,
     /// From the start of the program to its end.
     pub program: Duration,
@@ -43,12 +43,12 @@ pub(crate) const LEAVING: Duration = Duration::from_secs(10);
 pub(crate) const ANSWERING: Duration = Duration::from_secs(60);
 /// [`Patience::looking`].
 pub(crate) const LOOKING: Duration = Duration::from_secs(1);
-/// How long QEMU may take to end after a panic, while it prints the rest of the trace.
+/// How long the VMM may take to end after a panic, while the kernel prints the rest of the trace.
 const PANICKING: Duration = Duration::from_secs(3);
 /// A limit that no run reaches, but that can be added to the present time.
 pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The end of a time limit, which is moved by the time that does not count.
+/// The end of a time limit. Time that does not count moves the end.
 struct RunDeadline<W> {
     at: Instant,
     /// What `of` returned when `at` was set.
@@ -72,7 +72,7 @@ impl<W: Fn() -> Duration> RunDeadline<W> {
         self.waited = (self.of)();
     }
 
-    /// Returns the remaining time. The time that does not count is determined only at the end, so usually once.
+    /// Returns the remaining time. The time that does not count is read only when the limit is reached, usually once.
     fn left(&mut self) -> Duration {
         let left = self.at.saturating_duration_since(Instant::now());
         if !left.is_zero() {
@@ -133,9 +133,9 @@ impl<W: Fn() -> Duration> Pulse<W> {
 pub(super) struct Course {
     pub report: Option<RunReport>,
     pub received: [u64; 3],
-    /// CPU time of QEMU; `None` if QEMU has not ended.
+    /// CPU time of the VMM; `None` if the VMM has not ended.
     pub cpu: Option<Duration>,
-    /// When the program started, from the start of QEMU.
+    /// Time from the start of the VMM to the start of the program.
     pub started: Option<Duration>,
     /// Whether a Linux starts another one inside it, and can therefore be asked to stop before the program has started.
     nesting: bool,
@@ -174,7 +174,8 @@ impl Course {
                 return course;
             };
             let left = deadline.left().min(until_pulse);
-            // `recv_timeout` ignores the limit while there are messages, and a program may never stop writing.
+            // Called only before the limit: `recv_timeout` returns messages even after it, and a program may never stop
+            // writing.
             let sleep = left.min(patience.looking);
             let event = (!left.is_zero()).then(|| events.recv_timeout(sleep));
             let late = looked.elapsed().saturating_sub(sleep);
@@ -254,7 +255,7 @@ impl Course {
         !self.asked && !self.stopped && !self.panicked
     }
 
-    /// Takes the messages that the threads sent until QEMU's end, which came this long after its start.
+    /// Takes the messages that the threads sent until the VMM's end, which came this long after its start.
     pub fn drain(&mut self, events: &Receiver<BootEvent>, after: Duration) {
         events.try_iter().for_each(|event| self.take(event, after));
     }
@@ -275,7 +276,7 @@ impl Course {
         match event {
             BootEvent::Bytes(stream, length) => self.received[stream as usize] += length,
             BootEvent::Said(InitMessage::Report(mut report)) => {
-                // However a program ends after it was asked to, it had not ended before its limit.
+                // A program that was asked to end had reached its limit, however it ended then.
                 if self.asked
                     && matches!(
                         report.ending,

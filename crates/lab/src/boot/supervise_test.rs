@@ -93,7 +93,7 @@ fn time_without_a_cpu_is_added_to_a_limit() {
     let (_sender, events) = channel();
     let (mut control, _l1) = UnixStream::pair().unwrap();
     let asked = std::cell::Cell::new(0);
-    // QEMU waits during the limit itself, but not during the added time.
+    // QEMU waits for a CPU during the limit itself, but not during the time that is added for that wait.
     let waited = || {
         asked.set(asked.get() + 1);
         if asked.get() == 1 {
