@@ -22,7 +22,8 @@ const END: usize = 3_500_000;
 const SHORT: [usize; 5] = [1_000, 4_000, 16_000, 64_000, 256_000];
 /// Nanoseconds.
 const SECOND: usize = 1_000_000_000;
-/// A time of day that comes only if it is set, and a time long after it, in seconds since the epoch: 2100 and 2131.
+/// A time that the clock reaches only if it is set, and a time long after that: the years 2100 and 2131, in seconds
+/// since the epoch.
 const NEVER: usize = 4_102_444_800;
 const AFTERWARDS: u64 = NEVER as u64 + 1_000_000_000;
 
@@ -35,7 +36,7 @@ pub struct Timers {
 }
 
 impl Timers {
-    /// Sets the timers. The first CPU's timer is the last, and this thread stays on that CPU.
+    /// Sets the timers, the first CPU's last. This thread then stays on the first CPU.
     pub fn set() -> Self {
         let cpus = (0..CPUS).take_while(|cpu| sys::run_on(*cpu));
         let cpus = cpus

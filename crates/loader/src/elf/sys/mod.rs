@@ -21,7 +21,7 @@ pub const EEXIST: u32 = 17;
 /// Clocks.
 pub const CLOCK_REALTIME: usize = 0;
 pub const CLOCK_MONOTONIC: usize = 1;
-/// The most CPUs of a machine.
+/// The maximum number of CPUs in a machine.
 pub const CPUS: usize = usize::BITS as usize;
 /// The protection of mapped memory.
 const READ_AND_WRITE: usize = 3;
