@@ -159,7 +159,7 @@ fn the_first_table_of_a_kind_counts() {
     assert!(acpi.fadt.is_some());
 }
 
-/// In xAPIC mode, an INIT to a number that is cut to a byte would reset the CPU that sends it.
+/// In xAPIC mode, an APIC ID is truncated to a byte: an INIT to ID 0x100 would reset CPU 0, which sends it.
 #[test]
 fn a_cpu_that_the_command_does_not_reach_is_no_second_one() {
     for (id, xapic, x2apic) in [
