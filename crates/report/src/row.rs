@@ -26,7 +26,7 @@ pub struct Row {
     pub group: Group,
     /// The backend that ran the guest, or `host` where no guest took part.
     pub backend: String,
-    /// What distinguishes the entry from others, where its name does not say all of it.
+    /// What distinguishes the entry from similar ones, if its name does not say it.
     pub parameters: BTreeMap<String, String>,
     /// Where and how the entry ran.
     #[serde(flatten)]
@@ -97,8 +97,8 @@ pub struct Measured {
     /// All exits by their reasons, those that `exits` leaves out included; `None` where they are not told apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_reasons: Option<ExitReasons>,
-    /// Exits of L1's guests per operation, by the CPU's reasons, if the row was measured in a Linux inside L1; `None` if they
-    /// were not counted.
+    /// Exits of L1's guests per operation, by the CPU's reasons, if the row was measured in a Linux inside L1; `None`
+    /// if they were not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub l1_exits: Option<BTreeMap<String, f64>>,
     /// The bytes by which an operation increases the memory of all involved processes, while what it created exists; `None`

@@ -1,8 +1,9 @@
 //! Compares two sides, each of one or more reports: what changed from the old side to the new one.
 //!
 //! Rows are matched by what they measure ([`RowKey`]). Two numbers tell whether a ratio is noise: a confidence
-//! interval, drawn by resampling reports and their runs ([`vmbell_statistics::bootstrap`]), and a p-value, from exchanges
-//! of what would be interchangeable if nothing had changed ([`vmbell_statistics::permutation`]). A [`Verdict`] needs both.
+//! interval, drawn by resampling reports and their runs ([`vmbell_statistics::bootstrap`]), and a p-value, from
+//! permutations of what would be interchangeable if nothing had changed ([`vmbell_statistics::permutation`]). A
+//! [`Verdict`] needs both.
 
 mod adjust;
 mod comparable;

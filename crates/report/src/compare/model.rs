@@ -119,7 +119,7 @@ pub struct ComparedRow {
     pub ratio: Option<f64>,
     /// The 95 % confidence interval of the ratio; `None` if there are too few samples for one.
     pub interval: Option<[f64; 2]>,
-    /// How often exchanges that would change nothing if there were no difference give a difference as large as this
+    /// How often permutations that would change nothing if there were no difference give a difference as large as this
     /// one; `None` if the numbers are exact or insufficient.
     pub p: Option<f64>,
     /// `p` as the least false discovery rate (Benjamini-Hochberg) at which this row counts as changed among all rows.

@@ -93,7 +93,7 @@ impl GateFigures {
     }
 }
 
-/// The reason whose exits an event counts, unless the host causes them.
+/// The exit reason that an event counts; `None` for other events and for exits that the host causes.
 fn reason(event: &str) -> Option<&str> {
     let reason = event.strip_prefix(EXITS)?.strip_prefix(':')?;
     (!is_of_host(reason)).then_some(reason)
