@@ -1,13 +1,13 @@
-//! P-values by exchange: how often random labels give a difference as large as the measured one.
+//! P-values by permutation: how often random labels give a difference at least as large as the measured one.
 //!
-//! Unlike an interval from few runs, exchanges are valid for any distribution and any number of runs. If they are few,
-//! all of them are tried. Otherwise a random sample is drawn, and the measured labelling counts as a part of it, so
-//! that no p-value is zero.
+//! Unlike an interval from few runs, a permutation test is valid for any distribution and any number of runs. If there
+//! are few permutations, all of them are tried. Otherwise a random sample is drawn, and the measured labels are counted
+//! as one of the sample, so that no p-value is zero.
 
 use crate::Random;
 use crate::bootstrap::median_in_place;
 
-/// The most exchanges that are all tried; if there are more, one less than this number is drawn at random.
+/// The maximum number of permutations of which all are tried. If there are more, `MOST - 1` are drawn at random.
 const MOST: u64 = 1 << 14;
 
 /// With more values than this on each side, nothing is drawn: the sums of ranks are then normally distributed.
@@ -99,7 +99,7 @@ pub fn of_sides(old: &[f64], new: &[f64], random: &mut Random) -> f64 {
     }
 }
 
-/// The share of all exchanges whose sum of `chosen` scores is at least as far from zero as `least`, from the normal
+/// The share of all permutations whose sum of `chosen` scores is at least as far from zero as `least`, from the normal
 /// distribution of such sums.
 fn share_of_normal(least: f64, scores: &[f64], chosen: usize) -> f64 {
     let (count, chosen) = (scores.len() as f64, chosen as f64);
@@ -119,25 +119,25 @@ fn share_of_normal(least: f64, scores: &[f64], chosen: usize) -> f64 {
         0.254_829_592,
     ];
     let series = factors.iter().fold(0.0, |sum, factor| (sum + factor) * t);
-    // No smaller than what the draws of a shorter list can show.
+    // Not smaller than the smallest p-value that draws can give for a shorter list.
     (series * (-x * x).exp()).clamp(1.0 / MOST as f64, 1.0)
 }
 
-/// The least p-value that [`of_turns`] can give for this number of turns.
+/// The smallest p-value that [`of_turns`] can give for this number of turns.
 pub fn least_of_turns(turns: usize) -> f64 {
     let signs = i32::try_from(turns).unwrap_or(i32::MAX).saturating_sub(1);
     0.5_f64.powi(signs).max(1.0 / MOST as f64)
 }
 
-/// The least p-value that [`of_sides`] can give for lists of this length.
+/// The smallest p-value that [`of_sides`] can give for lists of this length.
 pub fn least_of_sides(old: usize, new: usize) -> f64 {
     // The highest ranks and the lowest ones are equally far from the middle.
     let exact = choices(old + new, new).map_or(0.0, |choices| 2.0 / choices as f64);
     exact.max(1.0 / MOST as f64)
 }
 
-/// The least sum that counts as being at least as far from zero as `sum`: sums of the same scores in different orders
-/// differ in their last digits.
+/// The smallest sum that counts as being at least as far from zero as `sum`: sums of the same scores in different
+/// orders differ in their last digits.
 fn reached(sum: f64, scores: &[f64]) -> f64 {
     let all: f64 = scores.iter().map(|score| score.abs()).sum();
     sum.abs() - 1e-9 * all

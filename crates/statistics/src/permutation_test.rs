@@ -51,7 +51,7 @@ fn sides_that_do_not_overlap_have_the_least_p_value_of_their_lengths() {
 
 #[test]
 fn drawn_exchanges_agree_with_all_of_them() {
-    // With 8 of 16, all exchanges are tried; with 9 of 18 they are drawn: the same overlap has much the same p-value.
+    // With 8 of 16, all permutations are tried, with 9 of 18 a sample: the same overlap has much the same p-value.
     let p = |length: u32| {
         let old: Vec<f64> = (0..length).map(f64::from).collect();
         let new: Vec<f64> = old.iter().map(|x| x + 2.5).collect();

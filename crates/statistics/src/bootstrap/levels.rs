@@ -8,8 +8,8 @@ use super::sorted::{Sorted, median_in_place};
 use super::{MIN_ROUNDS, ends};
 use crate::Random;
 
-/// The interval of the ratio of two sides that were measured apart. Each side has the logarithms of its reports'
-/// samples. `None` if a side is a single report with too few rounds.
+/// The interval of the ratio of two sides that were measured separately. Each side has the logarithms of its reports'
+/// samples. `None` if a side is empty or a single report with too few rounds.
 pub fn of_sides(
     old: Vec<Sorted>,
     new: Vec<Sorted>,
@@ -44,7 +44,7 @@ pub fn of_turns(
     })
 }
 
-/// One side, and what resampling it needs.
+/// One side, with the values that its resampling needs.
 struct Drawn {
     reports: Vec<Sorted>,
     medians: Vec<f64>,
