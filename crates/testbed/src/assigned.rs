@@ -126,7 +126,7 @@ impl Device {
         })
     }
 
-    /// Opens the device. An error says why it is invalid.
+    /// Opens the device. An error says why the device is invalid.
     pub fn open(self: &Arc<Self>) -> Result<vmbell_vfio::device::Device, PassthroughError> {
         vmbell_vfio::device::Device::new("a device", Box::new(Handle(Arc::clone(self))))
     }
