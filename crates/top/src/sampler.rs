@@ -45,7 +45,7 @@ pub enum SampledPlace {
     },
     /// In the VMM, for a different reason.
     Reason(u32),
-    /// In the VMM, at a new place after [`PLACES`] different ones were seen.
+    /// In the VMM, at a new place after `PLACES` different ones were seen.
     Other,
 }
 

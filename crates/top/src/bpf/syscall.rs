@@ -205,7 +205,8 @@ impl<const KEY: usize, const VALUE: usize> Map<KEY, VALUE> {
 }
 
 impl Link {
-    /// Loads a program for a function or a tracepoint and attaches it. `module` is the BTF of the module that has that.
+    /// Loads a program for a function or a tracepoint and attaches it. `module` is the BTF of the module that contains
+    /// the function or tracepoint.
     pub(super) fn new(
         code: &[u64],
         attach: Attach,
@@ -311,8 +312,8 @@ fn info<const LENGTH: usize>(fd: &OwnedFd) -> io::Result<[u8; LENGTH]> {
     let length = u32::try_from(LENGTH).map_err(io::Error::other)?;
     let mut attr = Attr::new().fd(0, fd).word(4, length);
     attr = attr.address(8, &raw mut info);
-    // SAFETY: the kernel writes at most `LENGTH` bytes to `info`, this function's own array of zeros. So it takes its
-    // counts of further arrays as 0 and writes to none.
+    // SAFETY: the kernel writes at most `LENGTH` bytes to `info`, which this function owns. `info` is zero, so its
+    // counts and addresses of other arrays are 0, and the kernel writes to no other memory.
     unsafe { attr.call(OBJECT_INFO) }?;
     Ok(info)
 }
