@@ -98,7 +98,7 @@ impl Jump {
         }
         let offset = usize::try_from(target - PATCH_BASE).ok()?;
         trampolines.take(target, ROOM);
-        // Before a redirect leads to it.
+        // The trampoline is written before a redirect leads to it.
         let region = &sandbox.trampolines;
         region.get_slice(offset, code.len()).ok()?.copy_from(&code);
         let patches = &sandbox.control.patches;
@@ -113,7 +113,7 @@ impl Jump {
                 return None;
             }
         }
-        // For a vCPU that has trapped at the site but has not read the instruction yet.
+        // A vCPU may have trapped at the site but not have read the instruction yet.
         if !redirects.insert(site, target) {
             return None;
         }
@@ -177,8 +177,8 @@ fn replace(
 fn covered(bytes: &[u8], site: u64) -> Option<Vec<Instruction>> {
     let mut instructions = Vec::new();
     for instruction in Decoder::with_ip(64, bytes, site, DecoderOptions::NONE) {
-        // An `int3` of a patched site traps at its own address, and a copy of it would have a different address.
-        // Another jump is removed at its own address.
+        // The `int3` of a patched site is recognized by its address, which a copy would not have. The jump of another
+        // patch is removed only at its own address, so it must not be copied either.
         let is_patch = instruction.flow_control() == FlowControl::Interrupt
             || (PATCH_BASE..PATCH_BASE + PATCH_SIZE).contains(&instruction.near_branch_target());
         if instruction.is_invalid() || is_patch {

@@ -20,8 +20,8 @@ pub const WAKE: u64 = 1;
 /// The number of words of its stack that lead back to the guest.
 pub const BACK: u64 = 32;
 
-/// Makes a system call that returns to the guest: after the instruction, the stub's code continues to a `ret`, with
-/// registers that allow it. All registers that are not arguments of the call are 0 or point to otherwise unused RAM.
+/// Makes a system call that returns to the guest: with these registers, the stub's code after the instruction reaches a
+/// `ret`. All registers that are not arguments of the call are 0 or point to otherwise unused RAM.
 pub fn call(gadget: u64, index: u32, number: u64, arguments: [u64; 4]) -> Jump {
     let mut jump = Jump::call(gadget, number, arguments);
     jump.registers[RBX] = base(index) + FREE;

@@ -59,7 +59,7 @@ impl Random {
     }
 }
 
-/// Waits for `time`: busy if it is too short for a sleep.
+/// Waits for `time`: spins if it is too short for a sleep.
 pub fn pause(time: Duration) {
     if time > Duration::from_micros(200) {
         return std::thread::sleep(time);

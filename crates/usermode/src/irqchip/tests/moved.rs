@@ -1,7 +1,7 @@
 //! A vCPU that is saved and restored elsewhere (Linux `KVM_SET_MSRS`, `KVM_SET_LAPIC`).
 //!
-//! The only PV EOI state to save is its register: the guest's byte is in memory, and the exit before the vCPU can be
-//! saved resolves the host's flag.
+//! The only PV EOI state to save is its register. The guest's byte is in memory, and the host's flag is resolved at the
+//! vCPU's last exit before it is saved.
 
 use vmbell_core::pv_eoi::{Fault, PvEoi};
 
