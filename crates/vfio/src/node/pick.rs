@@ -2,9 +2,9 @@
 //!
 //! A compiled overlay lists the references to nodes: `__fixups__` has references to nodes outside the overlay, by
 //! label, and `__local_fixups__` has references to its own nodes
-//! (`Documentation/devicetree/dynamic-resolution-notes.rst`). In the guest's tree these numbers would point to other
-//! nodes, so properties with references are refused. A tree that is not an overlay does not say which numbers are
-//! references.
+//! (`Documentation/devicetree/dynamic-resolution-notes.rst`). A reference is a number (phandle), which in the guest's
+//! tree would refer to another node, so properties with references are refused. A tree that is not an overlay does not
+//! say which numbers are references.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -65,7 +65,7 @@ fn forwarded_interrupt_that_the_guest_leaves_active_is_the_only_one<H: Hyperviso
     let triggers = [Some(&*trigger)];
     clock.device.set_triggers(0, 0, &triggers).unwrap();
     let placed = guest.wired(&clock, Handover::Forwarded);
-    // The guest only drops the interrupt's priority, so the physical one is not completed.
+    // The guest only drops the interrupt's priority, so the physical interrupt is not completed.
     guest.set(SPLIT, 1);
     let mut vcpu = guest.start();
     guest.while_taking(&mut vcpu, || {
