@@ -1,8 +1,8 @@
 //! Locks and atomics under `cargo vmbell-check`, which sets `cfg(vmbell_check)`: their words are where the scenario
 //! [places](place_words) them, in the memory that the checker explores.
 //!
-//! The checker runs all tasks on one thread, so a lock spins and does not sleep. The data that a lock guards has
-//! no place: the checker repeats an execution in the order of the words.
+//! The checker runs all tasks on one thread, so a lock spins and does not sleep. The data that a lock guards is not in
+//! the explored memory: an execution that is repeated accesses the words in the same order, and so the data too.
 
 use std::fmt;
 use std::hint;
