@@ -99,7 +99,7 @@ fn window_to_the_bar_works_and_makes_each_read_an_exit<H: Hypervisor>(hypervisor
         .collect();
     let next = |at: &u8| Some(bytes[usize::from(*at) + 1]).filter(|next| *next != 0);
     let mut list = std::iter::successors(Some(bytes[0x34]), next);
-    // A vendor-specific capability of the type for this access.
+    // The vendor-specific capability of type VIRTIO_PCI_CAP_PCI_CFG.
     let window = list.find(|at| {
         let at = usize::from(*at);
         (bytes[at], bytes[at + 3]) == (9, 5)

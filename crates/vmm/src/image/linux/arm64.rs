@@ -18,12 +18,13 @@ use crate::image::{Boot, BootFile, ImageError, RamEnd, elf, multiboot, uki};
 /// The magic number and its offset.
 const MAGIC: &[u8] = b"ARM\x64";
 const MAGIC_AT: usize = 0x38;
-/// Offsets of the other fields: where the kernel goes, from the start of RAM, and how much memory it takes from there.
+/// Offsets of the other header fields: the kernel's load address relative to the start of RAM, and the size of the
+/// memory that it takes there.
 const TEXT_OFFSET: usize = 8;
 const IMAGE_SIZE: usize = 16;
 
-/// Offsets from the start of RAM for a file without a header: where it goes, and the end of the memory that it may use,
-/// unless half of RAM is less.
+/// For a file without a header, relative to the start of RAM: its load address, and the end of the memory that it may
+/// use, unless half of RAM is less.
 const FLAT_OFFSET: u64 = 0x8_0000;
 const FLAT_END: u64 = 128 << 20;
 

@@ -131,7 +131,7 @@ fn find<'d, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
     Ok(said)
 }
 
-/// Whether a segment has a note of Linux.
+/// Whether a segment of notes has one with Linux's name.
 fn is_linux(notes: &[u8]) -> bool {
     let names = notes.get(NAME_AT..).unwrap_or_default();
     let mut places = (0..names.len()).step_by(4);
