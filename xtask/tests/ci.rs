@@ -242,7 +242,7 @@ fn the_next_clone_gets_the_third_party_crates_and_no_other() {
     };
     let cache = tempfile::tempdir().unwrap();
     let clone = Clone::new(cache.path(), STEPS);
-    // A folder as deep as the subjects' own.
+    // A folder at the depth of the subjects' build folder.
     let profile = "target/subjects/vmbell-check/0123/x86_64-unknown-linux-gnu/debug";
     for unit in UNITS {
         clone.write(&format!("{profile}/deps/lib{unit}.rlib"), unit);

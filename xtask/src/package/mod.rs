@@ -98,7 +98,7 @@ fn add_checksums(package: &Path, tree: &Path, built: &BuiltProgram) -> Result<()
     output(dpkg_deb("--build").arg(tree).arg(package)).map(drop)
 }
 
-/// Returns the changelog for dpkg's tools. The package also has the one for people.
+/// Returns the changelog for dpkg's tools. The package also has the changelog for people.
 fn changelog(built: &BuiltProgram) -> Result<String> {
     let time = format!("@{}", built.epoch);
     let mut date = Command::new("date");
