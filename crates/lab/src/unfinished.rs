@@ -5,12 +5,13 @@
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fs, io, thread};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 static UNFINISHED: Mutex<UnfinishedWork> = Mutex::new(UnfinishedWork {
     folders: Vec::new(),
@@ -46,10 +47,9 @@ pub(crate) fn folder(path: PathBuf) {
     lock().folders.push(path);
 }
 
-/// Starts a program without standard input, and registers it until the [`UnfinishedProgram`] is dropped: after the
-/// program has ended, but before the caller waits for the [`Child`], whose process number could then be reused. The
-/// program has its own process group, so that its children are killed with it: a build would continue without its first
-/// `make`. If the program does not exist, the shell exits with status 127.
+/// Starts a program without standard input, and registers it until [`UnfinishedProgram::wait`]. The program has its own
+/// process group, so that its children are killed with it: a build would continue without its first `make`. If the
+/// program does not exist, the shell exits with status 127.
 pub(crate) fn spawn(
     command: &Command,
     stdout: impl Into<Stdio>,
@@ -95,6 +95,15 @@ impl UnfinishedProgram {
     /// Kills the program and all processes that it started.
     pub(crate) fn kill(&self) {
         kill_group(self.group);
+    }
+
+    /// Waits for the program, which is no longer registered when its process number can be reused.
+    pub(crate) fn wait(self, child: &mut Child) -> io::Result<ExitStatus> {
+        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        let pid = Pid::from_child(child);
+        retry_on_intr(|| waitid(WaitId::Pid(pid), ended))?;
+        drop(self);
+        child.wait()
     }
 }
 

@@ -65,18 +65,16 @@ fn finish(
         child.stdout.take().map(|pipe| read(Box::new(pipe))),
         child.stderr.take().map(|pipe| read(Box::new(pipe))),
     ];
-    // Both pipes close when the program ends. The program is waited for only after that.
+    // Both pipes close when the program ends.
     while read.iter().flatten().any(|thread| !thread.is_finished()) {
         if let Err(error) = watch(began.elapsed()) {
             running.kill();
-            drop(running);
-            child.wait().map_err(&failed)?;
+            running.wait(&mut child).map_err(&failed)?;
             return Err(error);
         }
         thread::sleep(Duration::from_millis(20));
     }
-    drop(running);
-    let status = child.wait().map_err(&failed)?;
+    let status = running.wait(&mut child).map_err(&failed)?;
     let [stdout, stderr] = read.map(|thread| {
         thread
             .and_then(|thread| thread.join().ok())

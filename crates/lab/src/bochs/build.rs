@@ -219,8 +219,7 @@ impl Build<'_> {
                 text.push('\n');
             }
         }
-        let status = child.wait();
-        drop(running);
+        let status = running.wait(&mut child);
         let status = status.map_err(cannot("wait for", name))?;
         match status.success() {
             true => Ok(()),

@@ -58,8 +58,7 @@ impl Make<'_> {
             .envs(self.environment.iter().map(|(name, value)| (name, value)));
         let spawned = unfinished::spawn(&command, output, errors);
         let (mut child, running) = spawned.map_err(cannot("run", &make))?;
-        let status = child.wait();
-        drop(running);
+        let status = running.wait(&mut child);
         let status = status.map_err(cannot("wait for", make))?;
         if status.success() {
             return Ok(());

@@ -270,8 +270,7 @@ impl SelftestSuite {
                 text.push('\n');
             }
         }
-        let status = child.wait();
-        drop(running);
+        let status = running.wait(&mut child);
         // A test that could not be built has no program.
         status.map_err(cannot("wait for", program))?;
         Ok(text)
@@ -299,8 +298,7 @@ impl SelftestSuite {
             let read = stderr.read_to_end(&mut said);
             read.map_err(cannot("read from", &program))?;
         }
-        let status = child.wait();
-        drop(running);
+        let status = running.wait(&mut child);
         status.map_err(cannot("wait for", program))?;
         Ok(String::from_utf8_lossy(&said).into_owned())
     }
