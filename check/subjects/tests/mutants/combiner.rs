@@ -40,6 +40,12 @@ const USED: [usize; 2] = [8, 16];
 /// How many chains of the first ring were used when it was stopped.
 const AT_STOP: usize = 24;
 
+/// Where the count for the ring with the number of this start is.
+fn used_at(start: u64) -> usize {
+    let index = usize::try_from(start - 1);
+    USED[index.expect("there are two starts")]
+}
+
 fn load(memory: Memory, at: usize) -> u64 {
     memory.load(at, 8, Order::Relaxed)
 }
@@ -59,17 +65,17 @@ macro_rules! rig {
 
         /// A ring, identified by the number of its start.
         struct Ring {
-            start: usize,
+            start: u64,
             taken: u64,
         }
 
-        struct Rig(Combiner<Ring, usize>, Memory);
+        struct Rig(Combiner<Ring, u64>, Memory);
 
         impl Rig {
-            fn give_back(&self, ring: &Option<Ring>, late: Vec<usize>) {
+            fn give_back(&self, ring: &Option<Ring>, late: Vec<u64>) {
                 let now = ring.as_ref().map(|ring| ring.start);
                 let of_now = late.into_iter().filter(|start| Some(*start) == now);
-                of_now.for_each(|start| add(self.1, USED[start]));
+                of_now.for_each(|start| add(self.1, used_at(start)));
             }
 
             fn serve(&self) {
@@ -77,27 +83,30 @@ macro_rules! rig {
                     let Some(ring) = ring else { return };
                     while ring.taken < load(self.1, AVAILABLE) {
                         ring.taken += 1;
-                        add(self.1, USED[ring.start]);
+                        add(self.1, used_at(ring.start));
                     }
                 };
                 let again = || self.0.serve(serve, |ring, late| self.give_back(ring, late));
                 while again().is_some_and(|((), called)| called) {}
             }
 
+            fn start(&self) {
+                self.0.start(|start| Ring { start, taken: 0 });
+            }
+
             fn act(&self, act: Act) {
-                let start = |start| self.0.start(|_| Ring { start, taken: 0 });
                 match act {
                     Notify => {
                         add(self.1, AVAILABLE);
                         self.serve();
                     }
-                    Complete => self.0.complete(0, |ring, late| self.give_back(ring, late)),
+                    Complete => self.0.complete(1, |ring, late| self.give_back(ring, late)),
                     Stop | Restart => {
                         self.0.stop();
                         let used = load(self.1, USED[0]);
                         self.1.store(AT_STOP, 8, used, Order::Relaxed);
                         if act == Restart {
-                            start(1);
+                            self.start();
                             self.act(Notify);
                         }
                     }
@@ -111,7 +120,7 @@ macro_rules! rig {
                 let memory = scenario.memory();
                 let combiner = with_words(memory, Combiner::new);
                 let rig = Rc::new(Rig(combiner, memory));
-                rig.0.start(|_| Ring { start: 0, taken: 0 });
+                rig.start();
                 let count = |act| acts.iter().filter(|other| **other == act).count() as u64;
                 if count(Complete) > 0 {
                     rig.0.serve(|_| rig.0.expect_late(), |_, _| ());
@@ -177,7 +186,7 @@ fn mutants_of_the_combiner_are_killed() {
     });
     hunt(
         "The combiner of vmbell's virtio queues",
-        10,
+        11,
         mutants.collect(),
     );
 }

@@ -10,7 +10,7 @@ use super::*;
 
 /// A ring, identified by the number of its start.
 struct Ring {
-    start: usize,
+    start: u64,
     taken: usize,
 }
 
@@ -18,7 +18,7 @@ struct Ring {
 /// combiner only.
 struct Rig {
     /// Completions have the number of their ring.
-    combiner: Combiner<Ring, usize>,
+    combiner: Combiner<Ring, u64>,
     available: AtomicUsize,
     /// How many chains were given back, for each ring.
     used: [AtomicUsize; 2],
@@ -33,26 +33,30 @@ fn check(model: impl Fn(&Arc<Rig>) + Sync + Send + 'static) {
             available: AtomicUsize::new(0),
             used: [AtomicUsize::new(0), AtomicUsize::new(0)],
         });
-        rig.start(0);
+        rig.start();
         model(&rig);
         assert!(rig.combiner.take_late().is_empty(), "a completion is lost");
     });
 }
 
 impl Rig {
-    fn start(&self, start: usize) {
-        self.combiner.start(|_| Ring { start, taken: 0 });
+    fn start(&self) {
+        self.combiner.start(|start| Ring { start, taken: 0 });
     }
 
-    fn used(&self, start: usize) -> usize {
-        self.used[start].load(Ordering::Relaxed)
+    fn count(&self, start: u64) -> &AtomicUsize {
+        &self.used[usize::try_from(start - 1).unwrap()]
     }
 
-    fn use_one(&self, start: usize) {
-        self.used[start].fetch_add(1, Ordering::Relaxed);
+    fn used(&self, start: u64) -> usize {
+        self.count(start).load(Ordering::Relaxed)
     }
 
-    fn give_back(&self, ring: &Option<Ring>, late: Vec<usize>) {
+    fn use_one(&self, start: u64) {
+        self.count(start).fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn give_back(&self, ring: &Option<Ring>, late: Vec<u64>) {
         let now = ring.as_ref().map(|ring| ring.start);
         late.into_iter()
             .filter(|start| Some(*start) == now)
@@ -88,7 +92,7 @@ impl Rig {
         assert_eq!(turn, Some(((), false)));
     }
 
-    fn complete(&self, start: usize) {
+    fn complete(&self, start: u64) {
         self.combiner
             .complete(start, |ring, late| self.give_back(ring, late));
     }
@@ -105,7 +109,7 @@ fn a_chain_of_which_two_threads_are_notified_is_served() {
         let other = spawn(rig, Rig::notify);
         rig.notify();
         other.join().unwrap();
-        assert_eq!(rig.used(0), 2);
+        assert_eq!(rig.used(1), 2);
     });
 }
 
@@ -113,10 +117,10 @@ fn a_chain_of_which_two_threads_are_notified_is_served() {
 fn a_completion_while_another_thread_serves_is_given_back() {
     check(|rig| {
         rig.defer();
-        let completes = spawn(rig, |rig| rig.complete(0));
+        let completes = spawn(rig, |rig| rig.complete(1));
         rig.notify();
         completes.join().unwrap();
-        assert_eq!(rig.used(0), 2);
+        assert_eq!(rig.used(1), 2);
     });
 }
 
@@ -124,12 +128,12 @@ fn a_completion_while_another_thread_serves_is_given_back() {
 fn two_threads_that_serve_and_one_that_completes_lose_nothing() {
     check(|rig| {
         rig.defer();
-        let completes = spawn(rig, |rig| rig.complete(0));
+        let completes = spawn(rig, |rig| rig.complete(1));
         let other = spawn(rig, Rig::notify);
         rig.notify();
         completes.join().unwrap();
         other.join().unwrap();
-        assert_eq!(rig.used(0), 3);
+        assert_eq!(rig.used(1), 3);
     });
 }
 
@@ -137,10 +141,10 @@ fn two_threads_that_serve_and_one_that_completes_lose_nothing() {
 fn two_threads_that_complete_lose_nothing() {
     check(|rig| {
         rig.defer();
-        let other = spawn(rig, |rig| rig.complete(0));
-        rig.complete(0);
+        let other = spawn(rig, |rig| rig.complete(1));
+        rig.complete(1);
         other.join().unwrap();
-        assert_eq!(rig.used(0), 2);
+        assert_eq!(rig.used(1), 2);
     });
 }
 
@@ -148,13 +152,13 @@ fn two_threads_that_complete_lose_nothing() {
 fn after_a_stop_no_thread_uses_the_ring() {
     check(|rig| {
         rig.defer();
-        let completes = spawn(rig, |rig| rig.complete(0));
+        let completes = spawn(rig, |rig| rig.complete(1));
         let serves = spawn(rig, Rig::notify);
         rig.combiner.stop();
-        let used = rig.used(0);
+        let used = rig.used(1);
         completes.join().unwrap();
         serves.join().unwrap();
-        assert_eq!(rig.used(0), used);
+        assert_eq!(rig.used(1), used);
         rig.combiner.stop();
     });
 }
@@ -163,14 +167,14 @@ fn after_a_stop_no_thread_uses_the_ring() {
 fn a_ring_that_is_started_again_is_served_without_the_completions_of_before() {
     check(|rig| {
         rig.defer();
-        let completes = spawn(rig, |rig| rig.complete(0));
+        let completes = spawn(rig, |rig| rig.complete(1));
         let serves = spawn(rig, Rig::notify);
         rig.combiner.stop();
-        rig.start(1);
-        let used = rig.used(0);
+        rig.start();
+        let used = rig.used(1);
         rig.notify();
         completes.join().unwrap();
         serves.join().unwrap();
-        assert_eq!((rig.used(0), rig.used(1)), (used, 2));
+        assert_eq!((rig.used(1), rig.used(2)), (used, 2));
     });
 }
