@@ -43,30 +43,32 @@ const SECOND: u16 = 0x200;
 const WORDS: usize = 0x1000;
 
 thread_local! {
-    /// Where the next word goes, while a scenario is set up.
-    static NEXT: Cell<Option<NonNull<u64>>> = const { Cell::new(None) };
+    /// Where the next word goes, and how many words there is room for, while a scenario is set up.
+    static NEXT: Cell<Option<(NonNull<u64>, usize)>> = const { Cell::new(None) };
 }
 
 fn place(value: u64) -> Option<&'static AtomicU64> {
-    let at = NEXT.get()?;
-    // SAFETY: `with_words` gives a page of the explored memory. A device needs little of it: the pointer stays inside.
-    NEXT.set(Some(unsafe { at.add(1) }));
+    let (at, room) = NEXT.get()?;
+    assert!(room > 0, "the memory has no room for another word");
+    // SAFETY: `with_words` counted the words of the explored memory from `at` on, and this is one of them.
+    NEXT.set(Some((unsafe { at.add(1) }, room - 1)));
     // SAFETY: it is aligned, in the explored memory, which outlives the device, and only these atomics access it.
     let word = unsafe { AtomicU64::from_ptr(at.as_ptr()) };
     word.store(value, Ordering::Relaxed);
     Some(word)
 }
 
-/// Calls `make`, and puts the words of the result's locks and atomics in the second page of this memory.
+/// Calls `make`, and puts the words of the result's locks and atomics after the first page of this memory.
 ///
 /// # Panics
 ///
-/// If the memory has no second page.
+/// If the memory has no room for them.
 pub fn with_words<T>(memory: Memory, make: impl FnOnce() -> T) -> T {
-    assert!(memory.len() > WORDS, "the memory has one page");
+    let room = memory.len().checked_sub(WORDS);
+    let room = room.expect("the memory has one page") / size_of::<u64>();
     place_words(place);
-    // SAFETY: the offset is in the memory.
-    NEXT.set(Some(unsafe { memory.pointer().add(WORDS) }.cast()));
+    // SAFETY: the offset is in the memory, or at its end.
+    NEXT.set(Some((unsafe { memory.pointer().add(WORDS) }.cast(), room)));
     let made = make();
     NEXT.set(None);
     made
