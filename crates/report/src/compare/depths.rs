@@ -124,4 +124,21 @@ mod tests {
         assert!(cells.contains(&"0.12") && cells.contains(&"0.50"), "{line}");
         assert_eq!(cells.last(), Some(&"3.1"), "{line}");
     }
+
+    #[test]
+    fn depths_that_do_not_fit_into_a_line_continue_below() {
+        let titles: Vec<String> = (1..=6).map(|depth| format!("depth-{depth}")).collect();
+        let reports = titles.iter().map(|title| (title.clone(), sample::report()));
+        let screen = Screen {
+            width: Some(70),
+            ..Screen::default()
+        };
+        let text = terminal(&at_depths(None, &reports.collect::<Vec<_>>()), screen);
+        for line in text.lines() {
+            assert!(line.chars().count() <= 70, "{line}");
+        }
+        for title in &titles {
+            assert!(text.contains(title), "{title}: {text}");
+        }
+    }
 }

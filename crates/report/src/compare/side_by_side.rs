@@ -175,4 +175,30 @@ mod tests {
         });
         assert_eq!(side_by_side(&reports).unwrap().len(), 2);
     }
+
+    #[test]
+    fn reports_that_do_not_fit_into_a_line_continue_below() {
+        let exact = Noise {
+            of_reports: 0.0,
+            of_rows: 0.0,
+            of_runs: 0.0,
+        };
+        let titles: Vec<String> = (1..=6).map(|report| format!("report-{report}")).collect();
+        let report = || samples::report(2, 3, exact, |_| 1.0, &mut Random::new(1));
+        let reports: Vec<_> = titles
+            .iter()
+            .map(|title| (title.clone(), report()))
+            .collect();
+        let screen = Screen {
+            width: Some(70),
+            ..Screen::default()
+        };
+        let text = terminal(&side_by_side(&reports).unwrap(), screen);
+        for line in text.lines() {
+            assert!(line.chars().count() <= 70, "{line}");
+        }
+        for title in &titles {
+            assert!(text.contains(title), "{title}: {text}");
+        }
+    }
 }
