@@ -18,7 +18,7 @@ use crate::search::{CallSite, Operation};
 pub struct Site {
     /// The file, from its package's folder on. Empty if the code has no debug information.
     pub file: String,
-    /// The line, or 0 if the code has no debug information.
+    /// The line, or 0 if the code has none, as where the compiler merged it.
     pub line: u32,
     /// The function, and the functions of the same package into which it is inlined.
     pub function: String,
@@ -166,10 +166,10 @@ impl Site {
 
     /// The place as `FILE:LINE`.
     pub fn place(&self) -> String {
-        if self.file.is_empty() {
-            self.function.clone()
-        } else {
-            format!("{}:{}", self.file, self.line)
+        match self.line {
+            _ if self.file.is_empty() => self.function.clone(),
+            0 => self.file.clone(),
+            line => format!("{}:{line}", self.file),
         }
     }
 }

@@ -164,10 +164,10 @@ impl Place {
 
     /// `FILE:LINE`, or the function without debug information.
     pub(super) fn name(&self) -> String {
-        if self.file.is_empty() {
-            self.function.clone()
-        } else {
-            format!("{}:{}", self.file, self.line)
+        match self.line {
+            _ if self.file.is_empty() => self.function.clone(),
+            0 => self.file.clone(),
+            line => format!("{}:{line}", self.file),
         }
     }
 }
