@@ -85,6 +85,21 @@ fn long_lists_agree_with_drawn_exchanges() {
 }
 
 #[test]
+fn the_normal_distribution_has_the_variance_of_the_sums() {
+    // One of two scores is chosen, so the variance is 1.
+    for (least, expected) in [
+        (-1.0, 1.0),
+        (0.0, 1.0),
+        (1.0, 0.317_311),
+        (1.959_964, 0.05),
+        (3.0, 0.002_700),
+    ] {
+        let share = share_of_normal(least, &[-1.0, 1.0], 1);
+        assert!((share - expected).abs() < 1e-6, "{least}: {share}");
+    }
+}
+
+#[test]
 fn ties_share_the_mean_of_their_ranks() {
     assert_eq!(centred_ranks(&[5.0, 7.0, 5.0, 1.0]), [0.0, 3.0, 0.0, -3.0]);
     assert_eq!(of_sides(&[1.0; 20], &[1.0; 20], &mut random()), 1.0);
