@@ -160,6 +160,19 @@ fn a_baseline_has_a_line_for_each_row_and_the_same_figures_when_it_is_read() {
 }
 
 #[test]
+fn boots_are_the_runs_of_a_report_and_their_times_are_summed() {
+    let mut boots = [boot(1, &[of(&[5.0])]), boot(2, &[of(&[6.0])])];
+    for (boot, duration) in boots.iter_mut().zip([1.5, 2.0]) {
+        boot.duration = duration;
+        (boot.plan.runs, boot.plan.finished, boot.plan.ops) = (9, 8, Some(20));
+    }
+    let merged = merged(&boots).unwrap();
+    assert_eq!(merged.duration, 3.5);
+    let plan = merged.plan;
+    assert_eq!((plan.runs, plan.finished, plan.ops), (2, 2, Some(180)));
+}
+
+#[test]
 fn without_boots_there_is_no_report() {
     assert_eq!(merged(&[]), None);
 }
