@@ -1,7 +1,7 @@
     # Writes the registers: offset and value (virtio 1.3, 4.2.2).
     mov ebp, 0xd0000000
     lea rsi, [rip + 4f]
-    mov ecx, 11
+    mov ecx, 11                         # pairs in the table at 4
 3:
     lodsd
     mov edi, eax
