@@ -133,13 +133,7 @@ fn tools() -> Result<PathBuf> {
     let files = cache::entry(&format!("prometheus-{suite}-{}", arch.package), |files| {
         let folder = TempDir::new().context("cannot make a folder for apt")?;
         let package = arch.package;
-        let mut apt = Apt::new(
-            folder.path().into(),
-            package,
-            package,
-            "Prometheus",
-            "no option",
-        )?;
+        let mut apt = Apt::new(folder.path().into(), package, package, "Prometheus", None)?;
         apt.update(|| eprintln!("fleet: no answer from the package sources yet"))?;
         for name in PACKAGES {
             let (name, package) = apt.resolve_alone(package, &[name])?;

@@ -39,7 +39,7 @@ impl Apt {
         host: &'static str,
         foreign: &'static str,
         wanted: &'static str,
-        option: &'static str,
+        option: Option<&'static str>,
     ) -> Result<Self, LabError> {
         for program in ["apt-get", "dpkg-deb"] {
             match Command::new(program)
@@ -50,10 +50,14 @@ impl Apt {
             {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return Err(failed!(
-                        "no {program} on this system, so the lab cannot download {wanted}"
-                    )
-                    .hint(format!("name a file with `vmbell lab kernel {option}`")));
+                    let error =
+                        failed!("no {program} on this system, so the lab cannot download {wanted}");
+                    return Err(match option {
+                        Some(option) => {
+                            error.hint(format!("name a file with `vmbell lab kernel {option}`"))
+                        }
+                        None => error,
+                    });
                 }
                 Err(error) => return Err(cannot("run", program)(error)),
             }
@@ -287,7 +291,7 @@ impl Apt {
             true => Package::parse_list(&ran.stdout())?,
             false => return Err(self.not_found(&[name], ran.reason())),
         };
-        let is_archive = |package: &Package| package.file.contains(".orig.tar.");
+        let is_archive = |package: &Package| is_archive(&package.file);
         let archive = packages.into_iter().find(is_archive);
         archive.ok_or_else(|| failed!("the source of {name} has no archive"))
     }
@@ -343,5 +347,27 @@ impl Apt {
             .env("LC_ALL", "C")
             .current_dir(self.archives());
         run(&command, &format!("apt-get {action}"), |_| Ok(()))
+    }
+}
+
+/// Returns whether a file of a source is the archive of its author, and not a signature of it.
+fn is_archive(file: &str) -> bool {
+    file.contains(".orig.tar.") && !file.ends_with(".asc")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_archive;
+
+    #[test]
+    fn the_archive_of_a_source_is_not_its_signature() {
+        assert!(is_archive("bochs_3.0+dfsg.orig.tar.xz"));
+        for other in [
+            "bochs_3.0+dfsg.orig.tar.xz.asc",
+            "bochs_3.0+dfsg-1.debian.tar.xz",
+            "bochs_3.0+dfsg-1.dsc",
+        ] {
+            assert!(!is_archive(other), "{other}");
+        }
     }
 }

@@ -29,6 +29,8 @@ pub(crate) const PATCHES: OwnSources = own_sources!(
 );
 /// The Debian release from which this version of Bochs and the compiler come.
 pub(crate) const RELEASE: &str = "trixie";
+/// The archive for which the patches are: they have no context lines, so no other one may be patched.
+pub(crate) const SOURCE: &str = "bochs_3.0+dfsg.orig.tar.xz";
 const COMPILER: &str = "g++-14";
 /// Dependencies of the compiler that no build uses: documents, and libraries of sanitizers and other languages.
 const STAND_INS: &[&str] = &[
@@ -46,13 +48,20 @@ const STAND_INS: &[&str] = &[
     "manpages-dev",
     "rpcsvc-proto",
 ];
-/// The packages with the machine's firmware, each with its file and the file's name in the cache entry.
+/// The packages with the machine's firmware, each with its file and the file's name in its cache entry.
 const FIRMWARE: [(&str, &str, &str); 2] = [
     ("bochsbios", "usr/share/bochs/BIOS-bochs-latest", BIOS),
     ("vgabios", "usr/share/vgabios/vgabios.bin", VGA_BIOS),
 ];
 /// The licence of Bochs.
 const LICENCE: &str = "COPYING";
+
+/// Flags of the compiler and the linker. libtool keeps `-static` to itself.
+const FLAGS: [(&str, &str); 3] = [
+    ("CFLAGS", "-O2"),
+    ("CXXFLAGS", "-O2 -fomit-frame-pointer"),
+    ("LDFLAGS", "--static"),
+];
 
 /// Options of `configure`: the CPU's features, and no user interface, debugger or plugins.
 const CONFIGURATION: [&str; 25] = [
@@ -86,9 +95,29 @@ const CONFIGURATION: [&str; 25] = [
 /// Returns everything that the program depends on except for the packages' versions, as one text.
 pub(crate) fn recipe() -> String {
     format!(
-        "{VERSION} {RELEASE} {COMPILER}\n{CONFIGURATION:?}\n{}",
+        "{SOURCE} {RELEASE} {COMPILER}\n{CONFIGURATION:?}\n{FLAGS:?}\n{STAND_INS:?}\n{}",
         PATCHES.digest()
     )
+}
+
+/// Returns everything that the firmware depends on except for the packages' versions, as one text.
+pub(crate) fn firmware_recipe() -> String {
+    format!("{RELEASE} {FIRMWARE:?}")
+}
+
+/// Downloads the firmware, unpacks it into `scratch` and moves it to `target`.
+pub(crate) fn take_firmware(
+    packages: &mut dyn Packages,
+    host: Arch,
+    scratch: &Path,
+    target: &Path,
+) -> Result<(), LabError> {
+    for (package, file, name) in FIRMWARE {
+        packages.unpack_alone(host.package, &[package], scratch)?;
+        let from = scratch.join(file);
+        fs::rename(&from, target.join(name)).map_err(cannot("move", from))?;
+    }
+    Ok(())
 }
 
 /// A build, in folders that are only needed for it.
@@ -100,12 +129,9 @@ pub(crate) struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// Downloads the firmware, and the programs for the build.
+    /// Downloads the programs for the build.
     pub(crate) fn unpack(&self, packages: &mut dyn Packages) -> Result<(), LabError> {
         let (host, tools) = (self.host, self.tools());
-        for (package, _, _) in FIRMWARE {
-            packages.unpack_alone(host.package, &[package], self.scratch)?;
-        }
         for program in [COMPILER, "make", "patch"] {
             packages.unpack(host.package, &[program], STAND_INS, &tools)?;
         }
@@ -113,7 +139,7 @@ impl Build<'_> {
         write_programs(&self.bin(), host.triplet, &self.names())
     }
 
-    /// Builds the program from its source's archive and moves it to `target`, with its firmware and its licence.
+    /// Builds the program from its source's archive and moves it to `target`, with its licence.
     pub(crate) fn build(&self, archive: &Path, target: &Path) -> Result<(), LabError> {
         let source = self.scratch.join("source");
         take(archive, |path| Some(source.join(path)))?;
@@ -135,9 +161,8 @@ impl Build<'_> {
             Command::new(self.program("strip")).arg(source.join(PROGRAM)),
             |_| (),
         )?;
-        let firmware = FIRMWARE.map(|(_, file, name)| (self.scratch.join(file), name));
-        let own = [PROGRAM, LICENCE].map(|name| (source.join(name), name));
-        for (from, name) in own.into_iter().chain(firmware) {
+        for name in [PROGRAM, LICENCE] {
+            let from = source.join(name);
             fs::rename(&from, target.join(name)).map_err(cannot("move", from))?;
         }
         Ok(())
@@ -178,10 +203,7 @@ impl Build<'_> {
             .env("CC", compiler(&COMPILER.replace("g++", "gcc")))
             .env("AR", program("ar"))
             .env("RANLIB", program("ranlib"))
-            .env("CFLAGS", "-O2")
-            .env("CXXFLAGS", "-O2 -fomit-frame-pointer")
-            // libtool keeps the same option with one hyphen to itself.
-            .env("LDFLAGS", "--static")
+            .envs(FLAGS)
             .current_dir(source);
         self.run(&mut configure, |_| ())
     }

@@ -1,8 +1,8 @@
 //! Bochs, which emulates a CPU with Intel's VMX. QEMU's TCG has no VMX.
 //!
 //! The lab builds Bochs from its source in Debian's archive with the patches in `bochs/*.patch`, each of which says its
-//! reason. Bochs is under the GNU LGPL, version 2 or later; the patches have our own lines only. [`build`] compiles it,
-//! [`config`] describes the machine to it, and [`images`] makes what it loads into the machine's memory.
+//! reason. Bochs is under the GNU LGPL, version 2 or later; the patches have our own lines only. `build` compiles it,
+//! `config` describes the machine to it, and `images` makes what it loads into the machine's memory.
 
 pub(crate) mod build;
 pub(crate) mod config;
@@ -18,7 +18,7 @@ use crate::error::{LabError, cannot, failed};
 
 /// The version of Bochs that the patches are for.
 pub(crate) const VERSION: &str = "3.0";
-/// The files in the cache entry.
+/// The files in the cache entries.
 pub(crate) const PROGRAM: &str = "bochs";
 pub(crate) const BIOS: &str = "bios.bin";
 pub(crate) const VGA_BIOS: &str = "vgabios.bin";
@@ -35,24 +35,22 @@ pub struct Bochs {
 }
 
 impl Bochs {
-    /// Uses the Bochs in a cache entry.
-    pub fn built(entry: &CacheEntry) -> Self {
+    /// Uses the Bochs and the firmware in two cache entries.
+    pub(crate) fn built(entry: &CacheEntry, firmware: &CacheEntry) -> Self {
         Self {
-            program: entry.path(PROGRAM),
-            bios: entry.path(BIOS),
-            vga_bios: entry.path(VGA_BIOS),
             is_named: false,
+            ..Self::named(&entry.path(PROGRAM), firmware)
         }
     }
 
-    /// Uses the program that the caller names, with the firmware in a cache entry.
-    pub fn named(program: &Path, entry: &CacheEntry) -> Result<Self, LabError> {
-        check(program)?;
-        Ok(Self {
+    /// Uses the program that the caller names, which [`check`] accepts, with the firmware in a cache entry.
+    pub(crate) fn named(program: &Path, firmware: &CacheEntry) -> Self {
+        Self {
             program: program.to_path_buf(),
+            bios: firmware.path(BIOS),
+            vga_bios: firmware.path(VGA_BIOS),
             is_named: true,
-            ..Self::built(entry)
-        })
+        }
     }
 
     /// Bochs's program.
@@ -70,7 +68,7 @@ impl Bochs {
 }
 
 /// Returns an error unless the program is a Bochs of the right version with the lab's patches.
-fn check(program: &Path) -> Result<(), LabError> {
+pub(crate) fn check(program: &Path) -> Result<(), LabError> {
     let shown = program.display();
     let mut command = Command::new(program);
     let output = command.arg("--help").stdin(Stdio::null()).output();

@@ -14,7 +14,22 @@ use crate::unfinished;
 const QUOTED: usize = 3;
 
 /// Variables in the user's environment that would change a build.
-const VARIABLES: [&str; 4] = ["KBUILD_OUTPUT", "KCFLAGS", "LLVM", "MAKEFLAGS"];
+const VARIABLES: [&str; 14] = [
+    "CONFIG_SITE",
+    "CPATH",
+    "CPLUS_INCLUDE_PATH",
+    "CPP",
+    "CPPFLAGS",
+    "CXXCPP",
+    "C_INCLUDE_PATH",
+    "KBUILD_OUTPUT",
+    "KCFLAGS",
+    "LDFLAGS",
+    "LIBRARY_PATH",
+    "LIBS",
+    "LLVM",
+    "MAKEFLAGS",
+];
 
 /// A build of modules or of a kernel.
 #[derive(Debug)]

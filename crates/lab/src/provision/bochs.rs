@@ -1,4 +1,4 @@
-//! The cache entries of Bochs, and of a kernel for its CPU.
+//! The cache entries of Bochs, of its firmware, and of a kernel for its CPU.
 
 use std::path::Path;
 
@@ -19,12 +19,32 @@ const SPACE: u64 = 700_000_000;
 impl Provision<'_> {
     /// Returns the Bochs that the user names, otherwise the one that the lab builds.
     pub fn bochs(&mut self, named: Option<&Path>) -> Result<Bochs, LabError> {
+        if let Some(program) = named {
+            bochs::check(program)?;
+            return Ok(Bochs::named(program, &self.firmware_entry()?));
+        }
         require_programs(self.cache.root())?;
         let entry = self.bochs_entry()?;
-        match named {
-            Some(program) => Bochs::named(program, &entry),
-            None => Ok(Bochs::built(&entry)),
-        }
+        Ok(Bochs::built(&entry, &self.firmware_entry()?))
+    }
+
+    fn firmware_entry(&mut self) -> Result<CacheEntry, LabError> {
+        let host = self.host;
+        let text = format!(
+            "revision {REVISION}\n{}\n{}",
+            host.package,
+            bochs::build::firmware_recipe()
+        );
+        let recipe = Recipe::new(ProvisionKind::Firmware, text);
+        self.entry(&recipe, |this, draft| {
+            let sources = debian::release_sources(bochs::build::RELEASE, &[host.package]);
+            let mut from = this.debian_packages("Bochs's firmware", None, &sources)?;
+            bochs::build::take_firmware(&mut from, host, &draft.scratch(), &draft.path(""))?;
+            Ok(MadeEntry {
+                title: "the firmware for Bochs".to_owned(),
+                packages: from.used,
+            })
+        })
     }
 
     fn bochs_entry(&mut self) -> Result<CacheEntry, LabError> {
@@ -48,11 +68,11 @@ impl Provision<'_> {
                 progress,
             };
             let archive = from.source("bochs")?;
-            let version = bochs::VERSION;
+            let (version, source) = (bochs::VERSION, bochs::build::SOURCE);
             let name = archive.file_name().unwrap_or_default().to_string_lossy();
-            if !name.starts_with(&format!("bochs_{version}")) {
+            if name != source {
                 return Err(failed!(
-                    "Debian's {release} has {name}, and the lab's changes are for Bochs {version}"
+                    "Debian's {release} has {name}, and the lab's changes are for {source}"
                 ));
             }
             build.unpack(&mut from)?;
@@ -77,7 +97,8 @@ impl Provision<'_> {
         self.board = board;
         let kernel = kernel?;
         let text = format!(
-            "revision {REVISION}\n{}\n{:?}",
+            "revision {REVISION}\n{}\n{}\n{:?}",
+            kernel.title,
             kernel.image.display(),
             board.modules
         );

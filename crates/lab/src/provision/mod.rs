@@ -1,4 +1,4 @@
-//! Finds QEMU and a kernel, and downloads and prepares what is missing. The thread that prepares runs this.
+//! Finds an emulator and a kernel, and downloads and prepares what is missing. The thread that prepares runs this.
 //!
 //! Each part is a cache entry, named by its [`Recipe`]. [`Provision::entry`] finds or makes it.
 

@@ -55,14 +55,15 @@ impl Provision<'_> {
         })
     }
 
-    /// Returns the packages of the system's sources; their indexes are fetched once. Errors name `wanted` and `option`.
+    /// Returns the packages of the system's sources; their indexes are fetched once. Errors name `wanted` and `option`,
+    /// if there is one that makes the packages unnecessary.
     pub(super) fn system_packages(
         &mut self,
         wanted: &'static str,
-        option: &'static str,
+        option: impl Into<Option<&'static str>>,
     ) -> Result<FromApt<'_>, LabError> {
         if self.system.is_none() {
-            let mut apt = self.client("apt", wanted, option)?;
+            let mut apt = self.client("apt", wanted, option.into())?;
             require_space(self.cache.root(), DiskSize(INDEXES))?;
             self.progress.say("fetching the package indexes");
             apt.update(|| self.progress.say(NO_ANSWER))?;
@@ -79,10 +80,10 @@ impl Provision<'_> {
     pub(super) fn debian_packages(
         &mut self,
         wanted: &'static str,
-        option: &'static str,
+        option: impl Into<Option<&'static str>>,
         sources: &str,
     ) -> Result<FromApt<'_>, LabError> {
-        let mut apt = self.client("debian", wanted, option)?;
+        let mut apt = self.client("debian", wanted, option.into())?;
         apt.read_only(sources, Some(debian::KEYRING))?;
         self.progress
             .say(format_args!("fetching Debian's indexes for {wanted}"));
@@ -100,7 +101,7 @@ impl Provision<'_> {
         &self,
         folder: &str,
         wanted: &'static str,
-        option: &'static str,
+        option: Option<&'static str>,
     ) -> Result<Apt, LabError> {
         let folder = self.cache.downloads(self.lock())?.join(folder);
         let (host, foreign) = (self.host.package, self.board.arch.package);

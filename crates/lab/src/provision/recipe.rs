@@ -67,6 +67,8 @@ kinds! {
     Qemu = "qemu",
     /// Bochs.
     Bochs = "bochs",
+    /// The firmware for Bochs.
+    Firmware = "firmware",
     /// A kernel whose first modules are those for Intel's VMX.
     Vmx = "vmx",
     /// The distribution's kernel.
