@@ -4,6 +4,7 @@
 //! There is no disk and no boot loader. The BIOS runs the ROM when it has set up the machine and its ACPI tables; the
 //! ROM switches to 32-bit mode and jumps to the kernel's PVH entry.
 
+use std::ops::Range;
 use std::path::Path;
 
 use object::elf::{NoteType, PT_LOAD, PT_NOTE};
@@ -15,6 +16,8 @@ use crate::error::{LabError, cannot, failed};
 pub(crate) const ROM: u64 = 0xd0000;
 /// Where the start information is: below the kernel.
 pub(crate) const INFO: u64 = 8 << 20;
+/// Where kernels may be: after the start information, and where their 32-bit entry can reach.
+const KERNELS: Range<u64> = INFO + (1 << 20)..(4 << 30) + 1;
 /// The offset of the code in the ROM, after the header.
 const CODE: usize = 0x10;
 /// The length of the ROM in bytes, which is 1 in the units of its header.
@@ -49,10 +52,25 @@ impl FlatKernel {
     /// Reads an ELF kernel.
     pub fn read(path: &Path) -> Result<Self, LabError> {
         let elf = std::fs::read(path).map_err(cannot("read", path))?;
-        Self::of(&elf).ok_or_else(|| {
-            let path = path.display();
+        let path = path.display();
+        let kernel = Self::of(&elf).ok_or_else(|| {
             failed!("{path} is not an ELF kernel with a PVH entry, and Bochs boots no other")
-        })
+        })?;
+        match kernel.fits() {
+            true => Ok(kernel),
+            false => Err(failed!(
+                "{path} would be at {:#x} to {:#x}, and the lab loads kernels between {:#x} and {:#x}",
+                kernel.begin,
+                kernel.end,
+                KERNELS.start,
+                KERNELS.end - 1
+            )),
+        }
+    }
+
+    /// Whether the kernel leaves room for the start information and is below 4 GiB.
+    fn fits(&self) -> bool {
+        KERNELS.contains(&self.begin) && KERNELS.contains(&self.end)
     }
 
     fn of(elf: &[u8]) -> Option<Self> {

@@ -72,6 +72,28 @@ fn kernel(end: u64) -> FlatKernel {
 }
 
 #[test]
+fn a_kernel_over_the_start_information_or_above_4_gib_is_refused() {
+    assert!(kernel(0x340_0000).fits());
+    assert!(kernel(4 << 30).fits());
+    for (begin, end) in [
+        (0x20_0000, 0x340_0000),
+        (0x100_0000, u64::MAX),
+        (0x100_0000, (4 << 30) + 1),
+    ] {
+        let other = FlatKernel {
+            begin,
+            ..kernel(end)
+        };
+        assert!(!other.fits(), "{begin:#x} {end:#x}");
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), elf(0x20_0000, b"code", Some(0x20_0123))).unwrap();
+    let error = FlatKernel::read(file.path()).unwrap_err().to_string();
+    let said = "would be at 0x200000 to 0x203004, and the lab loads kernels between 0x900000 and 0x100000000";
+    assert!(error.ends_with(said), "{error}");
+}
+
+#[test]
 fn files_come_after_the_kernel_and_memory_that_is_too_small_is_refused() {
     let layout = MemoryLayout::new(&kernel(0x340_0001), 5 << 20, 128 << 20).unwrap();
     assert_eq!(layout.initrd, 0x360_0000);
