@@ -11,13 +11,14 @@ pub use x86_64::{X86_64, X86_64_VMX};
 
 use super::arch::Arch;
 use super::device::{Iommu, L1Device};
+use crate::error::{LabError, failed};
 
 /// An emulated machine whose CPU has virtualization.
 #[derive(Clone, Copy, Debug)]
 pub struct LabBoard {
     /// The architecture of L1: its kernel and its programs.
     pub arch: Arch,
-    /// What emulates the machine. The fields about QEMU are for a board of QEMU's.
+    /// What emulates the machine. Bochs does not use the fields about QEMU.
     pub emulator: EmulatorKind,
     /// The file name of QEMU's program.
     pub qemu: &'static str,
@@ -65,6 +66,24 @@ pub enum EmulatorKind {
     Qemu,
     /// Bochs: Intel's VMX, as this model has it.
     Bochs(IntelCpu),
+}
+
+/// The maximum memory of a machine in Bochs, in bytes.
+const BOCHS_MEMORY: u64 = 2 << 30;
+
+impl EmulatorKind {
+    /// Returns an error if a machine in this emulator cannot have this much memory, in bytes.
+    pub fn check_memory(self, memory: u64) -> Result<(), LabError> {
+        match self {
+            Self::Bochs(_) if memory > BOCHS_MEMORY => Err(failed!(
+                "L1 would need {} MiB of memory, and Bochs has at most {}",
+                memory >> 20,
+                BOCHS_MEMORY >> 20
+            )
+            .hint("use less --memory")),
+            Self::Bochs(_) | Self::Qemu => Ok(()),
+        }
+    }
 }
 
 /// A model of Intel's CPUs that Bochs emulates.

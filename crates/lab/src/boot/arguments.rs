@@ -75,6 +75,14 @@ const STALLS: [&str; 3] = [
     "sysctl.kernel.panic_on_rcu_stall=1",
 ];
 
+/// Returns [`STALLS`] in functional mode, and nothing in deterministic mode.
+pub(super) fn stalls(mode: TimeMode) -> &'static [&'static str] {
+    match mode {
+        TimeMode::Functional { .. } => &STALLS,
+        TimeMode::Deterministic { .. } => &[],
+    }
+}
+
 /// The caller's choices about L1.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -276,9 +284,7 @@ pub(super) fn arguments(
     if !settings.devices.is_empty() {
         own.push(board.iommu.parameters);
     }
-    if matches!(settings.mode, TimeMode::Functional { .. }) {
-        own.extend(STALLS);
-    }
+    own.extend(stalls(settings.mode));
     let parameters = parameters(board, settings, &own);
     words.extend(["-append".into(), parameters.into()]);
     words.extend(start_arguments(inherited, settings.memory));

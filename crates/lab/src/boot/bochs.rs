@@ -12,18 +12,19 @@ use loader::window::{ARCHIVE, HEADER_FILE, Header};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::machine::{channels, inherited};
-use super::supervise::{ENDING, LEAVING, LONGEST, LOOKING, Patience};
+use super::supervise::{ENDING, LEAVING, LOOKING, Patience, answering};
 use super::{LabBootResult, RunningVmm, Settings, Sinks, arguments, frames, process};
 use crate::board::{IntelCpu, LabBoard};
 use crate::bochs::Bochs;
 use crate::bochs::config::{BochsFiles, config};
 use crate::bochs::images::{FlatKernel, MemoryLayout, option_rom};
-use crate::error::{LabError, cannot, failed};
+use crate::error::{LabError, cannot};
 use crate::files::temporary;
 use crate::initramfs::Archive;
 
-/// The maximum memory of a machine in Bochs, in bytes.
-const MOST: u64 = 2 << 30;
+/// A Linux in Bochs gets this many times as long to react as one in QEMU: it looks for requests every 250 ms of its
+/// clock, and Bochs executes 250,000,000 instructions in that time, which takes seconds.
+const SLOWNESS: u32 = 6;
 
 /// All that one boot needs.
 #[derive(Clone, Copy, Debug)]
@@ -45,14 +46,7 @@ impl BochsPlan<'_> {
     /// Boots L1, waits until Bochs has ended or has to be killed, and cleans up.
     pub fn run(&self, sinks: Sinks) -> Result<LabBootResult, LabError> {
         let settings = self.settings;
-        if settings.memory > MOST {
-            return Err(failed!(
-                "L1 would need {} MiB of memory, and Bochs has at most {}",
-                settings.memory >> 20,
-                MOST >> 20
-            )
-            .hint("use less --memory"));
-        }
+        self.board.emulator.check_memory(settings.memory)?;
         let begun = Instant::now();
         let kernel = FlatKernel::read(self.kernel)?;
         let initrd = self.initrd()?;
@@ -60,7 +54,7 @@ impl BochsPlan<'_> {
         // Bochs takes whole megabytes.
         let memory = settings.memory >> 20 << 20;
         let layout = MemoryLayout::new(&kernel, length, memory)?;
-        let line = arguments::parameters(self.board, settings, &[]);
+        let line = arguments::parameters(self.board, settings, arguments::stalls(settings.mode));
         let open = |path: &Path| File::open(path).map_err(cannot("read", path));
         let images = [
             open(self.bochs.bios())?,
@@ -89,20 +83,21 @@ impl BochsPlan<'_> {
             "-f".into(),
             format!("/proc/self/fd/{}", inherited(&description)?).into(),
         ];
-        let mut child = process::start_program(self.vmbell, &words, &[], Stdio::piped())?;
         let mut channels = channels()?;
-        if let (Some(from), Some(to)) = (child.stdout.take(), child.stdin.take()) {
-            frames::join(&mut channels, from, to)?;
-        }
+        let ends = frames::take_ends(&mut channels)?;
+        let mut child = process::start_program(self.vmbell, &words, &[], Stdio::piped())?;
+        let (Some(from), Some(to)) = (child.stdout.take(), child.stdin.take()) else {
+            unreachable!("the program starts with pipes");
+        };
+        frames::join(ends, from, to);
         // The console's stream ends with Bochs only if Bochs has the only other end.
         drop(to_console);
         child.stdout = Some(ChildStdout::from(OwnedFd::from(console)));
         let patience = Patience {
-            ending: ENDING,
-            leaving: LEAVING,
+            ending: ENDING * SLOWNESS,
+            leaving: LEAVING * SLOWNESS,
             to_the_end: true,
-            // To ask L1 whether it still runs would change the counts.
-            answering: LONGEST,
+            answering: answering(settings.mode),
             looking: LOOKING,
         };
         RunningVmm::new(child, channels, begun, settings.show_console).follow(

@@ -103,9 +103,12 @@ impl Channel {
         self.theirs = None;
     }
 
-    /// Takes the other end, for use by this process itself.
-    pub fn take_theirs(&mut self) -> Option<UnixStream> {
-        self.theirs.take().map(UnixStream::from)
+    /// Takes the other end, for use by this process itself; an emulator does not inherit it.
+    pub fn take_theirs(&mut self) -> io::Result<Option<UnixStream>> {
+        if let Some(theirs) = &self.theirs {
+            fcntl_setfd(theirs, FdFlags::CLOEXEC)?;
+        }
+        Ok(self.theirs.take().map(UnixStream::from))
     }
 
     /// Returns the lab's end of a channel in both directions.
@@ -189,6 +192,50 @@ pub(super) fn pump(
     })
 }
 
+/// The longest line of a Linux in bytes. A report has a few kilobytes.
+const LINE: usize = 64 << 20;
+
+/// Takes lines out of a stream of bytes. A line that is longer than `limit` is dropped.
+struct LineReader {
+    line: Vec<u8>,
+    limit: usize,
+    is_dropped: bool,
+}
+
+impl LineReader {
+    const fn new(limit: usize) -> Self {
+        Self {
+            line: Vec::new(),
+            limit,
+            is_dropped: false,
+        }
+    }
+
+    /// Passes on each line that ends in these bytes.
+    fn push(&mut self, bytes: &[u8], mut take: impl FnMut(&[u8])) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (text, ends) = match piece {
+                [text @ .., b'\n'] => (text, true),
+                text => (text, false),
+            };
+            if self.line.len() + text.len() > self.limit {
+                self.is_dropped = true;
+                self.line = Vec::new();
+            }
+            if !self.is_dropped {
+                self.line.extend_from_slice(text);
+            }
+            if ends {
+                if !self.is_dropped {
+                    take(&self.line);
+                }
+                self.line.clear();
+                self.is_dropped = false;
+            }
+        }
+    }
+}
+
 /// Starts a thread that reads the messages of a Linux, one per line, and passes each to `said` and to `events`.
 pub(super) fn listen(
     mut from: UnixStream,
@@ -196,18 +243,16 @@ pub(super) fn listen(
     said: fn(&InitMessage),
 ) -> JoinHandle<()> {
     thread::spawn(move || {
-        let mut line = Vec::new();
+        let mut lines = LineReader::new(LINE);
         let mut piece = [0; 4096];
         while let Ok(length @ 1..) = from.read(&mut piece) {
-            line.extend_from_slice(&piece[..length]);
-            while let Some(end) = line.iter().position(|byte| *byte == b'\n') {
+            lines.push(&piece[..length], |line| {
                 // A line that is not a message is ignored.
-                if let Ok(message) = serde_json::from_slice::<InitMessage>(&line[..end]) {
+                if let Ok(message) = serde_json::from_slice::<InitMessage>(line) {
                     said(&message);
                     let _ = events.send(BootEvent::Said(message));
                 }
-                line.drain(..=end);
-            }
+            });
         }
     })
 }
@@ -225,6 +270,26 @@ pub(super) fn feed(mut from: Box<dyn Read + Send>, mut to: UnixStream) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_without_an_end_takes_limited_memory_and_the_next_line_is_read() {
+        let stream = b"one\ntwo\n123456\n1234567\nthree\n\nlast";
+        for size in 1..=stream.len() {
+            let mut reader = LineReader::new(6);
+            let mut lines = Vec::new();
+            for piece in stream.chunks(size) {
+                reader.push(piece, |line| lines.push(line.to_vec()));
+                assert!(reader.line.len() <= 6);
+            }
+            let read: [&[u8]; 5] = [b"one", b"two", b"123456", b"three", b""];
+            assert_eq!(lines, read, "{size}");
+        }
+        let mut reader = LineReader::new(6);
+        for _ in 0..100 {
+            reader.push(b"endless", |line| panic!("{line:?}"));
+            assert_eq!(reader.line.capacity(), 0);
+        }
+    }
 
     #[test]
     fn what_is_written_to_memory_is_read_once_and_takes_none_afterwards() {

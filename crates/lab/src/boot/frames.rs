@@ -8,7 +8,7 @@ use std::process::{ChildStdin, ChildStdout};
 use std::thread;
 
 use super::channel::Channel;
-use crate::error::{LabError, cannot};
+use crate::error::{LabError, cannot, failed};
 use crate::job::port;
 
 /// The I/O port to which the guest writes the bytes of frames. Bochs writes them to its standard output.
@@ -74,22 +74,41 @@ impl FrameReader {
     }
 }
 
+/// The other ends of the channels, for the threads that [`join`] starts.
+pub(super) struct ChannelEnds {
+    /// All of them, in the order of [`port::ALL`].
+    all: Vec<UnixStream>,
+    /// A copy of the control channel's.
+    control: UnixStream,
+}
+
+/// Takes the other ends of the channels.
+pub(super) fn take_ends(channels: &mut [Channel]) -> Result<ChannelEnds, LabError> {
+    let (mut all, mut control) = (Vec::new(), None);
+    for channel in channels {
+        let name = channel.name;
+        let end = channel.take_theirs();
+        let Some(end) = end.map_err(cannot("keep", "a socket"))? else {
+            return Err(failed!("the channel {name} is in use"));
+        };
+        if name == port::CONTROL {
+            control = Some(end.try_clone().map_err(cannot("copy", "a socket"))?);
+        }
+        all.push(end);
+    }
+    match control {
+        Some(control) => Ok(ChannelEnds { all, control }),
+        None => Err(failed!("there is no channel {}", port::CONTROL)),
+    }
+}
+
 /// Starts threads that join the channels to a Bochs: its frames go to their channels, and what the host sends over the
 /// control channel goes to Bochs. They end when Bochs ends.
-pub(super) fn join(
-    channels: &mut [Channel],
-    mut from: ChildStdout,
-    mut to: ChildStdin,
-) -> Result<(), LabError> {
-    let mut ends: Vec<UnixStream> = channels
-        .iter_mut()
-        .filter_map(Channel::take_theirs)
-        .collect();
-    let control = port::ALL.iter().position(|name| *name == port::CONTROL);
-    let mut requests = match control.and_then(|index| ends.get(index)) {
-        Some(end) => end.try_clone().map_err(cannot("copy", "a socket"))?,
-        None => return Ok(()),
-    };
+pub(super) fn join(ends: ChannelEnds, mut from: ChildStdout, mut to: ChildStdin) {
+    let ChannelEnds {
+        all: mut ends,
+        control: mut requests,
+    } = ends;
     thread::spawn(move || {
         let mut byte = [0];
         while let Ok(1) = requests.read(&mut byte) {
@@ -115,7 +134,6 @@ pub(super) fn join(
             let _ = end.shutdown(Shutdown::Both);
         }
     });
-    Ok(())
 }
 
 #[cfg(test)]
@@ -145,6 +163,16 @@ mod tests {
             assert_eq!(read[2], b"\xffvb is not a header heremore", "{size}");
             assert!(read[3].is_empty() && reader.bytes.is_empty());
         }
+    }
+
+    #[test]
+    fn channels_whose_other_ends_are_not_all_there_are_refused() {
+        let mut channels = super::super::machine::channels().unwrap();
+        assert_eq!(take_ends(&mut channels).unwrap().all.len(), port::ALL.len());
+        let error = take_ends(&mut channels).err().unwrap().to_string();
+        assert!(error.ends_with("is in use"), "{error}");
+        let error = take_ends(&mut []).err().unwrap().to_string();
+        assert!(error.starts_with("there is no channel"), "{error}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use super::arguments::{QemuFiles, Start};
 use super::channel::{BootEvent, Channel, ProgramStream, feed, listen, pump};
 use super::monitor::Monitor;
-use super::supervise::{ANSWERING, Course, ENDING, LEAVING, LONGEST, LOOKING, Patience};
+use super::supervise::{Course, ENDING, LEAVING, LOOKING, Patience, answering};
 use super::{ConsoleTail, LabBootResult, Settings, TimeLimits, TimeMode, arguments, process};
 use crate::board::LabBoard;
 use crate::error::{LabError, cannot};
@@ -96,11 +96,7 @@ impl LabBootPlan<'_> {
             ending: ENDING * self.settings.depth,
             leaving: LEAVING * self.settings.depth,
             to_the_end: true,
-            answering: match self.settings.mode {
-                TimeMode::Functional { .. } => ANSWERING,
-                // To ask L1 whether it still runs would interrupt it at a time that does not depend on L1 alone.
-                TimeMode::Deterministic { .. } => LONGEST,
-            },
+            answering: answering(self.settings.mode),
             looking: LOOKING,
         };
         let machine = RunningVmm::new(child, channels, begun, self.settings.show_console);

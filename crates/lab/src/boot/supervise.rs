@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use super::TimeMode;
 use super::channel::{BootEvent, ProgramStream};
 use crate::job::{InitMessage, ProgramEnding, RunReport, answer};
 
@@ -41,6 +42,15 @@ pub(crate) const ENDING: Duration = Duration::from_secs(10);
 pub(crate) const LEAVING: Duration = Duration::from_secs(10);
 /// [`Patience::answering`]: only a kernel that hangs takes this long.
 pub(crate) const ANSWERING: Duration = Duration::from_secs(60);
+/// Returns [`Patience::answering`] of L1 in this mode. If instructions are counted, L1 is never asked: a question would
+/// interrupt it at a time that does not depend on L1 alone.
+pub(super) fn answering(mode: TimeMode) -> Duration {
+    match mode {
+        TimeMode::Functional { .. } => ANSWERING,
+        TimeMode::Deterministic { .. } => LONGEST,
+    }
+}
+
 /// [`Patience::looking`].
 pub(crate) const LOOKING: Duration = Duration::from_secs(1);
 /// How long the VMM may take to end after a panic, while the kernel prints the rest of the trace.

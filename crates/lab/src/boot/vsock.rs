@@ -27,7 +27,7 @@ impl Listeners {
         let mut waiting = Vec::new();
         for channel in channels {
             if let (Some(number), Some(theirs)) =
-                (port::number(channel.name), channel.take_theirs())
+                (port::number(channel.name), channel.take_theirs()?)
             {
                 let listener = VsockListener::bind_with_cid_port(VMADDR_CID_ANY, number)?;
                 waiting.push((listener, theirs));

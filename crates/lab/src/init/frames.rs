@@ -1,6 +1,6 @@
-//! The channels of a Linux in Bochs, over I/O ports (`boot::frames`). One thread accesses the ports.
+//! The channels of a Linux in Bochs, over I/O ports (`boot::frames`). One thread serves all channels.
 //!
-//! Only that thread asks for the permission to do so: the kernel switches the permissions of a process's threads at each
+//! Only that thread, and the one that ends the machine, ask for the permission to access ports: the kernel switches the permissions of a process's threads at each
 //! context switch, which would change what a program in L1 counts, and a program would inherit them.
 #![allow(unsafe_code)]
 
