@@ -101,8 +101,11 @@ impl Lab {
         window: &RunWindow,
         initramfs: &Initramfs<'_>,
     ) -> Beginning {
-        let (Some(store), Emulator::Qemu(qemu)) = (&self.states, &self.emulator) else {
+        let Some(store) = &self.states else {
             return Beginning::Boot(None);
+        };
+        let Emulator::Qemu(qemu) = &self.emulator else {
+            return Beginning::Boot(Some("Bochs saves no machines".to_owned()));
         };
         let boot = &self.boot(qemu, settings, &window.file);
         if let Some(reason) = self.cannot_be_saved(boot.settings) {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use humantime::format_rfc3339_seconds;
 
-use super::machine::default_cpus;
+use super::machine::{check_depth, default_cpus};
 use super::parts::{LabParts, boards};
 use crate::args::exports::{BlockExportArgs, BlockExports};
 use crate::output::deliver::show;
@@ -31,7 +31,12 @@ pub(super) fn prepare(
 ) -> anyhow::Result<ExitCode> {
     let (host, board) = boards(arch, depth > 1)?;
     let mut emulators = Vec::new();
-    for choice in parts.choices()? {
+    let choices = parts.choices()?;
+    parts.check(board, &choices)?;
+    for choice in &choices {
+        check_depth(&choice.board(board)?, depth)?;
+    }
+    for choice in choices {
         let board = choice.board(board)?;
         let settings = Settings::default();
         let prepared = parts.prepare(host, &board, &settings, &choice)?;
@@ -57,6 +62,7 @@ fn save(lab: &anyhow::Result<Lab>, depth: u32, progress: &LabProgress) -> anyhow
             return Ok(());
         }
     };
+    let mut reasons = Vec::new();
     for mode in [
         TimeMode::Functional {
             cpus: default_cpus(depth),
@@ -68,8 +74,11 @@ fn save(lab: &anyhow::Result<Lab>, depth: u32, progress: &LabProgress) -> anyhow
             mode,
             ..Settings::default()
         })?;
-        if let Some(reason) = reason {
+        if let Some(reason) = reason
+            && !reasons.contains(&reason)
+        {
             progress.say(format_args!("no machine was saved: {reason}"));
+            reasons.push(reason);
         }
     }
     Ok(())

@@ -214,7 +214,7 @@ impl MachineArguments {
     }
 
     /// Refuses what Bochs does not have.
-    fn check_for_bochs(&self, depth: u32) -> anyhow::Result<()> {
+    fn check_for_bochs(&self) -> anyhow::Result<()> {
         if let Some(plugged) = self.plain.device.first() {
             bail!(
                 "--device {}: Bochs has no IOMMU, so --cpu intel assigns no device",
@@ -223,11 +223,6 @@ impl MachineArguments {
         }
         if !self.details.qemu_arg.is_empty() {
             bail!("--qemu-arg is for --cpu amd: Bochs emulates a CPU with VMX");
-        }
-        if depth > 1 {
-            bail!(
-                "--depth {depth} needs virtio-vsock in L1, and Bochs has no virtio: use --cpu amd"
-            );
         }
         Ok(())
     }
@@ -242,8 +237,9 @@ impl MachineArguments {
         time_limit: Option<Duration>,
     ) -> anyhow::Result<Settings> {
         if let EmulatorKind::Bochs(_) = board.emulator {
-            self.check_for_bochs(depth)?;
+            self.check_for_bochs()?;
         }
+        check_depth(board, depth)?;
         check(board, &self.plain.device).map_err(anyhow::Error::msg)?;
         if self.details.gic.is_some() && board.gics.is_empty() {
             bail!(
@@ -281,6 +277,16 @@ impl MachineArguments {
             qemu: self.details.qemu_arg.clone(),
             show_console: self.details.console,
         })
+    }
+}
+
+/// Refuses a nested Linux in a machine that cannot reach it.
+pub(super) fn check_depth(board: &LabBoard, depth: u32) -> anyhow::Result<()> {
+    match board.emulator {
+        EmulatorKind::Bochs(_) if depth > 1 => bail!(
+            "--depth {depth} needs virtio-vsock in L1, and Bochs has no virtio: use --cpu amd"
+        ),
+        EmulatorKind::Bochs(_) | EmulatorKind::Qemu => Ok(()),
     }
 }
 
@@ -358,7 +364,7 @@ pub(super) fn memory(text: &str) -> Result<u64, String> {
     Ok(size)
 }
 
-/// Prints a line before a run: the kernel, QEMU, the mode and its reason, and the devices.
+/// Prints a line before a run: the kernel, the emulator, the mode and its reason, and the devices.
 pub(super) fn announce(lab: &Lab, settings: &Settings, why: Option<&str>) {
     let mut mode = match settings.mode {
         TimeMode::Deterministic { seed: None } => "deterministic, 1 CPU".to_owned(),

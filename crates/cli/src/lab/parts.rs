@@ -1,4 +1,4 @@
-//! The machine that the lab emulates (`--arch`), and its QEMU and kernel.
+//! The machine that the lab emulates (`--arch`, `--cpu`), its emulator and its kernel.
 
 use std::env;
 use std::ffi::OsString;
@@ -33,7 +33,7 @@ use vmbell_lab::{
 
 /// Headings of options in `--help`.
 pub(super) const CHANGES: &str = "KVM and the kernel";
-pub(super) const EMULATOR: &str = "QEMU and its boots";
+pub(super) const EMULATOR: &str = "The emulator and its boots";
 
 /// The default disk space for saved machines, of about 150 MB each.
 const STATES: u64 = 4 << 30;
@@ -94,7 +94,7 @@ pub(super) struct PlainParts {
     quiet: bool,
 }
 
-/// Changes to the kernel, its KVM and QEMU, for `vmbell lab kernel`.
+/// Changes to the kernel, its KVM and the emulator, for `vmbell lab kernel`.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = CHANGES)]
 pub(super) struct Changes {
@@ -130,7 +130,7 @@ pub(super) struct Changes {
     cold: bool,
 }
 
-/// QEMU and the kernel.
+/// The emulator and the kernel.
 #[derive(Debug, Args)]
 pub(super) struct LabParts {
     #[command(flatten)]
@@ -355,32 +355,52 @@ impl LabParts {
         let mut provision = Provision::new(host, board, &cache, self.progress());
         let versions = provision.debian_between(old, new)?;
         provision.finish()?;
-        Ok(versions.into_iter().map(RunKernel::debian).collect())
+        Ok(self.debians(versions))
     }
 
-    /// Refuses what the machine of this board does not have.
-    fn check(&self, board: &LabBoard, choice: &RunKernel) -> anyhow::Result<()> {
-        if board.emulator == EmulatorKind::Qemu {
-            if self.changes.bochs.is_some() {
-                bail!("--bochs is for --cpu intel: QEMU emulates this machine");
+    /// Debian's kernels of these versions, on the user's CPU.
+    fn debians(&self, versions: Vec<KernelVersion>) -> Vec<RunKernel> {
+        let cpu = self.plain.cpu.first().copied();
+        let on = |version| RunKernel {
+            cpu,
+            ..RunKernel::debian(version)
+        };
+        versions.into_iter().map(on).collect()
+    }
+
+    /// Whether the user names more than one CPU.
+    pub(super) fn has_several_cpus(&self) -> bool {
+        self.plain.cpu.len() > 1
+    }
+
+    /// Refuses what the machines of these kernels do not have, before the first of them boots.
+    pub(super) fn check(&self, board: LabBoard, choices: &[RunKernel]) -> anyhow::Result<()> {
+        let (mut has_qemu, mut has_bochs) = (false, false);
+        for choice in choices {
+            if choice.board(board)?.emulator == EmulatorKind::Qemu {
+                has_qemu = true;
+                continue;
             }
-            return Ok(());
+            has_bochs = true;
+            let changed = [
+                (!choice.kvm.is_empty(), "--kvm-patch and --kvm-source build"),
+                (choice.ioeventfd, "--kvm-ioeventfd builds"),
+                (choice.debug, "--debug-kernel builds"),
+            ];
+            if let Some((_, what)) = changed.into_iter().find(|(is_wanted, _)| *is_wanted) {
+                bail!("{what} KVM for AMD's SVM only: leave out --cpu intel");
+            }
         }
-        if self.changes.qemu.is_some() {
+        if self.changes.bochs.is_some() && !has_bochs {
+            bail!("--bochs is for --cpu intel: QEMU emulates this machine");
+        }
+        if self.changes.qemu.is_some() && !has_qemu {
             bail!("--qemu is for --cpu amd: Bochs emulates a CPU with VMX");
-        }
-        let changed = [
-            (!choice.kvm.is_empty(), "--kvm-patch and --kvm-source build"),
-            (choice.ioeventfd, "--kvm-ioeventfd builds"),
-            (choice.debug, "--debug-kernel builds"),
-        ];
-        if let Some((_, what)) = changed.into_iter().find(|(is_wanted, _)| *is_wanted) {
-            bail!("{what} KVM for AMD's SVM only: leave out --cpu intel");
         }
         Ok(())
     }
 
-    /// Finds QEMU and the kernel, or prepares what is missing.
+    /// Finds the emulator and the kernel, or prepares what is missing.
     pub(super) fn prepare(
         &self,
         host: Arch,
@@ -405,7 +425,6 @@ impl LabParts {
         clean_up_at_a_signal().context("cannot handle signals")?;
         let lock = cache.lock_use()?;
         let mut provision = Provision::new(host, board, &cache, progress);
-        self.check(board, choice)?;
         let emulator = match board.emulator {
             EmulatorKind::Qemu => Emulator::Qemu(provision.qemu(self.changes.qemu.as_deref())?),
             EmulatorKind::Bochs(cpu) => {
@@ -491,7 +510,7 @@ impl LabParts {
 
 /// At SIGTERM, SIGINT and SIGHUP, unless they are ignored, removes an unfinished preparation; then the signal kills the
 /// process as before. A thread does that, because a handler may do next to nothing. A run has nothing to remove: its
-/// files have no names, and QEMU dies with its parent.
+/// files have no names, and the emulator dies with its parent.
 ///
 /// One thread does it for all labs of this process, because a bisection prepares many.
 fn clean_up_at_a_signal() -> io::Result<()> {
@@ -510,4 +529,29 @@ fn clean_up_at_a_signal() -> io::Result<()> {
     })?;
     *is_begun = true;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_between_two_others_run_on_the_same_cpu() {
+        for cpu in [
+            vec![],
+            vec![LabCpu::Amd],
+            vec![LabCpu::Intel(IntelCpu::Haswell)],
+        ] {
+            let parts = LabParts::from(PlainParts {
+                kernel: Vec::new(),
+                cpu: cpu.clone(),
+                quiet: true,
+            });
+            let versions = ["debian:6.1.4", "debian:6.12.43"].map(|text| text.parse().unwrap());
+            let between = parts.debians(versions.into());
+            let cpus: Vec<_> = between.iter().map(|choice| choice.cpu).collect();
+            assert_eq!(cpus, [cpu.first().copied(); 2]);
+            assert!(between.iter().all(RunKernel::is_debians));
+        }
+    }
 }

@@ -18,7 +18,7 @@ use super::exits;
 use super::exported::Exported;
 use super::inner::Inner;
 use super::lacks;
-use super::machine::{MachineArguments, PROGRAM, PlainMachine, announce, summarize};
+use super::machine::{Chosen, MachineArguments, PROGRAM, PlainMachine, announce, summarize};
 use super::needs::Needs;
 use super::parts::{CHANGES, LabParts, PlainParts, RunKernel, boards};
 use crate::compare;
@@ -29,7 +29,8 @@ use crate::suites::BenchSuite;
 use vmbell_bench::host::{DEPTH_VARIABLE, DEPTH_VMM_VARIABLE};
 use vmbell_bench::marks;
 use vmbell_lab::arch::Arch;
-use vmbell_lab::board::EmulatorKind;
+use vmbell_lab::board::{EmulatorKind, LabBoard};
+use vmbell_lab::boot::Settings;
 use vmbell_lab::job::ProgramEnding;
 use vmbell_lab::{Lab, LabFailure, LabTask};
 use vmbell_report::compare::{at_depths, side_by_side};
@@ -133,30 +134,38 @@ pub(super) fn run(
 ) -> anyhow::Result<ExitCode> {
     let (choices, depths) = (arguments.parts.choices()?, arguments.machine.depths()?);
     check(arch, arguments, parser)?;
+    let board = boards(arch, arguments.machine.nests())?.1;
+    if arguments.bisect && arguments.parts.has_several_cpus() {
+        bail!("--bisect is on one CPU: give one --cpu");
+    }
+    arguments.parts.check(board, &choices)?;
     if arguments.bisect {
         return bisect(arch, arguments, parser, &choices, &depths);
     }
-    let places: Vec<KernelAtDepth<'_>> = choices
+    let places = choices
         .iter()
         .flat_map(|choice| depths.iter().map(move |depth| (choice, *depth)))
-        .map(|(choice, depth)| KernelAtDepth { choice, depth })
-        .collect();
-    if let [place] = places.as_slice() {
-        return Ok(ExitCode::from(run_in(
-            arch, arguments, parser, *place, None,
-        )?));
+        .map(|(choice, depth)| KernelAtDepth { choice, depth });
+    // Each place is checked before the first boot.
+    let runs = places.map(|place| PlannedRun::new(arch, arguments, parser, place));
+    let mut runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
+    if runs.len() == 1
+        && let Some(run) = runs.pop()
+    {
+        return Ok(ExitCode::from(run_in(arguments, run, None)?));
     }
     let folder =
         TempDir::with_prefix("vmbell-kernels-").context("cannot make a temporary folder")?;
     let (mut first, mut reports) = (0, Vec::new());
-    for (index, place) in places.iter().enumerate() {
+    for (index, run) in runs.into_iter().enumerate() {
         let report = folder.path().join(format!("{index}.json"));
-        let status = run_in(arch, arguments, parser, *place, Some(&report))?;
+        let place = run.place;
+        let status = run_in(arguments, run, Some(&report))?;
         if first == 0 {
             first = status;
         }
         if report.exists() {
-            reports.push((*place, compare::read(&report)?));
+            reports.push((place, compare::read(&report)?));
         }
     }
     if depths.len() > 1 {
@@ -251,13 +260,9 @@ fn bisect(
         TempDir::with_prefix("vmbell-kernels-").context("cannot make a temporary folder")?;
     let path = folder.path().join("report.json");
     let measure = |choice: &RunKernel| {
-        let status = run_in(
-            arch,
-            arguments,
-            parser,
-            KernelAtDepth { choice, depth },
-            Some(&path),
-        )?;
+        let place = KernelAtDepth { choice, depth };
+        let run = PlannedRun::new(arch, arguments, parser, place)?;
+        let status = run_in(arguments, run, Some(&path))?;
         if status != 0 || !path.exists() {
             bail!("{choice}: nothing was measured (exit status {status})");
         }
@@ -275,49 +280,91 @@ fn bisect(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the program once, in this place, and returns its exit status. If it measures, its report goes to `report`.
+/// A run in one place, with everything about it that can be checked before a boot.
+#[derive(Debug)]
+struct PlannedRun<'c> {
+    place: KernelAtDepth<'c>,
+    host: Arch,
+    board: LabBoard,
+    /// vmbell's own command line, if the program is vmbell.
+    inner: Option<Inner>,
+    needs: Needs,
+    chosen: Chosen,
+    settings: Settings,
+}
+
+impl<'c> PlannedRun<'c> {
+    /// Plans a run in this place. Fails if its machine does not have what is asked for.
+    fn new(
+        arch: Option<&str>,
+        arguments: &RunArguments,
+        parser: &Command,
+        place: KernelAtDepth<'c>,
+    ) -> anyhow::Result<Self> {
+        let inner = Inner::of(&arguments.program.words, parser)?;
+        let (host, board) = boards(arch, arguments.machine.nests())?;
+        let board = place.choice.board(board)?;
+        let (machine, depth) = (&arguments.machine, place.depth.unwrap_or(1));
+        let chosen = machine.choose(inner.as_ref(), depth)?;
+        let needs = match &inner {
+            Some(inner) => Needs::of(inner, &board, chosen.timing())?,
+            None => Needs::default(),
+        };
+        let mut settings = machine.settings(&board, depth, &chosen, needs.time_limit)?;
+        if arguments.program.stdin && matches!(board.emulator, EmulatorKind::Bochs(_)) {
+            bail!("--stdin needs virtio-serial, and Bochs has no virtio: use --cpu amd");
+        }
+        plug_in(&board, &mut settings.devices, &needs.devices).map_err(anyhow::Error::msg)?;
+        if let (2.., Some(plugged)) = (settings.depth, settings.devices.first()) {
+            let (depth, device) = (settings.depth, plugged.device.name);
+            bail!("{device} is a device of L1, and the program runs in L{depth}: use --depth 1");
+        }
+        settings.memory = settings.memory.max(needs.memory);
+        board.emulator.check_memory(settings.memory)?;
+        // With marks, which need a port, exits are counted for each row.
+        let can_mark = settings.exits && board.arch == Arch::X86_64;
+        let marked = inner
+            .as_ref()
+            .filter(|inner| can_mark && matches!(inner.suite, Some(BenchSuite::Paths(_))));
+        if let Some(inner) = marked {
+            if inner.has("sort") {
+                bail!("--exits has the rows in their own order: leave out --sort");
+            }
+            settings.marks = Some(marks::PORT);
+        }
+        Ok(Self {
+            place,
+            host,
+            board,
+            inner,
+            needs,
+            chosen,
+            settings,
+        })
+    }
+}
+
+/// Runs the program once, as planned, and returns its exit status. If it measures, its report goes to `report`.
 fn run_in(
-    arch: Option<&str>,
     arguments: &RunArguments,
-    parser: &Command,
-    KernelAtDepth { choice, depth }: KernelAtDepth<'_>,
+    run: PlannedRun<'_>,
     report: Option<&Path>,
 ) -> anyhow::Result<u8> {
-    let inner = Inner::of(&arguments.program.words, parser)?;
-    let (host, board) = boards(arch, arguments.machine.nests())?;
-    let board = choice.board(board)?;
-    let (machine, number) = (&arguments.machine, depth.unwrap_or(1));
-    let chosen = machine.choose(inner.as_ref(), number)?;
-    let needs = match &inner {
-        Some(inner) => Needs::of(inner, &board, chosen.timing())?,
-        None => Needs::default(),
-    };
-    let mut settings = machine.settings(&board, number, &chosen, needs.time_limit)?;
-    if arguments.program.stdin && matches!(board.emulator, EmulatorKind::Bochs(_)) {
-        bail!("--stdin needs virtio-serial, and Bochs has no virtio: use --cpu amd");
-    }
-    plug_in(&board, &mut settings.devices, &needs.devices).map_err(anyhow::Error::msg)?;
-    if let (2.., Some(plugged)) = (settings.depth, settings.devices.first()) {
-        let (depth, device) = (settings.depth, plugged.device.name);
-        bail!("{device} is a device of L1, and the program runs in L{depth}: use --depth 1");
-    }
-    settings.memory = settings.memory.max(needs.memory);
-    // With marks, which need a port, exits are counted for each row.
-    let can_mark = settings.exits && board.arch == Arch::X86_64;
-    let marked = inner
-        .as_ref()
-        .filter(|inner| can_mark && matches!(inner.suite, Some(BenchSuite::Paths(_))));
-    if let Some(inner) = marked {
-        if inner.has("sort") {
-            bail!("--exits has the rows in their own order: leave out --sort");
-        }
-        settings.marks = Some(marks::PORT);
-    }
+    let PlannedRun {
+        place: KernelAtDepth { choice, depth },
+        host,
+        board,
+        inner,
+        needs,
+        chosen,
+        settings,
+    } = run;
+    let machine = &arguments.machine;
     let reads = inner.as_ref().map(Inner::files).unwrap_or_default();
     // Exports are opened before the boot, so that a wrong path is found at once.
     let mut exports = inner.as_ref().map(Inner::exports).unwrap_or_default();
     if report.is_some() && !exports.is_empty() {
-        bail!("--export-... is for a run with one --kernel and one --depth");
+        bail!("--export-... is for a run with one --kernel, one --cpu and one --depth");
     }
     if let (Some(report), Some(inner)) = (report, &inner) {
         let json = EXPORTERS.into_iter().find(|e| e.option == JSON);
@@ -383,7 +430,7 @@ fn run_in(
              `cargo test --lib --bins --tests` leaves them out",
         );
     }
-    let outcome = lab.run(&task, &settings, machine.retries(number));
+    let outcome = lab.run(&task, &settings, machine.retries(depth.unwrap_or(1)));
     // A boot that crashes before the program starts is repeated.
     if let Err(error) = &outcome
         && let LabFailure::Crash(1) | LabFailure::Silent(1) = error.kind()

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::TestVerdict;
+use crate::board::EmulatorKind;
 use crate::error::{LabError, failed};
 
 /// The list that is embedded in this program.
@@ -69,11 +70,16 @@ impl KnownResults {
         Ok(known)
     }
 
-    /// Returns a kernel's name in the list: the series of its release, and the series of the tests if that differs.
-    pub fn kernel(release: &str, tests: &str) -> String {
-        match [release, tests].map(series) {
+    /// Returns a kernel's name in the list: the series of its release, the series of the tests if that differs, and
+    /// `-vmx` on a CPU with Intel's VMX.
+    pub fn kernel(release: &str, tests: &str, emulator: EmulatorKind) -> String {
+        let name = match [release, tests].map(series) {
             [kernel, tests] if kernel == tests => kernel,
             [kernel, tests] => format!("{kernel}/{tests}"),
+        };
+        match emulator {
+            EmulatorKind::Qemu => name,
+            EmulatorKind::Bochs(_) => name + "-vmx",
         }
     }
 
@@ -114,13 +120,14 @@ fn series(release: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::board::IntelCpu;
 
     #[test]
     fn a_test_that_is_not_listed_is_to_pass() {
         let text = "# a comment\n\n6.12  a_test  fail  a bug  of QEMU\n6.18/7.3 a_test skip\n6.12 b_test timeout? slow\n";
         let known = KnownResults::parse(text).unwrap();
-        let kernel =
-            KnownResults::kernel("6.12.118+deb13-cloud-amd64", "6.12.43+deb12-cloud-amd64");
+        let releases = ["6.12.118+deb13-cloud-amd64", "6.12.43+deb12-cloud-amd64"];
+        let kernel = KnownResults::kernel(releases[0], releases[1], EmulatorKind::Qemu);
         assert_eq!(kernel, "6.12");
         assert_eq!(known.of(&kernel, "a_test").unwrap().cause, "a bug of QEMU");
         for (test, result, agrees) in [
@@ -138,10 +145,25 @@ mod tests {
                 "{test} {result}"
             );
         }
-        let other = KnownResults::kernel("6.18.15+deb13-cloud-amd64", "7.3.4+deb13-cloud-amd64");
+        let releases = ["6.18.15+deb13-cloud-amd64", "7.3.4+deb13-cloud-amd64"];
+        let other = KnownResults::kernel(releases[0], releases[1], EmulatorKind::Qemu);
         assert_eq!(other, "6.18/7.3");
         assert!(known.agrees(&other, "a_test", TestVerdict::Skip));
         assert!(!known.has("6.1"));
+    }
+
+    #[test]
+    fn a_kernel_has_other_results_on_vmx() {
+        let known = KnownResults::parse("6.12-vmx a_test fail no APICv\n").unwrap();
+        let vmx = EmulatorKind::Bochs(IntelCpu::Haswell);
+        for (emulator, result) in [
+            (EmulatorKind::Qemu, TestVerdict::Pass),
+            (vmx, TestVerdict::Fail),
+        ] {
+            let kernel = KnownResults::kernel("6.12.118", "6.12.118", emulator);
+            assert!(known.agrees(&kernel, "a_test", result), "{kernel}");
+            assert_eq!(known.has(&kernel), emulator == vmx, "{kernel}");
+        }
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::output::print;
 use crate::output::style::Style;
 use vmbell_bench::did_you_mean;
 use vmbell_bench::picks;
-use vmbell_lab::Emulator;
+use vmbell_lab::board::EmulatorKind;
 use vmbell_lab::boot::{Settings, TimeLimits, TimeMode};
 use vmbell_lab::debian::KernelVersion;
 use vmbell_lab::selftests::{KnownResults, SelftestSuite};
@@ -125,7 +125,14 @@ pub(super) fn run(arch: Option<&str>, arguments: &SelftestsArguments) -> anyhow:
         shown
     };
     let mut kernels = Vec::new();
-    for choice in arguments.parts.choices()? {
+    let choices = arguments.parts.choices()?;
+    let board = boards(arch, false)?.1;
+    arguments.parts.check(board, &choices)?;
+    for choice in &choices {
+        let emulator = choice.board(board)?.emulator;
+        emulator.check_memory(arguments.memory)?;
+    }
+    for choice in choices {
         let kernel = run_on(arch, arguments, &choice, &known)?;
         add(blocks(&kernel))?;
         kernels.push(kernel);
@@ -183,11 +190,12 @@ fn run_on(
         bail!("the selftests were not built");
     };
     announce(&lab, &settings, None);
-    let mut name = KnownResults::kernel(lab.kernel.release(), &tests_release);
-    if let Emulator::Bochs(..) = lab.emulator {
-        // The list has the results on AMD's SVM.
-        name += " on VMX";
-    }
+    let emulator = lab.board.emulator;
+    let name = KnownResults::kernel(lab.kernel.release(), &tests_release, emulator);
+    let title = match emulator {
+        EmulatorKind::Qemu => lab.kernel.title.clone(),
+        EmulatorKind::Bochs(_) => format!("{}, VMX", lab.kernel.title),
+    };
     if !known.has(&name) {
         lab.progress.say(format_args!(
             "no results are known of {name}, so each test is to pass"
@@ -196,7 +204,7 @@ fn run_on(
     let bar = lab.progress.count(built.len() as u64);
     let ran = SelftestRunner::new(&lab, settings, arguments.limit, bar).run(&built)?;
     Ok(KernelResults::new(
-        &lab.kernel.title,
+        &title,
         &tests_release,
         &name,
         known,

@@ -115,6 +115,20 @@ fn what_bochs_does_not_have_is_refused_by_its_name() {
     ";
     let line = "lab kernel --cpu intel {} -- /bin/true";
     sandbox.refuses(125, line, rows);
+    // With both CPUs, before the first machine boots.
+    let rows = "
+        --device edu     => --device edu: Bochs has no IOMMU, so --cpu intel assigns no device
+        --memory 3G      => L1 would need 3072 MiB of memory, and Bochs has at most 2048: use less --memory
+        --stdin          => --stdin needs virtio-serial, and Bochs has no virtio
+        --debug-kernel   => --debug-kernel builds KVM for AMD's SVM only
+        --bochs /bin/true --qemu bin/absent => cannot run bin/absent
+    ";
+    sandbox.refuses(125, "lab kernel --cpu amd,intel {} -- /bin/true", rows);
+    let rows = "
+        lab kernel --cpu intel --bochs /bin/true -- /bin/true => /bin/true is not a Bochs
+        lab prepare --cpu intel --depth 2 => --depth 2 needs virtio-vsock in L1, and Bochs has no virtio
+    ";
+    sandbox.refuses(125, "{}", rows);
     let line = "lab --cpu intel -- vmbell bench {}";
     let rows = "
         vmms => this suite runs the lab's QEMU in L1, and --cpu intel has none
@@ -213,6 +227,7 @@ fn a_bisection_is_between_two_kernels_of_debian() {
     let rows = "
         => --bisect is between two kernels: name the older and the newer one with --kernel
         --deterministic --kernel /boot/vmlinuz => --bisect is between kernels of Debian: name them as --kernel debian:VERSION
+        --deterministic --kernel debian:6.12 --cpu amd,intel => --bisect is on one CPU: give one --cpu
         --deterministic --kernel debian:6.12 --kvm-patch a => --bisect is between kernels of Debian: name them as --kernel debian:VERSION
     ";
     sandbox.refuses(125, line, rows);
@@ -225,8 +240,7 @@ fn a_report_has_one_kernel_a_place_to_go_and_with_exits_its_own_order() {
     let sandbox = sandbox();
     let lab = "lab kernel --qemu bin/fake-qemu";
     let two = format!("{lab} --kernel debian:6.1 --kernel debian:6.12 -- vmbell bench {{}}");
-    let one =
-        "--export-json kvm.json => --export-... is for a run with one --kernel and one --depth";
+    let one = "--export-json kvm.json => --export-... is for a run with one --kernel, one --cpu and one --depth";
     sandbox.refuses(125, &two, one);
     let nowhere = "--export-json /nonexistent/kvm.json => cannot write to '/nonexistent/kvm.json'";
     sandbox.refuses(125, &format!("{MACHINE} -- vmbell bench {{}}"), nowhere);
