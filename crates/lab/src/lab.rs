@@ -37,7 +37,7 @@ impl Emulator {
         match self {
             Self::Qemu(qemu) => Ok(qemu),
             Self::Bochs(..) => Err(failed!(
-                "{what} needs QEMU, and --cpu intel is a machine of Bochs's: use --cpu amd"
+                "{what} needs QEMU, and --cpu intel runs in Bochs: use --cpu amd"
             )),
         }
     }
@@ -61,7 +61,7 @@ pub struct Lab {
     pub emulator: Emulator,
     /// The kernel.
     pub kernel: LabKernel,
-    /// The host's `vmbell` program, which starts QEMU.
+    /// The host's `vmbell` program, which starts the emulator.
     pub vmbell: PathBuf,
     /// The `vmbell` program of L1's architecture, process 1 in L1. May be the same file as `vmbell`.
     pub init: PathBuf,

@@ -25,7 +25,7 @@ const RESTORE_FAILED: &str = "load of migration failed";
 pub struct LabOutcome {
     /// How the program ended.
     pub ending: ProgramEnding,
-    /// Time from the start of QEMU to the start of the program.
+    /// Time from the start of the emulator to the start of the program.
     pub started: Duration,
     /// The files that the program left in `/out`; `None` if the task does not ask for them.
     pub files: Option<OutFiles>,
@@ -33,7 +33,7 @@ pub struct LabOutcome {
     pub retries: u32,
     /// How the machine began.
     pub began: Began,
-    /// CPU time of QEMU, summed over all boots.
+    /// CPU time of the emulator, summed over all boots.
     pub cpu: Duration,
     /// Elapsed time of all boots.
     pub wall: Duration,

@@ -1,6 +1,6 @@
-//! `vmbell lab`: runs a program on real KVM, which QEMU emulates.
+//! `vmbell lab`: runs a program on real KVM, on a CPU that QEMU or Bochs emulates.
 //!
-//! `parts` chooses the machine and finds QEMU and the kernel, `init` finds the `vmbell` that is process 1 inside, and
+//! `parts` chooses the machine and finds the emulator and the kernel, `init` finds the `vmbell` that is process 1 inside, and
 //! `machine` has the options of L1. `run` boots L1 with the program. If the program is vmbell itself, `inner` parses
 //! its command line, `needs` says what the command needs in L1, and `exported` brings its reports back. `vmbell lab`
 //! has the options that most users need, `vmbell lab kernel` has all; there, `selftests` runs the kernel's tests of
@@ -126,7 +126,7 @@ Examples:
 
 /// Run a program on real KVM, on a machine without /dev/kvm
 ///
-/// Boots a stock Linux (L1) in QEMU's emulation of a CPU with hardware virtualization, where KVM works, and runs
+/// Boots a stock Linux (L1) on an emulated CPU with hardware virtualization, where KVM works, and runs
 /// PROGRAM there as root, in an empty folder at the path of its working directory. PROGRAM's libraries are copied and
 /// its environment is passed; name further files with --with.
 ///
@@ -137,7 +137,7 @@ Examples:
 /// row that needs two.
 ///
 /// QEMU and the kernel are packages of the distribution, downloaded by apt-get and unpacked into
-/// $XDG_CACHE_HOME/vmbell/lab, without root. `--kernel debian:VERSION` takes another kernel from Debian's archive. The
+/// $XDG_CACHE_HOME/vmbell/lab, without root. `--cpu intel` builds Bochs there. `--kernel debian:VERSION` takes another kernel from Debian's archive. The
 /// command `kernel` has further options: it builds KVM with a patch, finds the kernel at which a row changed, and runs
 /// the kernel's selftests.
 ///

@@ -1,6 +1,6 @@
-//! This Linux' ends of the channels: sends messages to the host, receives the host's answers, and ends L1 through the
-//! debug-exit device. L1's channels are virtio-serial ports; a Linux inside it has virtio-vsock connections to its own
-//! host. Process 1 runs this.
+//! This Linux' ends of the channels: sends messages to the host, receives the host's answers, and ends L1 through a
+//! device of its emulator. L1's channels are virtio-serial ports in QEMU and I/O ports in Bochs; a Linux inside it has
+//! virtio-vsock connections to its own host. Process 1 runs this.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File};
@@ -40,7 +40,7 @@ enum HostWay {
     Serial,
     /// Virtio-vsock connections of a Linux inside another one.
     Vsock,
-    /// Frames over an I/O port of L1's Bochs.
+    /// I/O ports of L1's Bochs.
     Frames(PortThread),
 }
 
