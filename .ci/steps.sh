@@ -65,7 +65,7 @@ inputs() {
     miri-irq) closure vmbell vmbell-usermode ;;
     miri-bus) closure vmbell ;;
     miri-rings) closure vmbell-virtqueue ;;
-    subjects) echo docs/findings.md xtask/src/outputs "$(inputs subjects-c)" ;;
+    subjects) echo docs/findings.md xtask "$(inputs subjects-c)" ;;
     subjects-c) echo check/subjects "$(closure vmbell-virtqueue vmbell-devices vmbell-check)" ;;
     format | words | outputs | test) echo . ;;
     # The package contains these pages (crates/cli/Cargo.toml).

@@ -127,12 +127,14 @@ fn is_same(page: &str, printed: &str, exact: bool) -> bool {
                 .is_some()
         });
     }
-    let is_near = |(a, b): (&u64, &u64)| a.abs_diff(*b) * 5 <= *a.max(b) || *a.max(b) < 100;
-    page == printed && (!exact || numbers.iter().zip(&found).all(is_near))
+    let both = |(a, b): (&Option<u64>, &Option<u64>)| Some(((*a)?, (*b)?));
+    let is_near = |(a, b): (u64, u64)| a.abs_diff(b) * 5 <= a.max(b) || a.max(b) < 100;
+    page == printed && (!exact || numbers.iter().zip(&found).filter_map(both).all(is_near))
 }
 
-/// Returns a line with single spaces, and `#` for each number except zero; and the numbers, without fractions.
-fn normal(line: &str) -> (String, Vec<u64>) {
+/// Returns a line with single spaces, and `#` for each number except zero; and for each number without a unit its value
+/// without a fraction, or `None` if it is not compared.
+fn normal(line: &str) -> (String, Vec<Option<u64>>) {
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     let (mut text, mut numbers, mut rest) = (String::new(), Vec::new(), line.as_str());
     while let Some(character) = rest.chars().next() {
@@ -153,13 +155,9 @@ fn normal(line: &str) -> (String, Vec<u64>) {
         } else {
             text.push_str(if number == "0" { "0" } else { "#" });
             let whole = number.split('.').next().unwrap_or_default();
+            let value = whole.replace(',', "").parse().ok();
             // A ratio to a few instructions varies.
-            numbers.extend(
-                whole
-                    .parse::<u64>()
-                    .ok()
-                    .filter(|_| !after.starts_with('x')),
-            );
+            numbers.push(value.filter(|_| !after.starts_with('x')));
             rest = after;
         }
     }

@@ -49,6 +49,9 @@ fn words_signs_zeros_and_numbers_in_words_have_to_be_the_same() {
 fn large_deterministic_numbers_are_within_a_fifth() {
     assert!(is_same("mmio 3729 1.5 454x", "mmio 3841 9.5 199x", true));
     assert!(!is_same("portio 5353", "portio 3374", true));
+    assert!(!is_same("portio 5,353", "portio 3,374", true));
+    assert!(is_same("999 500", "1,000 500", true));
+    assert!(!is_same("1e3 500", "1e3 900", true));
     assert!(is_same("portio 5353", "portio 3374", false));
     assert!(is_same("portio 5353 ms", "portio 33 ms", true));
 }

@@ -156,11 +156,13 @@ fn shell(root: &Path, page: &str, transcripts: &[Transcript]) -> Result<Vec<Stri
     path.push(":");
     path.push(env::var_os("PATH").unwrap_or_default());
     let mut script = "exec 2>&1\n".to_owned();
+    let marker = |line: usize| format!("-- {page}:{line}");
     for transcript in transcripts {
         let (line, command) = (transcript.line, &transcript.command);
         // The same program, which is already built.
         let command = command.replace("cargo run --release -q --", "vmbell");
-        script += &format!("echo '-- {page}:{line}'\n{command}\n");
+        // On a new line even if the output before does not end in one.
+        script += &format!("printf '\\n%s\\n' '{}'\n{command}\n", marker(line));
         if transcript.output.is_empty() {
             script += "[ $? = 0 ] || exit\n";
         }
@@ -170,19 +172,20 @@ fn shell(root: &Path, page: &str, transcripts: &[Transcript]) -> Result<Vec<Stri
     bash.env("PATH", path)
         .env_remove("NO_COLOR")
         .env_remove("COLUMNS");
-    let mut printed = Vec::new();
     let finished = child::run(&mut bash)?;
-    for line in finished.stdout.split_inclusive('\n') {
-        if line.starts_with(&format!("-- {page}:")) {
-            printed.push(String::new());
-        } else if let Some(printed) = printed.last_mut() {
-            printed.push_str(line);
+    let (mut printed, mut rest) = (Vec::new(), finished.stdout.as_str());
+    for (index, transcript) in transcripts.iter().enumerate() {
+        let Some((before, after)) = rest.split_once(&format!("\n{}\n", marker(transcript.line)))
+        else {
+            let failed = transcripts[..index].last().map_or(0, |failed| failed.line);
+            bail!("{page}:{failed}: the command failed: {}", rest.trim_end());
+        };
+        if index > 0 {
+            printed.push(before.to_owned());
         }
+        rest = after;
     }
-    ensure!(
-        printed.len() == transcripts.len(),
-        "a command of {page} failed"
-    );
+    printed.extend(transcripts.last().map(|_| rest.to_owned()));
     Ok(printed)
 }
 
@@ -207,8 +210,13 @@ mod tests {
         let transcripts = page::transcripts(page);
         let printed = shell(artifacts::root(), "a.md", &transcripts).unwrap();
         assert_eq!(printed, ["", "Cargo.toml\nnew\nerr\n"]);
+        // An output without a last newline is no failure.
+        let transcripts = page::transcripts("$ printf one\none\n$ echo two\ntwo\n");
+        let printed = shell(artifacts::root(), "a.md", &transcripts).unwrap();
+        assert_eq!(printed, ["one", "two\n"]);
         assert!(!artifacts::root().join("new").exists());
         let transcripts = page::transcripts("$ false\n$ echo\n...\n");
-        shell(artifacts::root(), "a.md", &transcripts).unwrap_err();
+        let error = shell(artifacts::root(), "a.md", &transcripts).unwrap_err();
+        assert_eq!(error.to_string(), "a.md:1: the command failed: ");
     }
 }
