@@ -28,7 +28,7 @@ Exit status:
   0  the reports were compared, and no row is slower by more than --fail-above
   1  with --fail-above, a row is significantly slower and its whole interval is
      above the limit, a row that was measured before failed or is missing, or
-     there are too few reports to judge any row
+     no row could be found slower, such as with too few reports
   2  nothing was compared, or the result could not be written
 ";
 

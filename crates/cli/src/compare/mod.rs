@@ -182,7 +182,7 @@ fn with_advice(error: CompareError) -> anyhow::Error {
 }
 
 /// Returns the exit status, and prints its reasons: the rows that are slower by more than `fail_above`, that failed on
-/// the new side only, or that are `missing`, and whether there are too few data to judge any row. Also prints the rows
+/// the new side only, or that are `missing`, and whether no row could be found slower. Also prints the rows
 /// that may be slower.
 fn verdict(comparison: &Comparison, fail_above: Option<f64>, missing: &[&RowKey]) -> Exit {
     let Some(threshold) = fail_above else {
@@ -204,7 +204,7 @@ fn verdict(comparison: &Comparison, fail_above: Option<f64>, missing: &[&RowKey]
         }
     }
     if !comparison.can_judge() {
-        eprintln!("not enough data for --fail-above: no row could have a verdict");
+        eprintln!("not enough data for --fail-above: no row could be found slower");
         exit = Exit::Failed;
     }
     let unclear: Vec<&RowKey> = comparison

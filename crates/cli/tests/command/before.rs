@@ -58,6 +58,16 @@ fn a_program_in_turns_with_itself_is_the_same() {
 }
 
 #[test]
+fn a_threshold_fails_with_too_few_turns_even_if_a_row_is_the_same() {
+    bench("debug-constant --turns 5 --fail-above 5%")
+        .args(["--interleave", THIS])
+        .assert()
+        .code(1)
+        .stdout(contains("1 same\n"))
+        .stderr(contains("not enough data for --fail-above: no row"));
+}
+
+#[test]
 fn the_other_side_may_be_a_command_with_words() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("turns");

@@ -331,7 +331,7 @@ fn a_row_that_is_not_measured_now_fails_a_comparison_with_a_threshold() {
 fn a_comparison_without_a_single_ratio_fails_if_it_has_a_threshold() {
     let files = Files::new();
     let (old, new) = (files.side("old", 0.0, 1), files.side("new", 1.0, 11));
-    let told = starts_with("not enough data for --fail-above: no row could have a verdict");
+    let told = starts_with("not enough data for --fail-above: no row could be found slower");
     let assert = compare("--fail-above 50%", &old, &new).assert();
     assert.code(1).stderr(told);
     compare("", &old, &new).assert().success().stderr("");

@@ -255,6 +255,40 @@ fn too_few_reports_for_any_change_cannot_judge() {
     }
 }
 
+/// A row is the same without a p-value, so it does not show that another row could be slower.
+#[test]
+fn a_row_that_is_the_same_does_not_make_three_reports_enough() {
+    let exact = Noise {
+        of_rows: 0.0,
+        ..QUIET
+    };
+    let side = |factor: f64, seed| {
+        let mut random = Random::new(seed);
+        let factor = |row| if row == 1 { factor } else { 1.0 };
+        let one = |_| report(2, 10, exact, factor, &mut random);
+        (0..3).map(one).collect::<Vec<_>>()
+    };
+    let (old, new) = (side(1.0, 1), side(2.0, 2));
+    for options in [CompareOptions::default(), turns()] {
+        let comparison = compare(&old, &new, &options).unwrap();
+        let verdicts = [0, 1].map(|row: usize| comparison.rows[row].verdict);
+        assert_eq!(verdicts, [Verdict::Same, Verdict::Inconclusive]);
+        assert!(!comparison.can_judge());
+        assert_eq!(comparison.unclear_at(0.5).count(), 1);
+    }
+}
+
+#[test]
+fn a_same_row_whose_interval_reaches_above_the_threshold_is_unclear() {
+    let (old, new) = (reports(12, 1, |_| 1.0, 1), reports(12, 1, |_| 1.0, 2));
+    let comparison = compare(&old, &new, &CompareOptions::default()).unwrap();
+    let row = &comparison.rows[0];
+    let [_, high] = row.interval.unwrap();
+    assert_eq!(row.verdict, Verdict::Same);
+    assert_eq!(comparison.unclear_at(high - 1.0 - 1e-6).count(), 1);
+    assert_eq!(comparison.unclear_at(high - 1.0 + 1e-6).count(), 0);
+}
+
 #[test]
 fn a_row_without_a_verdict_says_whether_its_interval_or_the_number_of_rows_is_the_reason() {
     let noisy = Noise {
@@ -276,6 +310,14 @@ fn a_row_without_a_verdict_says_whether_its_interval_or_the_number_of_rows_is_th
     let new = reports(6, 100, |row| if row == 3 { 1.3 } else { 1.0 }, 2);
     let comparison = compare(&old, &new, &turns()).unwrap();
     assert_eq!(comparison.rows[3].reason, Some(NoVerdict::NotSignificant));
+    let [low, _] = comparison.rows[3].interval.unwrap();
+    assert!(low > 1.05, "the whole interval is above the threshold");
+    assert_eq!(comparison.worse_than(0.05).count(), 0);
+    let unclear: Vec<&str> = comparison
+        .unclear_at(0.05)
+        .map(|row| row.key.command.as_str())
+        .collect();
+    assert_eq!(unclear, ["row-3"]);
     for row in &comparison.rows {
         let is_inconclusive = row.verdict == Verdict::Inconclusive;
         assert_eq!(row.reason.is_some(), is_inconclusive, "{row:?}");

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{Difference, RowKey};
+use super::{Difference, RowKey, can_show_a_change};
 use crate::Timing;
 use crate::text::visible;
 
@@ -84,22 +84,32 @@ impl Comparison {
         self.rows.iter().filter(is_above)
     }
 
-    /// The rows that may or may not be slower by more than `threshold`: it is inside their interval.
+    /// The rows that may be slower by more than `threshold`, but are not in [`worse_than`](Self::worse_than): their
+    /// interval reaches above it.
     pub fn unclear_at(&self, threshold: f64) -> impl Iterator<Item = &ComparedRow> {
         let limit = 1.0 + threshold;
         let is_unclear = move |row: &&ComparedRow| {
-            let contains = row
-                .interval
-                .is_some_and(|[low, high]| low <= limit && limit < high);
-            matches!(row.verdict, Verdict::Slower | Verdict::Inconclusive) && contains
+            let Some([low, high]) = row.interval else {
+                return false;
+            };
+            let may_be_slower = match row.verdict {
+                Verdict::Same | Verdict::Inconclusive => true,
+                Verdict::Slower => low <= limit,
+                Verdict::Faster => false,
+            };
+            may_be_slower && limit < high
         };
         self.rows.iter().filter(is_unclear)
     }
 
-    /// Whether there are enough data for a verdict on any row.
+    /// Whether there are enough data to find that any row is slower. A row can be the same with fewer.
     pub fn can_judge(&self) -> bool {
-        let is_judged = |row: &ComparedRow| row.reason.is_none_or(NoVerdict::is_of_numbers);
-        self.rows.iter().any(is_judged)
+        let is_counted = self.timing == Timing::Instructions;
+        let has_enough = |row: &ComparedRow| {
+            let (old, new) = (row.old.reports, row.new.reports);
+            row.ratio.is_some() && can_show_a_change(old, new, self.options.pairing)
+        };
+        self.rows.iter().any(|row| is_counted || has_enough(row))
     }
 }
 
@@ -137,7 +147,7 @@ pub enum NoVerdict {
     #[error("a time that is not above zero has no ratio; measure longer runs")]
     NotPositive,
     /// Both medians are below the row's resolution.
-    #[error("both sides are below what the row can tell from none")]
+    #[error("both medians are below the row's resolution, so their ratio is unknown")]
     BelowResolution,
     /// Only one report of each side measured the row, so nothing shows how much two measurements of the same differ.
     #[error(
@@ -156,18 +166,8 @@ pub enum NoVerdict {
     )]
     WideInterval,
     /// The counts of instructions of the two sides overlap.
-    #[error("the counts of the two sides overlap")]
+    #[error("the counts of the two sides overlap; measure more reports")]
     CountsOverlap,
-}
-
-impl NoVerdict {
-    /// Whether other numbers from as many reports could have shown that the row is slower.
-    const fn is_of_numbers(self) -> bool {
-        matches!(
-            self,
-            Self::NotSignificant | Self::WideInterval | Self::CountsOverlap
-        )
-    }
 }
 
 impl Serialize for NoVerdict {
