@@ -21,15 +21,37 @@ impl Search {
         mut access: Access,
         change: impl FnOnce(u64) -> Option<u64>,
     ) -> Result<u64, Stop> {
-        let mut operation = Operation::Update;
-        if let Some((_, failure)) = &mut access.compare {
-            operation = Operation::Success;
-            *failure = self.order(Operation::Failure, *failure, access.site);
-        }
-        access.order = self.order(operation, access.order, access.site);
-        let value = self.read(access, true)?;
+        let value = match access.compare {
+            Some((expected, _)) => self.read_to_compare(&mut access, expected)?,
+            None => {
+                access.order = self.order(Operation::Update, access.order, access.site);
+                self.read(access, true)?
+            }
+        };
         if let Some(new) = change(value) {
             self.write_event(access, new, true)?;
+        }
+        Ok(value)
+    }
+
+    /// The read of a compare-exchange. Only the order that the value decides on is met.
+    fn read_to_compare(&mut self, access: &mut Access, expected: u64) -> Result<u64, Stop> {
+        let success = self.site(Operation::Success, access.order, access.site);
+        access.order = success.map_or(access.order, |site| self.order_of(site));
+        let mut on_failure = None;
+        if let Some((_, order)) = &mut access.compare {
+            on_failure = self.site(Operation::Failure, *order, access.site);
+            *order = on_failure.map_or(*order, |site| self.order_of(site));
+        }
+        let value = self.read(*access, true)?;
+        let is_of_failure = value != expected
+            && self
+                .atoms
+                .span(access.offset, access.size)
+                .is_some_and(|span| compare(access, span).is_some());
+        let met = if is_of_failure { on_failure } else { success };
+        if let Some(site) = met {
+            self.meet(site);
         }
         Ok(value)
     }

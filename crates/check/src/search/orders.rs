@@ -61,10 +61,10 @@ impl Orders {
         })
     }
 
-    /// The order that an operation of the code under test has in this exploration.
-    fn of(&mut self, operation: Operation, order: Order, hook: usize) -> Order {
+    /// The site of an operation of the code under test, if its order can be weaker.
+    fn site(&mut self, operation: Operation, order: Order, hook: usize) -> Option<CallSite> {
         if hook == 0 || order == Order::Relaxed {
-            return order;
+            return None;
         }
         let mut own = hook;
         if !self.is_own(hook) {
@@ -72,23 +72,57 @@ impl Orders {
             let found = callers.into_iter().find(|&address| self.is_own(address));
             own = found.unwrap_or(hook);
         }
-        let site = CallSite {
+        Some(CallSite {
             hook,
             own,
             operation,
             order,
-        };
-        self.met.insert(site);
-        self.weakened.get(&site).copied().unwrap_or(order)
+        })
+    }
+
+    /// The order that a site has in this exploration.
+    fn of(&self, site: CallSite) -> Order {
+        self.weakened.get(&site).copied().unwrap_or(site.order)
     }
 }
 
 impl Search {
     /// The order that an operation of the code under test has in this exploration.
     pub(super) fn order(&mut self, operation: Operation, order: Order, hook: usize) -> Order {
+        match self.site(operation, order, hook) {
+            Some(site) => {
+                self.meet(site);
+                self.order_of(site)
+            }
+            None => order,
+        }
+    }
+
+    /// The site of an operation of the code under test, if orders are recorded or weakened. It is not met yet.
+    pub(super) fn site(
+        &mut self,
+        operation: Operation,
+        order: Order,
+        hook: usize,
+    ) -> Option<CallSite> {
         match &mut self.orders {
-            Some(orders) if !self.ending => orders.of(operation, order, hook),
-            _ => order,
+            Some(orders) if !self.ending => orders.site(operation, order, hook),
+            _ => None,
+        }
+    }
+
+    /// The order that a site has in this exploration.
+    pub(super) fn order_of(&self, site: CallSite) -> Order {
+        match &self.orders {
+            Some(orders) => orders.of(site),
+            None => site.order,
+        }
+    }
+
+    /// Records that an operation used the order of a site.
+    pub(super) fn meet(&mut self, site: CallSite) {
+        if let Some(orders) = &mut self.orders {
+            orders.met.insert(site);
         }
     }
 }

@@ -249,6 +249,22 @@ fn both_orders_of_a_compare_exchange_are_sites() {
 }
 
 #[test]
+fn an_order_of_a_compare_exchange_that_is_never_used_is_not_a_site() {
+    let operations = |expected: u64| {
+        let weakening = weaken(|scenario| {
+            let lock = Word::new(scenario.memory(), X);
+            scenario.task("only", move || {
+                lock.compare_exchange(expected, 1, [ACQUIRE, ACQUIRE]);
+            });
+        });
+        let operations = weakening.sites.iter().map(|site| site.operation);
+        operations.collect::<Vec<_>>()
+    };
+    assert_eq!(operations(0), [Operation::Success]);
+    assert_eq!(operations(7), [Operation::Failure]);
+}
+
+#[test]
 fn the_scenarios_own_code_is_named() {
     let weakening = weaken(|scenario| {
         let y = Word::new(scenario.memory(), Y);
