@@ -4,8 +4,7 @@
 //! [`bootstrap`] gives the interval of a ratio, [`permutation`] the p-value of a difference. Both draw from [`Random`],
 //! so that a seed repeats them.
 //!
-//! A separate crate, because its tests run millions of draws and are the only tests that have to be compiled with
-//! optimization.
+//! A separate crate, so that only it is compiled with optimization: its tests run millions of draws.
 
 pub mod bootstrap;
 mod outliers;
