@@ -4,6 +4,8 @@ use std::error::Error as _;
 use std::path::PathBuf;
 use std::{fmt, io};
 
+use crate::model::Model;
+
 /// Why a scenario cannot be explored. An error is not a verdict on the code under test.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
@@ -134,6 +136,21 @@ pub enum Error {
     NotClean {
         /// What its exploration found.
         report: String,
+    },
+    /// A scenario whose memory is not explored as a whole.
+    #[error(
+        "it shares memory that is not explored (with_guarded_data), which weaker orders would not affect"
+    )]
+    GuardedData,
+    /// With a weaker order, the scenario cannot be explored.
+    #[error("cannot explore the scenario under {model} with {orders}")]
+    Weakened {
+        /// The model.
+        model: Model,
+        /// The sites that are weaker, with their orders.
+        orders: String,
+        /// Why it cannot be explored.
+        source: Box<Error>,
     },
     /// The result of weakening cannot be recorded for the subcommand.
     #[error("cannot write the record `{}`", path.display())]

@@ -47,7 +47,7 @@ pub struct Explorer {
     patience: u64,
     process: u64,
     simplify: Simplify,
-    guarded_data: bool,
+    pub(crate) guarded_data: bool,
     /// The only line to weaken.
     pub(crate) site: Option<(String, u32)>,
 }
@@ -286,6 +286,7 @@ impl Explorer {
         };
         let mut failure: Option<Failure> = None;
         let mut until = None;
+        let mut crashed = false;
         let mut ended = |search: &mut Search, execution: Execution| {
             let wrong = match execution {
                 Execution::Wrong(wrong) => Some(wrong),
@@ -295,7 +296,7 @@ impl Explorer {
                 }
             };
             // A crash may corrupt any state, so no other execution follows.
-            let crashed = matches!(wrong, Some(Wrong::Crash { .. }));
+            crashed |= matches!(wrong, Some(Wrong::Crash { .. }));
             if let Some(wrong) = wrong {
                 let new = Failure::new(search, wrong);
                 if failure.as_ref().is_none_or(|old| new.is_simpler_than(old)) {
@@ -328,6 +329,7 @@ impl Explorer {
             complete,
             stats,
             failure,
+            crashed,
         };
         let met = search.orders.map(|orders| orders.met.into_iter().collect());
         Ok((verdict, met.unwrap_or_default()))

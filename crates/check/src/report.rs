@@ -25,6 +25,8 @@ pub struct Verdict {
     pub complete: bool,
     /// What went wrong in the failed execution that switches the fewest times between tasks.
     pub failure: Option<Failure>,
+    /// Whether an execution crashed, which is not always the failure that is shown.
+    pub(crate) crashed: bool,
     pub(crate) stats: Stats,
 }
 

@@ -34,9 +34,9 @@ pub struct Weakening {
     pub sites: Vec<Site>,
     /// The sites weakened together: exploration is complete and clean, and no site can be one step weaker.
     pub minimal: Minimal,
-    /// How many explorations were made.
+    /// How many explorations with weaker orders were made.
     pub explorations: u64,
-    /// How many executions they had.
+    /// How many executions these explorations had.
     pub executions: u64,
 }
 
@@ -73,6 +73,8 @@ struct Work<'a> {
     set_up: &'a mut dyn FnMut(&mut Scenario),
     explorations: u64,
     executions: u64,
+    /// Whether the code under test has crashed, which may corrupt its state: no exploration follows.
+    crashed: bool,
 }
 
 /// How an exploration with weaker orders ended.
@@ -84,13 +86,18 @@ enum Tried {
 
 impl Explorer {
     /// Weakens the order of each atomic access and fence of the code under test in turn, step by step, and explores the
-    /// scenario again. Limits apply to each exploration; without a limit on time, two runs have the same result.
+    /// scenario again. Limits apply to each exploration; without a limit on time, two runs have the same result. After
+    /// a crash of the code under test, what is not yet explored counts as limited.
     ///
     /// # Errors
     ///
-    /// If the scenario cannot be explored, or its exploration fails or is not complete with all orders as they are.
+    /// If the scenario cannot be explored, or its exploration fails or is not complete with all orders as they are, or
+    /// it has [guarded data](Explorer::with_guarded_data).
     #[track_caller]
     pub fn weaken(&self, mut set_up: impl FnMut(&mut Scenario)) -> Result<Weakening, Error> {
+        if self.guarded_data {
+            return Err(Error::GuardedData);
+        }
         let (unchanged, met) = self.explore(Some(&HashMap::new()), &mut set_up)?;
         if !unchanged.is_clean() {
             let report = unchanged.to_string();
@@ -114,7 +121,8 @@ fn weaken(
         explorer: explorer.for_short_traces(),
         set_up,
         explorations: 0,
-        executions: unchanged.verdicts.iter().map(Verdict::executions).sum(),
+        executions: 0,
+        crashed: false,
     };
     let progress = Progress::new();
     let all = sites.len();
@@ -188,9 +196,13 @@ impl Work<'_> {
         model: Model,
         orders: impl IntoIterator<Item = (&'s Site, Order)>,
     ) -> Result<Tried, Error> {
+        if self.crashed {
+            return Ok(Tried::Limit);
+        }
+        let orders: Vec<(&Site, Order)> = orders.into_iter().collect();
         let weakened: HashMap<CallSite, Order> = orders
-            .into_iter()
-            .flat_map(|(site, order)| site.calls.iter().map(move |&call| (call, order)))
+            .iter()
+            .flat_map(|&(site, order)| site.calls.iter().map(move |&call| (call, order)))
             .collect();
         let explorer = self.explorer.clone().models([model]);
         self.explorations += 1;
@@ -199,9 +211,16 @@ impl Work<'_> {
             Err(Error::TooManySteps { .. } | Error::TooManyFences { .. }) => {
                 return Ok(Tried::Limit);
             }
-            Err(error) => return Err(error),
+            Err(error) => {
+                return Err(Error::Weakened {
+                    model,
+                    orders: weaker_in_words(&orders),
+                    source: Box::new(error),
+                });
+            }
         };
         self.executions += report.verdicts.iter().map(Verdict::executions).sum::<u64>();
+        self.crashed = report.verdicts.iter().any(|verdict| verdict.crashed);
         let complete = report.is_complete();
         let failure = report
             .verdicts
@@ -213,6 +232,14 @@ impl Work<'_> {
             None => Tried::Limit,
         })
     }
+}
+
+/// Names the sites whose orders are weaker than in the code.
+fn weaker_in_words(orders: &[(&Site, Order)]) -> String {
+    let weaker = orders.iter().filter(|(site, order)| site.order != *order);
+    let names =
+        weaker.map(|(site, order)| format!("{} {order:?} at {}", site.operation, site.place()));
+    names.collect::<Vec<_>>().join(", ")
 }
 
 impl Effect {

@@ -23,6 +23,9 @@ const SITE: &str = "VMBELL_CHECK_WEAKEN_SITE";
 /// The most executions of an exploration with weaker orders.
 const BOUND: &str = "VMBELL_CHECK_WEAKEN_BOUND";
 
+/// The version of a record's fields, which the subcommand checks.
+const VERSION: u64 = 1;
+
 /// Where the explorations of this process are recorded.
 pub(crate) struct Session {
     folder: PathBuf,
@@ -52,11 +55,13 @@ impl Session {
         if let Some(bound) = env::var(BOUND).ok().and_then(|bound| bound.parse().ok()) {
             weaker = weaker.executions(bound);
         }
-        let result = if report.is_clean() {
+        let result = if !report.is_clean() {
+            json!({ "refused": report.to_string() })
+        } else if explorer.guarded_data {
+            json!({ "refused": Error::GuardedData.to_string() })
+        } else {
             let weakening = weaken(&weaker, &report, &met, scenario, set_up)?;
             weakening_record(&weakening)
-        } else {
-            json!({ "refused": report.to_string() })
         };
         self.record(&report, scenario, result)?;
         Ok(report)
@@ -70,6 +75,7 @@ impl Session {
     ) -> Result<(), Error> {
         static RECORDS: AtomicUsize = AtomicUsize::new(0);
         let number = RECORDS.fetch_add(1, Ordering::Relaxed);
+        record["version"] = VERSION.into();
         record["program"] = program().into();
         record["test"] = test(scenario).into();
         record["number"] = number.into();

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::process::Command;
+use std::ptr;
 
 use vmbell_check::{
     Effect, Error, Explorer, Model, Operation, Order, Owner, Scenario, Site, Weakening, claim,
@@ -135,6 +136,63 @@ fn a_scenario_that_is_not_explored_completely_is_refused() {
         matches!(refused, Err(Error::NotClean { .. })),
         "{refused:?}"
     );
+}
+
+#[test]
+fn a_scenario_with_guarded_data_is_refused() {
+    let refused = Explorer::new().with_guarded_data().weaken(message_passing);
+    assert!(matches!(refused, Err(Error::GuardedData)), "{refused:?}");
+}
+
+#[test]
+fn after_a_crash_all_that_is_not_explored_yet_is_a_limit() {
+    let weakening = weaken(|scenario| {
+        let [x, y] = [X, Y].map(|at| Word::new(scenario.memory(), at));
+        scenario.task("sender", move || send(x, y));
+        scenario.task("receiver", move || {
+            if y.load(ACQUIRE) == 1 && x.load(RELAXED) == 0 {
+                // SAFETY: none: it reads an unmapped address on purpose.
+                unsafe { ptr::without_provenance::<u16>(0x18).read_volatile() };
+            }
+        });
+    });
+    let effects = weakening.sites.iter().map(|site| {
+        let (_, effect) = site.effects.last().expect("a model");
+        (site.operation, effect.in_words(site.order))
+    });
+    let expected = [
+        (Operation::Load, "needed".to_string()),
+        (Operation::Store, "limit at Release".to_string()),
+    ];
+    assert_eq!(effects.collect::<Vec<_>>(), expected);
+    assert!(!weakening.minimal.is_minimal);
+    assert_eq!(weakening.explorations, 1);
+}
+
+#[test]
+fn an_error_with_a_weaker_order_names_the_site() {
+    let failed = Explorer::new().weaken(|scenario| {
+        let [x, y] = [X, Y].map(|at| Word::new(scenario.memory(), at));
+        scenario.task("sender", move || send(x, y));
+        scenario.task("receiver", move || {
+            if y.load(ACQUIRE) == 1 && x.load(RELAXED) == 0 {
+                // SAFETY: the word is mapped. No hook announces this load.
+                unsafe { x.pointer().read_volatile() };
+                x.load(RELAXED);
+            }
+        });
+    });
+    let Err(Error::Weakened {
+        model,
+        orders,
+        source,
+    }) = failed
+    else {
+        panic!("{failed:?}");
+    };
+    assert_eq!(model, Model::Rc11);
+    assert!(orders.starts_with("load Relaxed at "), "{orders}");
+    assert!(matches!(*source, Error::Unhooked { .. }), "{source:?}");
 }
 
 /// Nothing is claimed, but weaker orders have more executions.
@@ -297,6 +355,9 @@ fn each_exploration_of_a_session_leaves_a_record() {
             scenario.task("driver", || claim(false, || "it never holds".into()));
         });
         assert!(fails.expect("it can be explored").failure().is_some());
+        let guarded = Explorer::new().with_guarded_data().run(message_passing);
+        let guarded = guarded.expect("it can be explored");
+        guarded.assert_no_failure().assert_complete();
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -314,11 +375,13 @@ fn each_exploration_of_a_session_leaves_a_record() {
         .expect("the folder is there")
         .map(|file| std::fs::read_to_string(file.expect("a file").path()).expect("a record"))
         .collect();
-    records.sort_by_key(|record| record.contains("refused"));
-    let [clean, refused] = &*records else {
+    let refusals = ["never holds", "with_guarded_data"];
+    records.sort_by_key(|record| refusals.map(|text| record.contains(text)));
+    let [clean, guarded, refused] = &*records else {
         panic!("{records:?}")
     };
     let values = [
+        "\"version\":1",
         "\"RC11\":{\"breaks\":[{",
         "\"least\":\"Release\"",
         "(does not see the newer store)",
@@ -329,5 +392,9 @@ fn each_exploration_of_a_session_leaves_a_record() {
     for value in values {
         assert!(clean.contains(value), "{value} in {clean}");
     }
+    assert!(
+        guarded.contains("\"refused\":\"it shares memory"),
+        "{guarded}"
+    );
     assert!(refused.contains("it never holds"), "{refused}");
 }
