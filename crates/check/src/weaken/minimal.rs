@@ -44,7 +44,11 @@ impl Work<'_> {
         sites: &[Site],
         minimal: &mut Minimal,
     ) -> Result<Option<Order>, Error> {
-        for &order in site.weaker(minimal.orders[at]) {
+        let is_open = |order: &&Order| {
+            let mut effects = site.effects.iter();
+            !effects.any(|(_, effect)| effect.is_known_not_clean_with(**order))
+        };
+        for &order in site.weaker(minimal.orders[at]).iter().filter(is_open) {
             let mut orders = minimal.orders.clone();
             orders[at] = order;
             match self.explore_all(sites, &orders)? {
@@ -85,23 +89,23 @@ impl Work<'_> {
 /// The weakest order of a site that is clean while all other sites keep their orders.
 fn floor(site: &Site) -> Order {
     let mut floor = site.order;
-    while let Some(&order) = site.weaker(floor).next() {
+    let is_clean_with = |order: &&Order| {
+        let mut effects = site.effects.iter();
+        effects.all(|(_, effect)| effect.is_clean_with(**order))
+    };
+    while let Some(&order) = site.weaker(floor).iter().find(is_clean_with) {
         floor = order;
     }
     floor
 }
 
 impl Site {
-    /// The orders one step weaker that are clean under all models.
-    fn weaker(&self, order: Order) -> impl Iterator<Item = &'static Order> {
-        let weaker = match self.is_weakened() {
+    /// The orders one step weaker, if the site is weakened.
+    fn weaker(&self, order: Order) -> &'static [Order] {
+        match self.is_weakened() {
             true => steps::weaker(self.operation, order),
             false => &[],
-        };
-        weaker.iter().filter(|&&order| {
-            let mut effects = self.effects.iter();
-            effects.all(|(_, effect)| effect.is_clean_with(order))
-        })
+        }
     }
 
     /// Whether an exploration with a weaker order was cut short by a limit.

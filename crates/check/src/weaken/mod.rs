@@ -250,4 +250,15 @@ impl Effect {
             Effect::Weakened { least, .. } => steps::is_as_strong(order, *least),
         }
     }
+
+    /// Returns whether this order, or a stronger one, failed or reached a limit.
+    pub(crate) fn is_known_not_clean_with(&self, order: Order) -> bool {
+        let Effect::Weakened { breaks, limit, .. } = self else {
+            return false;
+        };
+        let failed = breaks.iter().map(|weaker| weaker.order);
+        failed
+            .chain(*limit)
+            .any(|known| steps::is_as_strong(known, order))
+    }
 }

@@ -8,6 +8,7 @@ use vmbell_check::Memory;
 pub const RELAXED: i32 = 0;
 pub const ACQUIRE: i32 = 2;
 pub const RELEASE: i32 = 3;
+pub const ACQ_REL: i32 = 4;
 pub const SEQ_CST: i32 = 5;
 
 unsafe extern "C" {

@@ -1,14 +1,18 @@
 //! Weaker orders of code that reaches the checker like instrumented code: what is needed, and what is said about it.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::process::Command;
 use std::ptr;
+use std::rc::Rc;
 
 use vmbell_check::{
     Effect, Error, Explorer, Model, Operation, Order, Owner, Scenario, Site, Weakening, claim,
 };
 
-use crate::hooked::{__tsan_atomic64_store, ACQUIRE, RELAXED, RELEASE, SEQ_CST, Word};
+use crate::hooked::{
+    __tsan_atomic64_store, ACQ_REL, ACQUIRE, RELAXED, RELEASE, SEQ_CST, Word, fence,
+};
 
 /// The sites with their effects under the last model and their orders together, in one line each.
 fn lines(weakening: &Weakening) -> Vec<String> {
@@ -193,6 +197,57 @@ fn an_error_with_a_weaker_order_names_the_site() {
     assert_eq!(model, Model::Rc11);
     assert!(orders.starts_with("load Relaxed at "), "{orders}");
     assert!(matches!(*source, Error::Unhooked { .. }), "{source:?}");
+}
+
+/// Either the acquire of the addition is enough, or its release. Without the release of the store before, only the
+/// latter helps.
+#[test]
+fn together_each_half_of_an_order_is_tried() {
+    let weakening = Explorer::new()
+        .models([Model::Rc11])
+        .weaken(|scenario| {
+            let [a, b, c] = [X, Y, 16].map(|at| Word::new(scenario.memory(), at));
+            let missed = Rc::new([Cell::new(false), Cell::new(false)]);
+            scenario.task("first", move || {
+                a.store(1, RELAXED);
+                b.store(1, RELEASE);
+            });
+            let of_second = missed.clone();
+            scenario.task("second", move || {
+                c.store(1, RELAXED);
+                let found = b.add(2, ACQ_REL);
+                of_second[0].set(a.load(RELAXED) == 0 && found == 1);
+            });
+            let of_third = missed.clone();
+            scenario.task("third", move || {
+                let found = b.load(RELAXED);
+                fence(ACQUIRE);
+                of_third[1].set(c.load(RELAXED) == 0 && found == 3);
+            });
+            scenario.at_end(move || match missed.iter().all(Cell::get) {
+                true => Err("both are missed".to_string()),
+                false => Ok(()),
+            });
+        })
+        .expect("it is complete and clean");
+    let orders = weakening.sites.iter().zip(&weakening.minimal.orders);
+    let orders: Vec<_> = orders
+        .map(|(site, order)| {
+            let (_, effect) = &site.effects[0];
+            (site.operation, effect.in_words(site.order), *order)
+        })
+        .collect();
+    let expected = [
+        (Operation::Store, "not needed".into(), Order::Relaxed),
+        (
+            Operation::Update,
+            "Acquire is enough".into(),
+            Order::Release,
+        ),
+        (Operation::Fence, "not needed".into(), Order::Acquire),
+    ];
+    assert_eq!(orders, expected);
+    assert!(weakening.minimal.is_minimal);
 }
 
 /// Nothing is claimed, but weaker orders have more executions.
