@@ -3,6 +3,7 @@
 //! Copies of one function that the compiler inlined in several places, or made for several types, are one site.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::fmt;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
@@ -50,6 +51,12 @@ pub(super) fn sites(
     scenario: &Location<'_>,
     only: Option<&(String, u32)>,
 ) -> Vec<Site> {
+    // The caller's file is relative, as `src/lib.rs`, which also ends the path of a dependency's file.
+    let package_of_test = env::var_os("CARGO_MANIFEST_DIR");
+    let is_scenario = |file: &Path| {
+        let own = package_of_test.as_ref();
+        file.ends_with(scenario.file()) && own.is_none_or(|own| file.starts_with(own))
+    };
     let mut found: BTreeMap<_, Vec<CallSite>> = BTreeMap::new();
     for call in calls {
         let inside = frames(call.hook);
@@ -84,7 +91,7 @@ pub(super) fn sites(
             .find(|frame| frame.origin == Origin::Standard);
         let owner = match (standard, &place) {
             (Some(frame), _) => Owner::Standard(standard_name(frame)),
-            (None, Some((file, _))) if file.ends_with(scenario.file()) => Owner::Scenario,
+            (None, Some((file, _))) if is_scenario(file) => Owner::Scenario,
             _ => Owner::Tested,
         };
         let file = place.as_ref().zip(package).map(|((file, _), package)| {

@@ -397,6 +397,19 @@ fn the_scenarios_own_code_is_named() {
     assert!(weakening.to_string().contains("(scenario)"), "{weakening}");
 }
 
+/// The caller's file is relative to its package, and a file of another package may end with it.
+#[test]
+fn a_file_of_another_package_is_not_the_scenario() {
+    let program = std::env::current_exe().expect("this program");
+    let output = Command::new(program)
+        .args(["--exact", "weaken::the_scenarios_own_code_is_named"])
+        .env("CARGO_MANIFEST_DIR", "/another/package")
+        .output()
+        .expect("the program starts");
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(text.contains("left: [Tested, Tested]"), "{text}");
+}
+
 /// What `cargo vmbell-check test --weaken` finds after a test. The test is also the program that leaves the records.
 #[test]
 fn each_exploration_of_a_session_leaves_a_record() {
