@@ -179,7 +179,7 @@ fn failed_test_is_status_1() {
 #[test]
 fn records_of_weaker_orders_make_a_table_and_files() {
     let fixture = Fixture::new();
-    let record = r##"{"program":"hooks","test":"weak","number":0,
+    let record = r##"{"version":1,"program":"hooks","test":"weak","number":0,
         "unchanged":[{"model":"RC11","executions":3}],"minimal":true,"explorations":1,"executions":4,
         "sites":[{"file":"subject/src/lib.rs","line":7,"function":"take","owner":"tested code","operation":"load",
         "order":"Acquire","effects":{"RC11":{"least":"Relaxed","limit":null,"breaks":[]}},"together":"Relaxed"}]}"##;
@@ -203,7 +203,7 @@ fn records_of_weaker_orders_make_a_table_and_files() {
     let row = "subject/src/lib.rs:7  take      load Acquire  not needed  Relaxed   no test";
     assert!(text.contains(row), "{text}");
     assert!(
-        errors.contains("1 explorations with weaker orders, 4 executions"),
+        errors.contains("1 exploration with weaker orders, 4 executions"),
         "{errors}"
     );
     let file = |name| fs::read_to_string(fixture.path().join(name)).unwrap();

@@ -28,6 +28,11 @@ pub(crate) enum Error {
     Bound(String),
     #[error("no order was weakened, because no test explores a scenario")]
     NothingExplored,
+    #[error(
+        "the tests' vmbell-check writes records of version {version}, and this program reads version {known}: use the \
+         same vmbell-check for both"
+    )]
+    RecordVersion { version: String, known: u64 },
     #[error("the checker needs Linux on x86-64 or arm64, and `{0}` is another platform")]
     Platform(String),
     #[error(

@@ -22,10 +22,11 @@ Options:
                            and print which orders the tests need
       --site <FILE:LINE>   Weaken only the orders at this line, and print the traces that break
       --bound <N>          Stop an exploration with weaker orders after N executions. Defaults to the test's own limits
-      --fail-unneeded      Fail if an order is stronger than any test needs
+      --fail-unneeded      Fail if an order is stronger than any test needs. Orders in the file that calls `Explorer::run`
+                           count as the scenario's and are not reported: put tests in another file
       --export-json <FILE>
       --export-markdown <FILE>
-                           Write the table of --weaken to FILE; `-` is standard output
+                           Write the table of --weaken to FILE
   -h, --help               Print help
   -V, --version            Print the version
 

@@ -119,9 +119,7 @@ fn notes(summary: &Summary) -> Vec<String> {
     }
     for (test, report) in &summary.refused {
         let report: String = report.lines().map(|line| format!("    {line}\n")).collect();
-        notes.push(format!(
-            "Not weakened, because it is not complete and clean as it is: {test}\n{report}"
-        ));
+        notes.push(format!("Not weakened: {test}\n{report}"));
     }
     if summary.sites.iter().any(|site| site.place.file.is_empty()) {
         notes.push(

@@ -93,8 +93,9 @@ impl<'a> Records<'a> {
             export(path, &format!("{:#}\n", forms::json(&summary)))?;
         }
         eprintln!(
-            "vmbell-check: {} explorations with weaker orders, {} executions",
-            summary.explorations, summary.executions
+            "vmbell-check: {} with weaker orders, {}",
+            counted(summary.explorations, "exploration"),
+            counted(summary.executions, "execution"),
         );
         let fails = self.options.fail_unneeded && summary.unneeded().next().is_some();
         Ok(if summary.sites.is_empty() || fails {
@@ -112,10 +113,11 @@ impl Drop for Records<'_> {
     }
 }
 
+fn counted(count: u64, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
 fn export(path: &Path, text: &str) -> Result<(), Error> {
-    if path == "-" {
-        print!("{text}");
-        return Ok(());
-    }
     fs::write(path, text).map_err(Error::file("write", path))
 }

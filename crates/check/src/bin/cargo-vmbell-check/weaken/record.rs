@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use crate::error::Error;
 
+/// The version of the records that this program reads.
+const VERSION: u64 = 1;
+
 /// The record of one scenario.
 #[derive(Debug)]
 pub(super) struct Record {
@@ -33,18 +36,25 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Record>, Error> {
         found.push(((program, text_of(&value["test"]), number), value));
     }
     found.sort_by(|(one, _), (other, _)| one.cmp(other));
-    Ok(found
+    found
         .into_iter()
         .map(|(_, value)| Record::new(&value))
-        .collect())
+        .collect()
 }
 
 impl Record {
-    pub(super) fn new(value: &Value) -> Record {
+    /// Reads a record of the version that this program knows, and refuses others.
+    pub(super) fn new(value: &Value) -> Result<Record, Error> {
+        if value["version"] != VERSION {
+            return Err(Error::RecordVersion {
+                version: value["version"].to_string(),
+                known: VERSION,
+            });
+        }
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let unchanged = list(&value["unchanged"]);
         let models = unchanged.iter().map(|one| text_of(&one["model"]));
-        Record {
+        Ok(Record {
             test: format!("{} {}", text_of(&value["program"]), text_of(&value["test"])),
             models: models.collect(),
             refused: value["refused"].as_str().map(str::to_string),
@@ -52,10 +62,14 @@ impl Record {
             is_minimal: value["minimal"].as_bool().unwrap_or(true),
             explorations: value["explorations"].as_u64().unwrap_or(0),
             executions: value["executions"].as_u64().unwrap_or(0),
-        }
+        })
     }
 }
 
 pub(super) fn text_of(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_string()
 }
+
+#[cfg(test)]
+#[path = "record_test.rs"]
+mod tests;
