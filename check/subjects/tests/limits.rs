@@ -1,4 +1,4 @@
-//! Waits of vmbell's locks that have a time limit, in an exploration, where no time passes.
+//! Under the checker no time passes, so waits of vmbell's locks have no time limit.
 #![cfg(vmbell_check)]
 
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use vmbell::sync::{Condvar, Mutex};
 use vmbell_check::{Explorer, claim};
 use vmbell_subjects::threads::with_words;
 
-/// It polls, and where another task never runs the checker ends it. With a limit it would end by itself, now and then.
+/// The waiter polls. If the setter never runs, the checker ends the execution with an error. With a time limit the wait
+/// would sometimes end by itself.
 #[test]
 fn a_wait_with_a_limit_is_refused_like_one_without() {
     let explorer = Explorer::new().seconds(vmbell_subjects::HANG).pages(2);
