@@ -30,6 +30,13 @@ pub(crate) enum Origin {
 }
 
 impl Frame {
+    /// Whether the function is one of core's atomics, which others call for their own operations.
+    pub(crate) fn is_atomic(&self) -> bool {
+        self.line
+            .as_ref()
+            .is_some_and(|(file, _)| is_of_atomics(file))
+    }
+
     /// The function's name.
     pub(crate) fn function(&self) -> &str {
         self.path.rsplit("::").next().unwrap_or_default()
@@ -107,11 +114,13 @@ fn look_up(address: usize) -> Arc<[Frame]> {
     found.into()
 }
 
+fn is_of_atomics(file: &Path) -> bool {
+    file.ends_with("core/src/sync/atomic.rs")
+}
+
 fn origin(file: &Path) -> Origin {
     let mut parts = file.iter().filter_map(|part| part.to_str());
-    if parts.clone().any(|part| part.starts_with("vm-memory-"))
-        || file.ends_with("core/src/sync/atomic.rs")
-    {
+    if parts.clone().any(|part| part.starts_with("vm-memory-")) || is_of_atomics(file) {
         Origin::Access
     } else if parts.any(|part| matches!(part, "rustc" | "library")) {
         Origin::Standard

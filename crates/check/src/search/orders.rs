@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::Search;
 use super::access::callers_of;
-use crate::code::{Origin, frames};
+use crate::code::{Frame, Origin, frames};
 use crate::graph::Order;
 
 /// What an order belongs to.
@@ -30,6 +30,9 @@ pub enum Operation {
 pub(crate) struct CallSite {
     /// The return address of the hook.
     pub(crate) hook: usize,
+    /// The return address in the first function that is not one of core's atomics: it tells whose operation it is. At
+    /// opt-level 0 no atomic is inlined.
+    pub(crate) caller: usize,
     /// The return address in the first function that is not of a library: it tells the callers of the function apart.
     pub(crate) own: usize,
     pub(crate) operation: Operation,
@@ -43,6 +46,8 @@ pub(crate) struct Orders {
     weakened: HashMap<CallSite, Order>,
     /// Whether an address is in a function that is not of a library.
     is_own: HashMap<usize, bool>,
+    /// Whether all functions at an address are core's atomics.
+    is_atomic: HashMap<usize, bool>,
 }
 
 impl Orders {
@@ -51,6 +56,7 @@ impl Orders {
             met: BTreeSet::new(),
             weakened,
             is_own: HashMap::new(),
+            is_atomic: HashMap::new(),
         }
     }
 
@@ -61,19 +67,29 @@ impl Orders {
         })
     }
 
+    fn is_atomic(&mut self, address: usize) -> bool {
+        *self.is_atomic.entry(address).or_insert_with(|| {
+            let frames = frames(address);
+            !frames.is_empty() && frames.iter().all(Frame::is_atomic)
+        })
+    }
+
     /// The site of an operation of the code under test, if its order can be weaker.
     fn site(&mut self, operation: Operation, order: Order, hook: usize) -> Option<CallSite> {
         if hook == 0 || order == Order::Relaxed {
             return None;
         }
-        let mut own = hook;
+        let (mut caller, mut own) = (hook, hook);
         if !self.is_own(hook) {
             let callers = callers_of(hook);
-            let found = callers.into_iter().find(|&address| self.is_own(address));
-            own = found.unwrap_or(hook);
+            let found = callers.iter().find(|&&address| self.is_own(address));
+            own = found.copied().unwrap_or(hook);
+            let found = callers.iter().find(|&&address| !self.is_atomic(address));
+            caller = found.copied().unwrap_or(hook);
         }
         Some(CallSite {
             hook,
+            caller,
             own,
             operation,
             order,

@@ -59,7 +59,7 @@ pub(super) fn sites(
     };
     let mut found: BTreeMap<_, Vec<CallSite>> = BTreeMap::new();
     for call in calls {
-        let inside = frames(call.hook);
+        let inside = frames(call.caller);
         let own = frames(call.own);
         let own: Vec<&Frame> = own
             .iter()

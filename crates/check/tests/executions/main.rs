@@ -19,6 +19,12 @@ mod reference;
 mod rings;
 mod weaken;
 
+// Their paths decide whose code they count as.
+#[path = "library/core/src/sync/atomic.rs"]
+mod atomic_of_core;
+#[path = "library/alloc/src/sync.rs"]
+mod sync_of_alloc;
+
 use proptest::prelude::ProptestConfig;
 
 /// How many random programs a property is tested with: 2,000, or the value of the variable.

@@ -13,6 +13,7 @@ use vmbell_check::{
 use crate::hooked::{
     __tsan_atomic64_store, ACQ_REL, ACQUIRE, RELAXED, RELEASE, SEQ_CST, Word, fence,
 };
+use crate::{atomic_of_core, sync_of_alloc};
 
 /// The sites with their effects under the last model and their orders together, in one line each.
 fn lines(weakening: &Weakening) -> Vec<String> {
@@ -395,6 +396,21 @@ fn the_scenarios_own_code_is_named() {
         "hooked.rs, weaken.rs"
     );
     assert!(weakening.to_string().contains("(scenario)"), "{weakening}");
+}
+
+#[test]
+fn an_order_of_the_standard_library_is_named_where_its_atomics_are_not_inlined() {
+    let weakening = weaken(|scenario| {
+        let y = Word::new(scenario.memory(), Y);
+        scenario.task("own", move || {
+            sync_of_alloc::drop();
+            atomic_of_core::fence(ACQUIRE);
+            y.load(RELAXED);
+        });
+    });
+    let owners = weakening.sites.iter().map(|site| site.owner.clone());
+    let standard = Owner::Standard("Arc::drop".to_string());
+    assert_eq!(owners.collect::<Vec<_>>(), [standard, Owner::Scenario]);
 }
 
 /// The caller's file is relative to its package, and a file of another package may end with it.
