@@ -1,7 +1,7 @@
 // Checks pages of `vmbell report` in Chromium, through Playwright: node check.mjs MODULES CHROMIUM FOLDER
 //
 // MODULES has node_modules with playwright-core and axe-core. FOLDER has the pages and pages.json, a list of {name,
-// bars}, in which `bars` is the number of bars of each row.
+// dots}, in which `dots` is the number of dots of each row.
 
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
@@ -30,7 +30,7 @@ const BROKEN = `<!DOCTYPE html><html lang=en><title>broken</title><main>
   <svg width=100 height=20><text x=0 y=15>one</text><text x=5 y=15>other</text></svg>
   <img alt=picture src='absent.png'><script>console.log('chatter'); throw 'a fit'</script></main>`;
 const FOUND = ['pixels wide, 1280 are there', 'cut: <div', 'labels collide: one and other',
-  '"absent row" has undefined of 1 bars', 'axe-core: color-contrast', 'the first Tab leads to',
+  '"absent row" has undefined of 1 dots', 'axe-core: color-contrast', 'the first Tab leads to',
   'request: file://', 'error: ', 'log: chatter', 'exception: a fit'];
 
 // Returns what a view shows. Labels and rows are read from the layout.
@@ -52,7 +52,7 @@ function shown() {
   const drawn = {};
   for (const row of all('main > section:not(#exits):not(#overview) > .chart .rows > li')) {
     const name = row.querySelector('.name').textContent;
-    drawn[name] = (drawn[name] ?? 0) + all('.line rect', row).filter(bar => box(bar).width > 0.5).length;
+    drawn[name] = (drawn[name] ?? 0) + all('.line circle', row).filter(dot => box(dot).width > 0.5).length;
   }
   return {
     width: document.documentElement.scrollWidth,
@@ -64,7 +64,7 @@ function shown() {
 }
 
 // Returns what is wrong in this view.
-async function check(page, view, bars) {
+async function check(page, view, dots) {
   await page.setViewportSize(view);
   await page.emulateMedia(view);
   const { width, cut, colliding, drawn } = await page.evaluate(shown);
@@ -72,8 +72,8 @@ async function check(page, view, bars) {
     ...(width > view.width ? [`the page is ${width} pixels wide, ${view.width} are there`] : []),
     ...cut.map(element => `cut: ${element}`),
     ...colliding.map(labels => `labels collide: ${labels}`),
-    ...Object.entries(bars).filter(([name, count]) => drawn[name] !== count)
-      .map(([name, count]) => `"${name}" has ${drawn[name]} of ${count} bars`),
+    ...Object.entries(dots).filter(([name, count]) => drawn[name] !== count)
+      .map(([name, count]) => `"${name}" has ${drawn[name]} of ${count} dots`),
   ];
   if (view.name.startsWith('wide')) {
     const { violations } = await page.evaluate(() => axe.run(document, { preload: false, resultTypes: ['violations'] }));
@@ -96,7 +96,7 @@ async function keyboard(page) {
 }
 
 // Returns what is wrong with a page in all of these views, and leaves a screenshot of each.
-async function test(browser, { name, bars }, views) {
+async function test(browser, { name, dots }, views) {
   const page = await browser.newPage();
   page.setDefaultTimeout(PATIENCE);
   const url = pathToFileURL(join(folder, `${name}.html`)).href;
@@ -108,7 +108,7 @@ async function test(browser, { name, bars }, views) {
   found.push(...await keyboard(page));
   await page.evaluate(axe);
   for (const view of views) {
-    const wrong = await check(page, view, bars);
+    const wrong = await check(page, view, dots);
     found.push(...wrong.map(text => `${view.name}: ${text}`));
     await page.screenshot({ path: join(folder, `${name}-${view.name}.png`), fullPage: true });
   }
@@ -122,7 +122,7 @@ async function test(browser, { name, bars }, views) {
 
 const browser = await chromium.launch({ executablePath, timeout: PATIENCE });
 fs.writeFileSync(join(folder, 'broken.html'), BROKEN);
-const broken = await test(browser, { name: 'broken', bars: { 'absent row': 1 } }, VIEWS.slice(0, 1));
+const broken = await test(browser, { name: 'broken', dots: { 'absent row': 1 } }, VIEWS.slice(0, 1));
 const missed = FOUND.filter(text => !broken.found.some(found => found.includes(text)));
 if (missed.length > 0) {
   console.error(`the broken page is not said to have ${JSON.stringify(missed)} but\n  ${broken.found.join('\n  ')}`);

@@ -82,15 +82,15 @@ impl Maker<'_> {
             files.push(file);
         }
         self.write(name, &files)?;
-        Ok(json!({"name": name, "bars": bars(reports)}))
+        Ok(json!({"name": name, "dots": dots(reports)}))
     }
 
-    /// Makes the page of a recording, which has no bars.
+    /// Makes the page of a recording, which has no dots.
     fn recorded(&self) -> Result<Value> {
         let file = "recorded.jsonl";
         fs::write(self.folder.join(file), recording::text())?;
         self.write("recorded", &[file.to_owned()])?;
-        Ok(json!({"name": "recorded", "bars": {}}))
+        Ok(json!({"name": "recorded", "dots": {}}))
     }
 
     fn write(&self, name: &str, files: &[String]) -> Result<()> {
@@ -111,9 +111,9 @@ impl Maker<'_> {
     }
 }
 
-/// Counts the bars of each name: one for each row whose numbers are of the same kind as the first report's.
-fn bars(reports: &[Report]) -> BTreeMap<String, usize> {
-    let mut bars = BTreeMap::new();
+/// Counts the dots of each name: one for each row whose numbers are of the same kind as the first report's.
+fn dots(reports: &[Report]) -> BTreeMap<String, usize> {
+    let mut dots = BTreeMap::new();
     let timing = reports.first().map(|report| report.timing);
     for report in reports {
         let is_drawn = |row: &&Row| {
@@ -130,10 +130,10 @@ fn bars(reports: &[Report]) -> BTreeMap<String, usize> {
         for row in report.results.iter().filter(is_drawn) {
             // The page shows names with control characters escaped.
             let name = visible(&row.command);
-            *bars.entry(name).or_default() += 1;
+            *dots.entry(name).or_default() += 1;
         }
     }
-    bars
+    dots
 }
 
 /// Returns the report as if a second backend had measured the same rows, but could not measure all of them.
