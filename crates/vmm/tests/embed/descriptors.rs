@@ -34,7 +34,7 @@ fn a_guest_takes_descriptors_when_it_needs_them_and_gives_all_back() {
         while_running(&vm, vcpus.into(), || {
             await_that("an irqfd that has woken a vcpu", || {
                 irqfd.write(1).unwrap();
-                more() > 7
+                more() >= 9
             });
             assert_eq!(
                 more(),
