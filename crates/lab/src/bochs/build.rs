@@ -3,9 +3,8 @@
 //! The program is static: it runs without the libraries of the distribution that compiled it.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 
 use indicatif::ProgressBar;
@@ -14,10 +13,9 @@ use super::{BIOS, PROGRAM, VERSION, VGA_BIOS};
 use crate::arch::Arch;
 use crate::error::{LabError, cannot, failed};
 use crate::kvm::{run_in_place, write_programs};
-use crate::out_of_tree::{Packages, in_place, reason, take};
+use crate::out_of_tree::{Packages, reason, run_by_line, take};
 use crate::own_sources::{OwnSources, own_sources};
 use crate::progress::LabProgress;
-use crate::unfinished;
 
 /// The patches, each with its reason.
 pub(crate) const PATCHES: OwnSources = own_sources!(
@@ -215,34 +213,8 @@ impl Build<'_> {
     }
 
     /// Runs a program of the build, and passes on each line of its output.
-    fn run(&self, program: &mut Command, mut line: impl FnMut(&str)) -> Result<(), LabError> {
-        let name = program.get_program().to_owned();
-        // Standard error is joined to standard output.
-        let mut shell = in_place(Path::new("/bin/sh"), &self.bin());
-        shell
-            .args(["-c", "exec \"$@\" 2>&1", "sh"])
-            .arg(program.get_program())
-            .args(program.get_args());
-        for (name, value) in program.get_envs() {
-            shell.env(name, value.unwrap_or_default());
-        }
-        if let Some(folder) = program.get_current_dir() {
-            shell.current_dir(folder);
-        }
-        let spawned = unfinished::spawn(&shell, Stdio::piped(), Stdio::inherit());
-        let (mut child, running) = spawned.map_err(cannot("run", &name))?;
-        let mut text = String::new();
-        if let Some(output) = child.stdout.take() {
-            for bytes in BufReader::new(output).split(b'\n') {
-                let bytes = bytes.map_err(cannot("read from", &name))?;
-                let said = String::from_utf8_lossy(&bytes);
-                line(&said);
-                text += &said;
-                text.push('\n');
-            }
-        }
-        let status = running.wait(&mut child);
-        let status = status.map_err(cannot("wait for", name))?;
+    fn run(&self, program: &mut Command, line: impl FnMut(&str)) -> Result<(), LabError> {
+        let (status, text) = run_by_line(program, &self.bin(), line)?;
         match status.success() {
             true => Ok(()),
             false => Err(failed!(

@@ -2,8 +2,9 @@
 
 use std::env;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 
 use super::Release;
@@ -98,6 +99,46 @@ pub(crate) fn in_place(program: &Path, bin: &Path) -> Command {
         command.env_remove(name);
     }
     command
+}
+
+/// Runs a program of a build with the environment of [`in_place`], and passes on each line of its output. Returns how it
+/// ended, and the whole output.
+///
+/// Standard error is joined to standard output: `make` keeps the lines of a target together there.
+pub(crate) fn run_by_line(
+    program: &Command,
+    bin: &Path,
+    mut line: impl FnMut(&str),
+) -> Result<(ExitStatus, String), LabError> {
+    let name = program.get_program();
+    let mut shell = in_place(Path::new("/bin/sh"), bin);
+    shell
+        .args(["-c", "exec \"$@\" 2>&1", "sh"])
+        .arg(name)
+        .args(program.get_args());
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    if let Some(folder) = program.get_current_dir() {
+        shell.current_dir(folder);
+    }
+    let spawned = unfinished::spawn(&shell, Stdio::piped(), Stdio::inherit());
+    let (mut child, running) = spawned.map_err(cannot("run", name))?;
+    let mut text = String::new();
+    if let Some(output) = child.stdout.take() {
+        for bytes in BufReader::new(output).split(b'\n') {
+            let bytes = bytes.map_err(cannot("read from", name))?;
+            let said = String::from_utf8_lossy(&bytes);
+            line(&said);
+            text += &said;
+            text.push('\n');
+        }
+    }
+    let status = running.wait(&mut child);
+    Ok((status.map_err(cannot("wait for", name))?, text))
 }
 
 /// Returns the first errors in the output, or its last lines if there are no errors.

@@ -15,7 +15,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 pub(crate) use headers::Headers;
-pub(crate) use make::{Make, in_place, reason};
+pub(crate) use make::{Make, in_place, reason, run_by_line};
 pub(crate) use release::Release;
 pub use sources::digest;
 pub(crate) use sources::take;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Read as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -16,7 +16,7 @@ use crate::board::LabBoard;
 use crate::cache::hash_bytes;
 use crate::error::{LabError, cannot, failed};
 use crate::kvm::Tools;
-use crate::out_of_tree::{Release, in_place};
+use crate::out_of_tree::{Release, in_place, run_by_line};
 use crate::own_sources::{OwnSources, own_sources};
 use crate::progress::LabProgress;
 use crate::unfinished;
@@ -239,40 +239,21 @@ impl SelftestSuite {
     /// was built.
     fn make_all(&self, tests: &[&String], mut made: impl FnMut(&str)) -> Result<String, LabError> {
         let jobs = thread::available_parallelism().map_or(1, usize::from);
-        let program = self.tools.bin().join("make");
         let mut make = self.make();
         let targets: BTreeMap<String, &str> = tests
             .iter()
             .map(|test| (self.program(test).display().to_string(), test.as_str()))
             .collect();
-        // Standard error is joined to standard output, because `make` keeps the lines of a target together there.
-        let mut shell = in_place(Path::new("/bin/sh"), &self.tools.bin());
-        shell
-            .args(["-c", "exec \"$@\" 2>&1", "sh"])
-            .arg(make.get_program())
-            .args(make.get_args());
-        make = shell;
         make.args(["--keep-going", "--output-sync=target"])
             .arg(format!("-j{jobs}"))
             .args(targets.keys());
-        let spawned = unfinished::spawn(&make, Stdio::piped(), Stdio::inherit());
-        let (mut child, running) = spawned.map_err(cannot("run", &program))?;
-        let mut text = String::new();
-        if let Some(output) = child.stdout.take() {
-            for line in BufReader::new(output).split(b'\n') {
-                let line = line.map_err(cannot("read from", &program))?;
-                let line = String::from_utf8_lossy(&line);
-                let last = line.split_whitespace().last();
-                if let Some(test) = last.and_then(|word| targets.get(word)) {
-                    made(test);
-                }
-                text += &line;
-                text.push('\n');
+        // A test that could not be built has no program, so the exit status does not matter.
+        let (_, text) = run_by_line(&make, &self.tools.bin(), |line| {
+            let last = line.split_whitespace().last();
+            if let Some(test) = last.and_then(|word| targets.get(word)) {
+                made(test);
             }
-        }
-        let status = running.wait(&mut child);
-        // A test that could not be built has no program.
-        status.map_err(cannot("wait for", program))?;
+        })?;
         Ok(text)
     }
 
