@@ -42,7 +42,7 @@ impl StdinConsole {
         let before = if stdin.is_terminal() {
             let before = tcgetattr(&stdin).context("cannot read the terminal's settings")?;
             let raw = raw(&before);
-            // Before raw mode is set, so that a signal in between cannot leave the terminal raw.
+            // Registered before raw mode is set: a signal right after that must still restore the terminal.
             interrupt::keep_terminal(raw.clone(), before.clone())
                 .context("cannot catch signals")?;
             tcsetattr(&stdin, OptionalActions::Now, &raw)

@@ -353,7 +353,7 @@ impl VmmLauncher {
         }
     }
 
-    /// The program's argument that prints its version; `None` if there is none.
+    /// The program's argument that prints its version; `None` if it has no such argument.
     pub(super) const fn version(&self) -> Option<&'static str> {
         match self {
             Self::Known(known, _) => known.version,

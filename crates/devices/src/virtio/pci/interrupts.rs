@@ -292,7 +292,7 @@ impl Vector {
     }
 }
 
-/// Returns the irqfd of a vector, with a new eventfd if there is none yet.
+/// Returns the irqfd of a vector, and makes its eventfd on first use.
 fn made<'a>(
     irqfd: &'a mut Option<MessageIrqfd>,
     routes: &Arc<Routes>,
