@@ -138,6 +138,13 @@ fn normal(line: &str) -> (String, Vec<Option<u64>>) {
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     let (mut text, mut numbers, mut rest) = (String::new(), Vec::new(), line.as_str());
     while let Some(character) = rest.chars().next() {
+        // Too few to show: a run may have none.
+        if let Some(after) = rest.strip_prefix("<0.01") {
+            text.push('0');
+            numbers.push(Some(0));
+            rest = after;
+            continue;
+        }
         let is_in_word = text.ends_with(|last: char| last.is_alphanumeric() || last == '_');
         if !character.is_ascii_digit() || is_in_word {
             text.push(character);
