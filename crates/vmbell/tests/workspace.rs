@@ -1,5 +1,8 @@
-//! No test in the workspace asserts a duration, because a busy host makes every duration longer. Tests wait for
-//! conditions (`crates/kit/src/wait.rs`), and check anything about time through pure functions of time.
+//! Rules for all files of the workspace.
+//!
+//! - No test asserts a duration, because a busy host makes every duration longer. Tests wait for conditions
+//!   (`crates/kit/src/wait.rs`), and check anything about time through pure functions of time.
+//! - A crate whose documentation tests are off has no example that would be one.
 #![allow(
     clippy::tests_outside_test_module,
     clippy::unwrap_used,
@@ -47,13 +50,14 @@ fn assertions(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+fn root() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap().parent().unwrap()
+}
+
 #[test]
 fn no_test_asserts_how_long_something_took() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap()
-        .parent()
-        .unwrap();
+    let root = root();
     let mut checked = 0;
     for folder in ["crates", "xtask", "fuzz"] {
         sources(&root.join(folder), &mut |path| {
@@ -70,5 +74,36 @@ fn no_test_asserts_how_long_something_took() {
     assert!(
         checked > 1000,
         "only {checked} assertions found: has the tree moved?"
+    );
+}
+
+#[test]
+fn no_crate_has_examples_that_are_not_tested() {
+    let mut checked = 0;
+    for package in fs::read_dir(root().join("crates")).unwrap() {
+        let package = package.unwrap().path();
+        let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap();
+        if !manifest.contains("doctest = false") {
+            continue;
+        }
+        sources(&package.join("src"), &mut |path| {
+            let text = fs::read_to_string(path).unwrap();
+            let mut is_open = false;
+            for line in text.lines() {
+                let line = line.trim_start();
+                let comment = line.strip_prefix("///").or(line.strip_prefix("//!"));
+                if let Some(fence) = comment.and_then(|text| text.trim_start().strip_prefix("```"))
+                {
+                    is_open = !is_open;
+                    let is_example = is_open && !["text", "json", "toml", "sh"].contains(&fence);
+                    assert!(!is_example, "{}: {line}", path.display());
+                }
+            }
+        });
+        checked += 1;
+    }
+    assert!(
+        checked >= 8,
+        "only {checked} crates found: has the tree moved?"
     );
 }
