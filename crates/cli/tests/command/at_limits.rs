@@ -1,4 +1,4 @@
-//! `vmbell lab` at its fixed time limits of 20 s. Tests begin in the order of their names, so these wait while all
+//! `vmbell lab` at its fixed time limits of about 15 s. Tests begin in the order of their names, so these wait while all
 //! others run.
 
 use std::fs;
@@ -44,7 +44,7 @@ fn sources_that_never_answer_are_told_after_some_seconds_and_given_up() {
     );
     assert_eq!(
         lines.next().unwrap(),
-        "error: cannot fetch the package indexes: no answer within 20 s"
+        "error: cannot fetch the package indexes: no answer within 15 s"
     );
     assert_eq!(vmbell.wait().unwrap().code(), Some(125));
     let method = fs::read_to_string(sandbox.path("method")).unwrap();

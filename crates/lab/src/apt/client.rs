@@ -19,7 +19,7 @@ const NO_INDEXES: &str = "cannot fetch the package indexes";
 /// If no byte of the indexes has arrived after this time, a note is printed.
 const SILENCE: Duration = Duration::from_secs(7);
 /// If no byte has arrived after this time, the fetch is aborted. apt itself would wait for minutes.
-const LONGEST_SILENCE: Duration = Duration::from_secs(20);
+const LONGEST_SILENCE: Duration = Duration::from_secs(15);
 
 /// The distribution's package client, run with the lab's own configuration and package database.
 #[derive(Debug)]

@@ -37,9 +37,9 @@ pub(crate) struct Patience {
 }
 
 /// [`Patience::ending`] per level of Linux: a program may have a report to write.
-pub(crate) const ENDING: Duration = Duration::from_secs(10);
+pub(crate) const ENDING: Duration = Duration::from_secs(7);
 /// [`Patience::leaving`] per level of Linux.
-pub(crate) const LEAVING: Duration = Duration::from_secs(10);
+pub(crate) const LEAVING: Duration = Duration::from_secs(6);
 /// [`Patience::answering`]: only a kernel that hangs takes this long.
 pub(crate) const ANSWERING: Duration = Duration::from_secs(60);
 /// Returns [`Patience::answering`] of L1 in this mode. If instructions are counted, L1 is never asked: a question would
