@@ -1,7 +1,7 @@
 //! Messages to local APICs: IPIs, message-signalled interrupts, and interrupts from the I/O APIC (SDM volume 3,
 //! "Interrupt Command Register" and "Message Address Register Format").
 
-use super::{Lapic, Raise, registers};
+use super::{Lapic, Raise};
 
 /// An interrupt message on its way to local APICs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -134,23 +134,5 @@ impl Lapic {
         } else {
             own >> 4 == address >> 4 && own & address & 0xf != 0
         }
-    }
-
-    /// The IPI that a write to ICR sends; `None` if its delivery mode is not emulated.
-    pub(super) fn icr_message(&self, low: u32, high: u32) -> Option<Message> {
-        let logical = low & registers::ICR_LOGICAL != 0;
-        let destination = match low >> 18 & 3 {
-            0 if self.is_x2apic() => Destination::wide(high, logical),
-            0 => Destination::narrow((high >> 24) as u8, logical),
-            1 => Destination::Physical(self.id()),
-            2 => Destination::All,
-            _ => Destination::AllBut(self.id()),
-        };
-        Some(Message {
-            vector: (low & 0xff) as u8,
-            mode: Mode::from_bits(low >> 8)?,
-            level: false,
-            destination,
-        })
     }
 }

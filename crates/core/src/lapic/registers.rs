@@ -4,6 +4,7 @@
 //! The registers are MSRs in x2APIC mode, and in the page in xAPIC mode; the APIC base register switches between the
 //! modes. The thread that runs the vCPU calls this when the guest's instruction traps.
 
+use super::state::{BASE_ENABLED, BASE_X2APIC, DFR_MODEL, FIRST_VECTOR};
 use super::{Destination, Eoi, Lapic, Message, Mode};
 use crate::sync::Ordering::Relaxed;
 
@@ -186,24 +187,32 @@ impl Lapic {
         Effect::None
     }
 
+    /// The IPI that a write to ICR sends; `None` if its delivery mode is not emulated.
+    fn icr_message(&self, low: u32, high: u32) -> Option<Message> {
+        let logical = low & ICR_LOGICAL != 0;
+        let destination = match low >> 18 & 3 {
+            0 if self.is_x2apic() => Destination::wide(high, logical),
+            0 => Destination::narrow((high >> 24) as u8, logical),
+            1 => Destination::Physical(self.id()),
+            2 => Destination::All,
+            _ => Destination::AllBut(self.id()),
+        };
+        Some(Message {
+            vector: (low & 0xff) as u8,
+            mode: Mode::from_bits(low >> 8)?,
+            level: false,
+            destination,
+        })
+    }
+
     /// Sends an IPI. If its vector is below 16, records the error in ESR instead.
     fn send(&self, message: Message) -> Effect {
-        if message.vector < super::FIRST_VECTOR {
+        if message.vector < FIRST_VECTOR {
             self.pending_errors
                 .fetch_or(ESR_SEND_ILLEGAL_VECTOR, Relaxed);
             return Effect::None;
         }
         Effect::Ipi(message)
-    }
-
-    /// The logical destination register.
-    pub(super) fn ldr(&self) -> u32 {
-        self.ldr.load(Relaxed)
-    }
-
-    /// Whether logical destinations use the flat model, not the cluster model (DFR).
-    pub(super) fn is_flat_model(&self) -> bool {
-        self.dfr.load(Relaxed) & DFR_MODEL == DFR_MODEL
     }
 }
 
@@ -229,22 +238,10 @@ pub const MSR_END: u32 = 0x900;
 
 /// APIC base register: this is the bootstrap processor.
 const BASE_BSP: u32 = 1 << 8;
-/// APIC base register: x2APIC mode.
-pub(super) const BASE_X2APIC: u32 = 1 << 10;
-/// APIC base register: the APIC is on (global enable).
-pub(super) const BASE_ENABLED: u32 = 1 << 11;
-
-/// SVR after a reset: disabled.
-pub(super) const SVR_RESET: u32 = 0xff;
-/// SVR: enabled by software.
-pub(super) const SVR_ENABLED: u32 = 1 << 8;
 /// Writable bits of SVR: vector, enabled, focus checking.
 const SVR_WRITABLE: u32 = 0x3ff;
-/// DFR: the model of logical destinations. These are its only writable bits; the others read as 1.
-const DFR_MODEL: u32 = 0xf000_0000;
-
 /// ICR: the destination is logical.
-pub(super) const ICR_LOGICAL: u32 = 1 << 11;
+const ICR_LOGICAL: u32 = 1 << 11;
 /// ICR: delivery status, send pending; never set in this APIC.
 const ICR_SEND_PENDING: u32 = 1 << 12;
 /// ICR: reserved bits of its low half.
@@ -252,8 +249,6 @@ const ICR_RESERVED: u32 = 0xfff3_2000;
 
 /// ESR: send illegal vector: a vector below 16.
 const ESR_SEND_ILLEGAL_VECTOR: u32 = 1 << 5;
-/// ESR: receive illegal vector: a vector below 16.
-pub(super) const ESR_RECEIVE_ILLEGAL_VECTOR: u32 = 1 << 6;
 /// ESR: illegal register address.
 const ESR_ILLEGAL_REGISTER: u32 = 1 << 7;
 

@@ -1,7 +1,10 @@
 //! The life of an interrupt, from its request to its EOI: IRR, priorities, ISR (SDM volume 3, "Handling Interrupts").
 
-use super::{FIRST_VECTOR, Lapic, registers};
+use super::state::{FIRST_VECTOR, Lapic};
 use crate::sync::Ordering::Relaxed;
+
+/// ESR: receive illegal vector: a vector below 16.
+const ESR_RECEIVE_ILLEGAL_VECTOR: u32 = 1 << 6;
 
 /// The result of an interrupt request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +32,7 @@ impl Lapic {
     pub fn raise(&self, vector: u8, level: bool) -> Raise {
         if vector < FIRST_VECTOR {
             self.pending_errors
-                .fetch_or(registers::ESR_RECEIVE_ILLEGAL_VECTOR, Relaxed);
+                .fetch_or(ESR_RECEIVE_ILLEGAL_VECTOR, Relaxed);
             return Raise::Refused;
         }
         if !self.is_enabled() {
