@@ -6,9 +6,30 @@ use std::{any::Any, fmt, time::Duration};
 
 use super::{
     barrier::Barrier,
-    reader::{IDLE, Reader, Slot},
     sync::{Arc, AtomicU64, Mutex, Ordering, thread},
 };
+
+/// The value in the slot of a reader that is outside any section.
+pub(super) const IDLE: u64 = 0;
+
+/// The epoch at which a reader's section began, which the writers read. It has its own cache line, and also the
+/// adjacent line, which is prefetched with it.
+#[repr(align(128))]
+pub(super) struct Slot {
+    pub(super) noted: AtomicU64,
+}
+
+impl Slot {
+    fn new() -> Self {
+        let noted = AtomicU64::new(IDLE);
+        Self { noted }
+    }
+
+    /// The epoch that the reader has noted.
+    pub(super) fn noted(&self) -> u64 {
+        self.noted.load(Ordering::Acquire)
+    }
+}
 
 const FIRST_EPOCH: u64 = IDLE + 1;
 
@@ -50,13 +71,6 @@ impl Domain {
                 retired: Mutex::new(Vec::new()),
             }),
         }
-    }
-
-    /// A new reader for one thread.
-    pub fn reader(&self) -> Reader {
-        let slot = Arc::new(Slot::new());
-        self.shared.slots.lock().push(Arc::clone(&slot));
-        Reader::new(self.clone(), slot)
     }
 
     /// Waits for a grace period: until no reader holds an object that was unlinked before the call.
@@ -129,6 +143,12 @@ impl Domain {
     #[inline]
     pub(super) fn epoch(&self) -> u64 {
         self.shared.epoch.0.load(Ordering::Acquire)
+    }
+
+    pub(super) fn join(&self) -> Arc<Slot> {
+        let slot = Arc::new(Slot::new());
+        self.shared.slots.lock().push(Arc::clone(&slot));
+        slot
     }
 
     pub(super) fn leave(&self, slot: &Arc<Slot>) {

@@ -3,31 +3,10 @@
 use std::{fmt, marker::PhantomData};
 
 use super::{
-    Domain,
     barrier::Barrier,
-    sync::{Arc, AtomicU64, Ordering},
+    domain::{Domain, IDLE, Slot},
+    sync::{Arc, Ordering},
 };
-
-/// The value in the slot of a reader that is outside any section.
-pub(super) const IDLE: u64 = 0;
-
-/// The epoch at which a reader's section began, which the writers read. It has its own cache line, and also the
-/// adjacent line, which is prefetched with it.
-#[repr(align(128))]
-pub(super) struct Slot {
-    noted: AtomicU64,
-}
-
-impl Slot {
-    pub(super) fn new() -> Self {
-        let noted = AtomicU64::new(IDLE);
-        Self { noted }
-    }
-
-    pub(super) fn noted(&self) -> u64 {
-        self.noted.load(Ordering::Acquire)
-    }
-}
 
 /// The reader of one thread; threads do not share it. It delays writers only while it is in a section.
 pub struct Reader {
@@ -38,16 +17,19 @@ pub struct Reader {
     not_sync: PhantomData<std::cell::Cell<()>>,
 }
 
-impl Reader {
-    pub(super) fn new(domain: Domain, slot: Arc<Slot>) -> Self {
-        Self {
-            barrier: domain.barrier(),
-            domain,
-            slot,
+impl Domain {
+    /// A new reader for one thread.
+    pub fn reader(&self) -> Reader {
+        Reader {
+            domain: self.clone(),
+            slot: self.join(),
+            barrier: self.barrier(),
             not_sync: PhantomData,
         }
     }
+}
 
+impl Reader {
     /// Begins a read-side section: an object that the reader finds in the section is not freed before the section ends.
     #[inline]
     pub fn enter(&mut self) -> Section<'_> {
