@@ -4,8 +4,6 @@ use std::fmt;
 
 use vmbell_core::table::Kind;
 
-use super::DoorbellError;
-
 /// The address of a doorbell. It is exact: a guest's write to the next byte does not ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum IoEventAddress {
@@ -69,17 +67,6 @@ pub enum Datamatch {
     reason = "a width, and no number of elements"
 )]
 impl Datamatch {
-    /// A wildcard of `len` bytes, as a doorbell with a payload needs it.
-    pub const fn any_of(len: u32) -> Result<Self, DoorbellError> {
-        match len {
-            1 => Ok(Self::U8(None)),
-            2 => Ok(Self::U16(None)),
-            4 => Ok(Self::U32(None)),
-            8 => Ok(Self::U64(None)),
-            _ => Err(DoorbellError::PayloadLength { len }),
-        }
-    }
-
     /// The width in bytes; 0 for [`Datamatch::AnyLength`].
     pub const fn len(self) -> u32 {
         match self {
@@ -123,26 +110,6 @@ pub struct Pattern {
     pub len: u32,
     /// The value; `None` is a wildcard.
     pub value: Option<u64>,
-}
-
-impl Pattern {
-    /// Checks whether KVM would accept the pattern at this address. Makes the checks of `kvm_assign_ioeventfd` that
-    /// need neither a file descriptor nor flags, in the same order.
-    pub(super) fn check(self, address: IoEventAddress) -> Result<(), DoorbellError> {
-        let len = self.len;
-        if !matches!(len, 0 | 1 | 2 | 4 | 8) {
-            return Err(DoorbellError::Length { len });
-        }
-        // Hypercall numbers are not addresses of bytes, so they cannot run past an end.
-        let ranges = !matches!(address, IoEventAddress::Hypercall(_));
-        if ranges && address.value().checked_add(u64::from(len)).is_none() {
-            return Err(DoorbellError::Wraps { address, len });
-        }
-        match (self.len, self.value) {
-            (0, Some(value)) => Err(DoorbellError::MatchWithoutLength { value }),
-            _ => Ok(()),
-        }
-    }
 }
 
 impl From<Datamatch> for Pattern {
