@@ -31,14 +31,14 @@
 //! # }
 //! ```
 
-mod error;
+mod gsi;
 mod irqchip;
 mod line;
 mod msi;
 mod routing;
 
-pub use error::IrqError;
+pub use gsi::{Gsi, IrqError};
 pub use irqchip::{Gic, IrqArch, Irqchip};
 pub use line::{Activity, ForwardedLine, LevelLine, LineSource};
 pub use msi::Msi;
-pub use routing::{Gsi, Route, Routing, Target};
+pub use routing::{Route, Routing, Target};

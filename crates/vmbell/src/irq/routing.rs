@@ -1,42 +1,12 @@
-//! GSIs, and their routing: each GSI leads to a pin of the I/O APIC or to a message.
+//! The routing of GSIs: each leads to a pin of the I/O APIC or to a message.
 //!
 //! The rules are those of `kvm_set_irq_routing` and `setup_routing_entry` of Linux `virt/kvm/irqchip.c`, for
 //! one interrupt controller: a table is accepted as a whole or not at all.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::fmt;
 
-use super::{IrqArch, IrqError, Msi};
-
-/// A global system interrupt: the number by which devices and irqfds name an interrupt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Gsi(u32);
-
-impl Gsi {
-    /// All GSIs are below this number, and a table has at most this many routes (Linux `KVM_MAX_IRQ_ROUTES`).
-    pub const LIMIT: u32 = 4096;
-
-    /// The GSI with this number. Fails with [`IrqError::Gsi`] if the number is not below [`LIMIT`](Self::LIMIT).
-    pub const fn new(gsi: u32) -> Result<Self, IrqError> {
-        if gsi < Self::LIMIT {
-            Ok(Self(gsi))
-        } else {
-            Err(IrqError::Gsi { gsi })
-        }
-    }
-
-    /// The number of the GSI.
-    pub const fn number(self) -> u32 {
-        self.0
-    }
-}
-
-impl fmt::Display for Gsi {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "gsi {}", self.0)
-    }
-}
+use super::{Gsi, IrqArch, IrqError, Msi};
 
 /// One entry of the routing table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
