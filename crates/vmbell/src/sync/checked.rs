@@ -41,7 +41,9 @@ pub mod atomic {
     impl AtomicU64 {
         /// A word with this value.
         pub fn new(value: u64) -> Self {
-            let placed = super::PLACE.get().and_then(|place| place(value));
+            let placed = crate::sync::checked::PLACE
+                .get()
+                .and_then(|place| place(value));
             placed.map_or_else(|| Self::Own(value.into()), Self::Placed)
         }
     }

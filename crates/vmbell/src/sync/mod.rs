@@ -195,4 +195,5 @@ impl Condvar {
 
 #[cfg(test)]
 #[cfg(not(loom))]
-mod test;
+#[path = "sync_test.rs"]
+mod tests;
