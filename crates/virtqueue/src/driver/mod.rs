@@ -4,23 +4,103 @@
 //! resets, saves and restores. The part that is specific to one kind of ring is a [`Side`]: its indices, and how it
 //! writes and reads the ring.
 
-mod side;
+mod state;
 
 use super::brand::Brand;
 use super::buffer::{Buffer, Used};
-use super::error::{AddError, NotAdded, QueueError, SetupError, WrapCounterError};
-use super::features::{Features, Status};
+use super::error::{AddError, NotAdded, QueueError, SetupError};
+use super::features::Features;
 use super::indirect::Tables;
+use super::memory::RingMemory;
 use super::poll::{IN_BATCH, PollState};
 use super::poll::{Progress, QueuePoller, Token};
-use super::ring::Ring;
-use super::save::{DriverState, RestoreError, STATE_VERSION};
+use super::ring::{Ring, Sealed};
+use super::save::RingKind;
 use super::slots::Slots;
 use super::sync::{Arc, Ordering, fence};
 use crate::descriptor::{INDIRECT, WRITE};
-use crate::save::Target;
 
-pub use side::{Indices, Side};
+/// How far a driver side is.
+#[derive(Debug, Default)]
+pub struct Indices {
+    /// The index of the next buffer to make available. It follows from the position and the number in flight.
+    pub(crate) available: u16,
+    pub(crate) unkicked: u32,
+    pub(crate) position: u64,
+    /// The number of buffers (split) or slots (packed).
+    pub(crate) in_flight: u16,
+    pub(crate) used_seen: u16,
+    pub(crate) batch: Option<(u16, u32)>,
+    /// Whether the queue is broken.
+    pub(crate) broken: bool,
+}
+
+/// The part of a driver side that is specific to one kind of ring: the part of [`SplitDriver`](crate::SplitDriver) or
+/// of [`PackedDriver`](crate::PackedDriver), and no other type.
+///
+/// A buffer becomes visible to the device as a whole: a device that sees one part of it sees all of it.
+pub trait Side: Sized + Sealed {
+    /// The memory that the ring is in.
+    type Memory: RingMemory;
+
+    /// The ring.
+    type Ring: Ring<Memory = Self::Memory>;
+
+    #[doc(hidden)]
+    const KIND: RingKind;
+
+    #[doc(hidden)]
+    /// Whether the descriptors of an indirect table name their successors.
+    const LINKED: bool;
+
+    #[doc(hidden)]
+    /// Whether a new queue has its notifications enabled by event index, if event indices were negotiated.
+    const ARMED_AT_START: bool;
+
+    #[doc(hidden)]
+    /// Whether a partly consumed in-order batch leaves nothing on the ring that shows its remaining buffers.
+    const HIDES_BATCH: bool;
+
+    #[doc(hidden)]
+    fn ring(&self) -> &Self::Ring;
+
+    #[doc(hidden)]
+    /// Makes a buffer that has one descriptor available.
+    fn offer(&mut self, head: u16, buffer: Buffer, flags: u16);
+
+    #[doc(hidden)]
+    /// Makes a buffer that has `needed` descriptors available, and returns the last entry that it takes.
+    fn offer_chain<T>(
+        &mut self,
+        slots: &Slots<T>,
+        head: u16,
+        pieces: (&[Buffer], &[Buffer]),
+        needed: usize,
+    ) -> u16;
+
+    #[doc(hidden)]
+    /// Returns whether the device wants a notification for the buffers made available since the last call.
+    fn kick_prepare(&mut self, event_idx: bool) -> bool;
+
+    #[doc(hidden)]
+    /// Takes back the next used buffer.
+    fn next_used<T, B: Brand>(
+        driver: &mut Driver<T, Self, B>,
+    ) -> Result<Option<Used<T>>, QueueError>;
+
+    #[doc(hidden)]
+    /// Enables a notification of the buffer (split) or slot (packed) `after` places after the position; without
+    /// event indices, of every buffer. Disables notifications if `None`.
+    fn set_event(&self, event_idx: bool, after: Option<u16>);
+
+    #[doc(hidden)]
+    /// Returns how far the side is.
+    fn save(&self) -> Indices;
+
+    #[doc(hidden)]
+    /// Continues from `indices`, which the caller has checked.
+    fn resume(&mut self, indices: &Indices);
+}
 
 /// Makes buffers available and takes used buffers back: a [`SplitDriver`](super::SplitDriver) or a
 /// [`PackedDriver`](super::PackedDriver).
@@ -197,150 +277,6 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
     }
 }
 
-/// Setting up, resetting, saving and restoring.
-impl<T, S: Side, B: Brand> Driver<T, S, B> {
-    /// Makes opaque values count wraps, until the next reset.
-    ///
-    /// # Errors
-    ///
-    /// If the device `status` says that the device has no driver yet or that its queues are live, or if the queue is
-    /// broken.
-    pub fn use_wrap_counter(&mut self, status: Status) -> Result<(), WrapCounterError> {
-        self.state.use_wrap_counter(status, self.broken)
-    }
-
-    /// The error that broke the queue, if it is broken.
-    pub fn broken(&self) -> Option<QueueError> {
-        self.broken
-    }
-
-    /// How many descriptors are free; 0 if the queue is broken.
-    pub fn free(&self) -> u16 {
-        self.free
-    }
-
-    /// The position of the next buffer to make available: the upper half of a notification with
-    /// `VIRTIO_F_NOTIFICATION_DATA` (virtio 1.3, 2.9). On a split ring the index; on a packed ring the slot, with the
-    /// wrap counter in bit 15.
-    pub fn next_avail(&self) -> u16 {
-        self.side.save().available
-    }
-
-    /// Takes back the data of one of the buffers that the device has not used. Only for a device that is stopped, or
-    /// for a queue that is no longer used.
-    pub fn detach_unused(&mut self) -> Option<T> {
-        self.slots.detach()
-    }
-
-    /// Empties the queue and drops what was in flight, after the device was reset.
-    ///
-    /// Notifications are then on, wrap counters off, and no wraps counted. Older [`Token`]s poll true.
-    pub fn reset(&mut self) {
-        let size = self.slots.size();
-        self.state.reset();
-        self.side.ring().clear();
-        self.side.resume(&Indices {
-            position: self.state.position(),
-            ..Indices::default()
-        });
-        self.slots = Slots::new(size);
-        self.free = size;
-        self.armed = S::ARMED_AT_START && self.features.event_idx;
-        self.broken = None;
-    }
-
-    /// The state of this side, without the data of the buffers in flight.
-    ///
-    /// # Errors
-    ///
-    /// If the state could not be restored, because [`detach_unused`](Self::detach_unused) has taken data and the queue
-    /// was not reset after that.
-    pub fn save(&self) -> Result<DriverState, RestoreError> {
-        let (target, tables) = (self.target(), self.tables.as_ref().map(Tables::place));
-        let indices = self.side.save();
-        let (base, wrap_counter) = self.state.saved();
-        let (buffers, entries) = self.slots.save(S::KIND);
-        let state = DriverState {
-            version: STATE_VERSION,
-            ring: target.ring,
-            size: target.size,
-            features: target.features,
-            tables,
-            available: indices.available,
-            unkicked: indices.unkicked,
-            position: indices.position,
-            base,
-            wrap_counter,
-            used_seen: indices.used_seen,
-            armed: self.armed,
-            batch: indices.batch,
-            buffers,
-            entries,
-            broken: self.broken,
-        };
-        state.check(target, tables)?;
-        Ok(state)
-    }
-
-    /// Continues from a saved state; buffers that were in flight before are dropped.
-    ///
-    /// `data` returns the data of the buffer in flight with this id. It is called once for each buffer, in the order of
-    /// [`DriverState::buffers`], after the state was checked.
-    ///
-    /// [`Token`]s and [`Opaque`](crate::Opaque) values from before the save give the same answers as without the save,
-    /// because the whole position is part of the state. For values that the saved queue made after the save, `poll` can
-    /// return false although a buffer was used since, because the restored queue has other buffers at the same
-    /// positions. Give the restored queue a new brand, and the compiler refuses such values. A [`QueuePoller`] of the
-    /// saved queue does not poll the restored one.
-    ///
-    /// # Errors
-    ///
-    /// If the state does not fit this queue, or `data` returns `None`. The queue is then unchanged.
-    pub fn restore(
-        &mut self,
-        state: &DriverState,
-        data: impl FnMut(u16) -> Option<T>,
-    ) -> Result<(), RestoreError> {
-        let tables = self.tables.as_ref().map(Tables::place);
-        state.check_position()?;
-        let in_flight = state.check(self.target(), tables)?;
-        self.slots = Slots::restore(S::KIND, &state.buffers, &state.entries, data)
-            .map_err(|id| RestoreError::NoData { id })?;
-        self.side.resume(&Indices {
-            available: state.available,
-            unkicked: state.unkicked,
-            position: state.position,
-            in_flight,
-            used_seen: state.used_seen,
-            batch: state.batch,
-            broken: state.broken.is_some(),
-        });
-        self.armed = state.armed;
-        self.broken = state.broken;
-        // A broken queue has no free descriptors, as after `break_with`.
-        self.free = match state.broken {
-            Some(_) => 0,
-            None => state.size - state.filled(),
-        };
-        let (polled, broken) = ((state.base, state.wrap_counter), state.broken.is_some());
-        self.publish(state.position, state.batch.is_some());
-        self.state.restore(polled, broken);
-        Ok(())
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-impl<T, S: Side, B: Brand> Driver<T, S, B> {
-    /// Advances the positions by an even number of laps, as if the buffers of these laps had been used. On a split
-    /// ring, a lap is 65,536 buffers.
-    pub(crate) fn skip_laps(&mut self, laps: u64) {
-        let mut indices = self.side.save();
-        indices.position += laps << 16;
-        self.side.resume(&indices);
-        self.publish(indices.position, indices.batch.is_some());
-    }
-}
-
 impl<T, S: Side, B: Brand> Driver<T, S, B> {
     #[inline]
     fn add_single(
@@ -405,20 +341,5 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
             return AddError::Broken(error);
         }
         AddError::why(pieces, needed, limit, len, self.free)
-    }
-}
-
-impl<T, S: Side, B: Brand> Driver<T, S, B> {
-    /// The ids of the buffers in flight and their data, in the order of [`DriverState::buffers`].
-    pub fn in_flight(&self) -> impl Iterator<Item = (u16, &T)> {
-        self.slots.all()
-    }
-
-    fn target(&self) -> Target {
-        Target {
-            ring: S::KIND,
-            size: self.slots.size(),
-            features: self.features,
-        }
     }
 }
