@@ -27,16 +27,13 @@ use std::sync::Arc;
 
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
+pub use self::selection::OnError;
 use self::selection::Selection;
-use self::test::{Modes, Space};
+use self::test::{MMIO_SIZE, Modes, PORT_SIZE, Space};
 use super::pci::{BARS, Bar, BarSpace, FunctionInfo, Identity, PciFunction, Registers};
 use vmbell::sync::Mutex;
-use vmbell_hypervisor::{Error, IoEvents};
+use vmbell_hypervisor::IoEvents;
 
-/// Bytes of BAR0.
-const MMIO_SIZE: u64 = 4096;
-/// Ports of BAR1.
-const PORT_SIZE: u64 = 256;
 /// The BAR with the optional memory.
 const MEMBAR: usize = 2;
 
@@ -50,9 +47,6 @@ pub struct PciTestdevConfig {
     /// writes of any length, as in QEMU.
     pub pv: bool,
 }
-
-/// A function that is called if a doorbell cannot be registered.
-pub type OnError = Box<dyn Fn(Error) + Send + Sync>;
 
 /// QEMU's `pci-testdev`.
 pub struct PciTestdev {

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use vmm_sys_util::eventfd::EventFd;
 
-use super::OnError;
 use super::header::Header;
 use super::test::{Modes, Space, Test};
 use vmbell::doorbell::Sharing;
-use vmbell_hypervisor::{Doorbell, IoEvents};
+use vmbell_hypervisor::{Doorbell, Error, IoEvents};
+
+/// A function that is called if a doorbell cannot be registered.
+pub type OnError = Box<dyn Fn(Error) + Send + Sync>;
 
 /// The state of a device.
 pub(super) struct Selection {

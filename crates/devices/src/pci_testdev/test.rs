@@ -2,6 +2,11 @@
 
 use vmbell::doorbell::{Datamatch, IoEventAddress};
 
+/// Bytes of BAR0.
+pub(super) const MMIO_SIZE: u64 = 4096;
+/// Ports of BAR1.
+pub(super) const PORT_SIZE: u64 = 256;
+
 /// The datamatch of the datamatch test, and the byte that the test without an eventfd counts.
 const MATCH: u8 = 0xfa;
 /// The byte that the header makes a guest write for a wildcard.
@@ -36,8 +41,8 @@ impl Space {
     /// Offset of the first test's byte: the lower half of the BAR is for the header.
     const fn half(self) -> u64 {
         match self {
-            Self::Mmio => super::MMIO_SIZE / 2,
-            Self::Port => super::PORT_SIZE / 2,
+            Self::Mmio => MMIO_SIZE / 2,
+            Self::Port => PORT_SIZE / 2,
         }
     }
 
