@@ -6,8 +6,8 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use super::{Status, put_status};
 use crate::virtio::request::Pending;
+use crate::virtio::slices::Writable;
 use vmbell::sync::{Condvar, Mutex, MutexGuard};
 use vmbell::thread::{ThreadKind, spawn};
 
@@ -31,19 +31,22 @@ struct Waiting {
 }
 
 impl Flusher {
-    /// Starts the thread, which calls `flush`.
+    /// Starts the thread, which calls `flush`, and then the returned function to answer each request.
     ///
     /// # Errors
     ///
     /// If the process cannot have more threads.
-    pub(super) fn start(flush: impl Fn() -> io::Result<()> + Send + 'static) -> io::Result<Self> {
+    pub(super) fn start<A>(flush: impl Fn() -> A + Send + 'static) -> io::Result<Self>
+    where
+        A: FnOnce(Writable<'_>) -> usize + Copy + Send + 'static,
+    {
         let requests = Arc::new(Requests::default());
         let theirs = Arc::clone(&requests);
         let thread = spawn(ThreadKind::Device, "vmbell-flush", move || {
             while let Some(pending) = theirs.take() {
-                let status = Status::from(flush());
+                let answer = flush();
                 for request in pending {
-                    request.complete(move |to| put_status(to, status, 0));
+                    request.complete(answer);
                 }
             }
         })?;

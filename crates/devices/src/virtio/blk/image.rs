@@ -4,7 +4,10 @@ use std::fs::{File, Metadata};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt};
 
-use super::SECTOR;
+/// Bytes of the first sector.
+const HEAD: usize = 512;
+/// Bytes of a sector.
+pub(super) const SECTOR: u64 = 512;
 
 /// Formats of images, with the offset and the bytes that identify them.
 const FORMATS: [(&str, usize, &[u8]); 7] = [
@@ -16,9 +19,6 @@ const FORMATS: [(&str, usize, &[u8]); 7] = [
     ("VHD", 0, b"conectix"),
     ("VDI", 0x40, b"\x7f\x10\xda\xbe"),
 ];
-
-/// Bytes of the first sector.
-const HEAD: usize = 512;
 
 /// Why a file cannot be a disk.
 #[derive(Debug, thiserror::Error)]

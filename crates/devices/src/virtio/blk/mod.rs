@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use self::flush::Flusher;
 pub use self::image::DiskError;
+use self::image::SECTOR;
 use super::driver::HandlerError;
 use super::host_io::{read_exact_at, write_all_at};
 use super::request::{Handled, Handler, Request};
@@ -33,7 +34,6 @@ const OUT: u32 = 1;
 const SYNC: u32 = 4;
 const GET_ID: u32 = 8;
 
-const SECTOR: u64 = 512;
 const HEADER: usize = 16;
 /// The most bytes of a descriptor and the most descriptors of a request. Together they limit a request to 16 MiB, so
 /// that no driver keeps a thread busy with one chain.
@@ -149,6 +149,10 @@ impl Disk {
         let can_shrink = !found.file_type().is_block_device();
         let len = image::len(&file)?;
         let sectors = len / SECTOR;
+        let flusher = Flusher::start(move || {
+            let status = Status::from(flush());
+            move |to: Writable<'_>| put_status(to, status, 0)
+        });
         let mut config = [0; 16];
         config[..8].copy_from_slice(&sectors.to_le_bytes());
         config[8..12].copy_from_slice(&PIECE.to_le_bytes());
@@ -156,7 +160,7 @@ impl Disk {
         Ok(Self {
             rest: len % SECTOR,
             file,
-            flusher: Flusher::start(flush).map_err(DiskError::system("start a thread for it"))?,
+            flusher: flusher.map_err(DiskError::system("start a thread for it"))?,
             sectors,
             read_only,
             config,
