@@ -26,6 +26,7 @@ pub use mac::{Mac, MacError};
 pub use offload::Offloads;
 pub use tap::{Tap, TapError};
 
+use self::tap::HEADER;
 use super::driver::HandlerError;
 use super::request::{Handled, Handler, Request};
 use super::slices::{Readable, Writable};
@@ -38,8 +39,7 @@ const RECEIVE: u16 = 0;
 /// How many queues there are.
 pub const NET_QUEUES: u16 = 2;
 
-/// The header before each packet (`struct virtio_net_hdr`), and the offset of its number of buffers.
-const HEADER: usize = 12;
+/// The offset of the number of buffers in the header.
 const NUM_BUFFERS: usize = 10;
 /// The most bytes of a packet with its header: the maximum of IP after an Ethernet header with two VLAN tags.
 const MOST: usize = HEADER + 22 + 65_535;

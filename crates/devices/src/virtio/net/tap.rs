@@ -9,9 +9,12 @@ use std::path::Path;
 
 use vmm_sys_util::ioctl::{ioctl_with_mut_ref, ioctl_with_ref, ioctl_with_val};
 
-use super::{HEADER, offload};
+use super::offload;
 use crate::virtio::host_io::{read_once, write_once};
 use crate::virtio::slices::{Readable, Writable};
+
+/// The bytes of the header before each packet (`struct virtio_net_hdr`).
+pub(super) const HEADER: usize = 12;
 
 const DEVICE: &str = "/dev/net/tun";
 /// The folder with a subfolder for each interface.
