@@ -16,8 +16,8 @@ use super::super::chain;
 use super::super::device::Device;
 use super::super::dma::DmaSpace;
 use super::super::iova::{IOMMU_INFO, IOMMU_INFO_MAX, Iova, IovaError};
-use super::device_file::{Group, KernelFile, Member, RegisteredFile};
-use super::{ioctl, no_iommu, open};
+use super::device_file::{Group, KernelFile, Member, RegisteredFile, name, no_iommu, open};
+use super::ioctl;
 use crate::error::{PassthroughError, PassthroughErrorKind};
 
 /// The file of all containers.
@@ -58,7 +58,7 @@ impl Container {
         sysfs: &Path,
         backend: Option<&Arc<dyn AssignedDevices>>,
     ) -> Result<Device, PassthroughError> {
-        let name = super::name(sysfs);
+        let name = name(sysfs);
         let group = self.group(&name, sysfs, backend)?;
         let text = CString::new(name.as_str()).unwrap_or_default();
         let file =

@@ -1,10 +1,11 @@
-//! The file of a device that the kernel's VFIO opened, and its registration with the backend.
+//! The files of the kernel's VFIO: how they are opened, and the registration of a device's file with the backend.
 //!
 //! The registration names the device's IOMMU group, or the file itself where the kernel has a file for each device.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::{fmt, io};
 
@@ -12,7 +13,30 @@ use vmbell_hypervisor::AssignedDevices;
 
 use super::super::device::{DeviceFile, DeviceInfo, SetIrqs};
 use super::ioctl;
-use crate::error::PassthroughError;
+use crate::error::{PassthroughError, PassthroughErrorKind};
+
+/// Opens a file of VFIO.
+pub(super) fn open(path: &Path) -> Result<File, PassthroughErrorKind> {
+    let file = OpenOptions::new().read(true).write(true).open(path);
+    file.map_err(|source| PassthroughErrorKind::Open {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Returns the name of a device, which is the name of its folder.
+pub(super) fn name(sysfs: &Path) -> String {
+    let name = sysfs.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// Makes the error of a device whose IOMMU cannot be used.
+pub(super) fn no_iommu(operation: &'static str, name: &str, source: io::Error) -> PassthroughError {
+    if source.raw_os_error() == Some(libc::EPERM) {
+        return PassthroughErrorKind::UnsafeInterrupts(source).of(name);
+    }
+    PassthroughError::system(name, operation)(source)
+}
 
 /// The file of a device of the kernel's VFIO.
 #[derive(Debug)]

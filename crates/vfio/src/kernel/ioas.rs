@@ -19,8 +19,8 @@ use vmbell_hypervisor::AssignedDevices;
 use super::super::device::Device;
 use super::super::dma::DmaSpace;
 use super::super::iova::{Iova, windows};
-use super::device_file::{KernelFile, Member, RegisteredFile};
-use super::{ioctl, open};
+use super::device_file::{KernelFile, Member, RegisteredFile, name, no_iommu, open};
+use super::ioctl;
 use crate::error::{PassthroughError, PassthroughErrorKind};
 
 /// The file of all iommufds.
@@ -58,13 +58,13 @@ impl Ioas {
         sysfs: &Path,
         backend: Option<&Arc<dyn AssignedDevices>>,
     ) -> Result<Device, PassthroughError> {
-        let name = super::name(sysfs);
+        let name = name(sysfs);
         let path = device_path(sysfs);
         let path = path.map_err(|error| PassthroughErrorKind::NotBound(error).of(&name))?;
         let file = Arc::new(open(&path)?);
         let registered = RegisteredFile::new(Arc::clone(&file), backend)?;
         ioctl::bind_iommufd(&file, self.iommufd.0.as_raw_fd())
-            .map_err(|source| super::no_iommu("bind it to an iommufd", &name, source))?;
+            .map_err(|source| no_iommu("bind it to an iommufd", &name, source))?;
         ioctl::attach_ioas(&file, self.id)
             .map_err(PassthroughError::system(&name, "attach it to an ioas"))?;
         let file = KernelFile {

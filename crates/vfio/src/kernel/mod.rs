@@ -20,8 +20,6 @@ mod device_file;
 mod ioas;
 mod ioctl;
 
-use std::fs::{File, OpenOptions};
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,7 +28,7 @@ use vmbell_hypervisor::AssignedDevices;
 
 use super::device::Device;
 use super::dma::DmaSpace;
-use super::error::{PassthroughError, PassthroughErrorKind};
+use super::error::PassthroughError;
 
 pub use container::{CONTAINER, Container};
 pub use ioas::{IOMMUFD, Ioas};
@@ -76,26 +74,4 @@ impl Vfio {
             Self::Ioas(ioas) => Arc::clone(ioas) as _,
         }
     }
-}
-
-fn open(path: &Path) -> Result<File, PassthroughErrorKind> {
-    let file = OpenOptions::new().read(true).write(true).open(path);
-    file.map_err(|source| PassthroughErrorKind::Open {
-        path: path.to_owned(),
-        source,
-    })
-}
-
-/// Returns the name of a device, which is the name of its folder.
-fn name(sysfs: &Path) -> String {
-    let name = sysfs.file_name().unwrap_or_default();
-    name.to_string_lossy().into_owned()
-}
-
-/// Makes the error of a device whose IOMMU cannot be used.
-fn no_iommu(operation: &'static str, name: &str, source: io::Error) -> PassthroughError {
-    if source.raw_os_error() == Some(libc::EPERM) {
-        return PassthroughErrorKind::UnsafeInterrupts(source).of(name);
-    }
-    PassthroughError::system(name, operation)(source)
 }
