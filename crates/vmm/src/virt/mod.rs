@@ -9,7 +9,6 @@ mod tree;
 
 use std::sync::Arc;
 
-use plug::SERIAL;
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::bus::BusRange;
 use vmbell::irq::{Gic, IrqArch, Routing};
@@ -18,7 +17,7 @@ use vmbell_devices::{Output, SERIAL_LEN, Serial};
 use vmbell_hypervisor::aarch64::IMAGE_RAM;
 use vmbell_hypervisor::{Capability, EntryPoint, Hypervisor, Irqchip, VmConfig};
 
-use self::tree::Description;
+use self::tree::{Description, SERIAL};
 use super::board_devices;
 use super::image::TREE_LEN;
 use super::image::{Arm64Image, Boot};

@@ -1,7 +1,4 @@
-//! The address map of the board, and the virtio devices on it: each has registers at a fixed address and one line.
-//!
-//! Devices are where QEMU's machine `virt` has such devices (`hw/arm/virt.c`), since images made for it write to its
-//! serial port before they read the device tree.
+//! The virtio devices of the board: each has registers at a fixed address and one line.
 
 use std::sync::Arc;
 
@@ -9,9 +6,10 @@ use vm_memory::GuestMemoryMmap;
 use vmbell::bus::BusRange;
 use vmbell_devices::ChrTestdev;
 use vmbell_devices::virtio::VirtioDevice;
-use vmbell_devices::virtio::mmio::{Location, register};
+use vmbell_devices::virtio::mmio::register;
 
 use super::Virt;
+use super::tree::{VIRTIO_MAX, virtio};
 use crate::board_devices::MmioPlace;
 use crate::error::BoardError;
 use crate::error::MachineError;
@@ -61,22 +59,5 @@ impl Virt {
         })?;
         *devices += 1;
         Ok(())
-    }
-}
-
-/// The registers of the serial port.
-pub(super) const SERIAL: u64 = 0x0900_0000;
-
-/// The registers of the first virtio device, and how many devices there can be.
-const VIRTIO: u64 = 0x0a00_0000;
-pub(super) const VIRTIO_MAX: u32 = 32;
-/// The GSI of the first virtio device.
-const VIRTIO_GSI: u32 = 16;
-
-/// Where a virtio device is.
-pub(super) const fn virtio(index: u32) -> Location {
-    Location {
-        address: VIRTIO + register::LEN * index as u64,
-        gsi: VIRTIO_GSI + index,
     }
 }

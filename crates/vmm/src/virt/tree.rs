@@ -1,5 +1,8 @@
 //! The device tree, from which a kernel knows the board (Devicetree Specification 0.4, and the bindings in Linux's
-//! `Documentation/devicetree/bindings`).
+//! `Documentation/devicetree/bindings`), and the addresses in it.
+//!
+//! Devices are where QEMU's machine `virt` has such devices (`hw/arm/virt.c`), since images made for it write to its
+//! serial port before they read the device tree.
 
 use vm_fdt::{Error, FdtWriter};
 use vmbell::irq::Gic;
@@ -9,7 +12,22 @@ use vmbell_hypervisor::aarch64::{
     GICC, GICD, GICR, GICR_SIZE, IMAGE_RAM, ITS, MAINTENANCE, cpu_affinity,
 };
 
-use super::plug::{SERIAL, virtio};
+/// The registers of the serial port.
+pub(super) const SERIAL: u64 = 0x0900_0000;
+
+/// The registers of the first virtio device, and how many devices there can be.
+const VIRTIO: u64 = 0x0a00_0000;
+pub(super) const VIRTIO_MAX: u32 = 32;
+/// The GSI of the first virtio device.
+const VIRTIO_GSI: u32 = 16;
+
+/// Where a virtio device is.
+pub(super) const fn virtio(index: u32) -> Location {
+    Location {
+        address: VIRTIO + register::LEN * index as u64,
+        gsi: VIRTIO_GSI + index,
+    }
+}
 
 /// What differs from one board to the next.
 #[derive(Clone, Copy, Debug)]

@@ -159,7 +159,6 @@ fn virtio_devices_have_registers_and_an_edge_each() {
 fn largest_board_has_room_for_its_tree_and_no_two_devices_clash() {
     use crate::VCPUS_MAX;
     use crate::image::TREE_LEN;
-    use crate::virt::plug::VIRTIO_MAX;
     use std::sync::Arc;
     use vmbell::bus::{Bus, BusRange};
     use vmbell_devices::DoorbellCounter;
