@@ -4,11 +4,10 @@
 //! out: its configuration space then reads as ones.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use super::Pc;
 use crate::error::BoardError;
-use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_devices::pci::PciError;
 use vmbell_hypervisor::{AssignedDevices, chain};
 use vmbell_vfio::device::Device;
@@ -18,57 +17,6 @@ use vmbell_vfio::interrupt::{InterruptPath, RemovalRequest};
 use vmbell_vfio::kernel::Vfio;
 use vmbell_vfio::pci::{AssignedError, AssignedPci, GuestParts};
 use vmbell_vfio::{PassthroughError, PassthroughErrorKind};
-
-/// The assigned devices of a PC.
-#[derive(Debug, Default)]
-pub(super) struct Assigned(Arc<Mutex<AssignedState>>);
-
-#[derive(Debug, Default)]
-struct AssignedState {
-    vfio: Option<Vfio>,
-    /// The guest's memory, as long as a device uses it.
-    dma: Weak<DmaMap>,
-    names: Vec<String>,
-    requests: Vec<RemovalRequest>,
-}
-
-impl Assigned {
-    /// Gives the device to the guest, and remembers its name if that succeeds. Fails if the guest has a device of this
-    /// name.
-    pub(super) fn claim<R>(
-        &self,
-        name: &str,
-        give: impl FnOnce() -> Result<R, BoardError>,
-    ) -> Result<R, BoardError> {
-        let mut state = self.lock();
-        state.check(name)?;
-        let given = give()?;
-        state.names.push(name.to_owned());
-        Ok(given)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, AssignedState> {
-        self.0.lock()
-    }
-
-    /// Ends the threads that waited for the host to ask for devices that are gone.
-    fn end_requests(&self) {
-        let is_over = |request: &mut RemovalRequest| request.is_over();
-        let over: Vec<_> = self.lock().requests.extract_if(.., is_over).collect();
-        // Not under the lock, because such a thread takes it before it ends.
-        drop(over);
-    }
-}
-
-impl AssignedState {
-    fn check(&self, name: &str) -> Result<(), BoardError> {
-        if self.names.iter().any(|other| other == name) {
-            let name = name.to_owned();
-            return Err(BoardError::AssignedTwice { name });
-        }
-        Ok(())
-    }
-}
 
 /// What happens to an assigned device without ending the run.
 #[derive(Debug)]

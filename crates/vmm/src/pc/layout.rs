@@ -1,10 +1,21 @@
-//! The address map of the PC.
+//! The hardware of a PC and its address map.
 
 use vmbell::bus::{BusError, BusRange};
 use vmbell::irq::Gsi;
 use vmbell_devices::pci::{Board, CONFIG_MEMORY_LEN, ConfigAccess, Pin, Window, Windows};
 
-use super::PcModel;
+/// Which hardware a PC has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PcModel {
+    /// Also the interrupt controllers, timer, clock, keyboard controller and firmware configuration that images made for QEMU's PC
+    /// expect.
+    #[default]
+    Full,
+    /// Local APICs in x2APIC mode, PCI with its configuration space in memory, a serial port, and two ways to end. It
+    /// is for Linux, since each further device costs exits there. Only the serial port has an interrupt line; devices
+    /// on PCI send messages. The guest cannot suspend (S3).
+    Micro,
+}
 
 /// The most vCPUs of a board.
 pub const VCPUS_MAX: u16 = 64;

@@ -15,6 +15,7 @@ mod platform;
 mod plug;
 mod ports;
 mod power;
+mod taken;
 
 use std::sync::Arc;
 
@@ -31,8 +32,7 @@ use vmbell_hypervisor::{
     VmConfig,
 };
 
-use self::assigned::Assigned;
-use self::platform::Taken;
+use self::taken::{Assigned, Taken};
 use super::board_devices;
 use super::error::MachineError;
 use super::image::{Boot, Image};
@@ -43,24 +43,11 @@ use super::stop::Stop;
 
 use super::error::BoardError;
 pub use assigned::{AssignedEvent, OnEvent};
-pub use layout::VCPUS_MAX;
+pub use layout::{PcModel, VCPUS_MAX};
 pub use platform::PlatformPlace;
 
 /// The bit of CPUID.1:ECX that says that a hypervisor is present.
 const HYPERVISOR: u32 = 1 << 31;
-
-/// Which hardware a PC has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PcModel {
-    /// Also the interrupt controllers, timer, clock, keyboard controller and firmware configuration that images made for QEMU's PC
-    /// expect.
-    #[default]
-    Full,
-    /// Local APICs in x2APIC mode, PCI with its configuration space in memory, a serial port, and two ways to end. It
-    /// is for Linux, since each further device costs exits there. Only the serial port has an interrupt line; devices
-    /// on PCI send messages. The guest cannot suspend (S3).
-    Micro,
-}
 
 /// The settings of a PC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use vmbell::irq::Gsi;
-use vmbell_devices::virtio::mmio::{Location, register};
+use vmbell_devices::virtio::mmio::Location;
 use vmbell_hypervisor::{AssignedDevices, Error, Irqs};
 use vmbell_vfio::PassthroughError;
 use vmbell_vfio::device::Device;
@@ -20,19 +20,13 @@ use vmbell_vfio::node::{NodeInterrupt, NodeRegion, Trigger};
 use vmbell_vfio::placed::{Access, Guest, Handover, Place, Placed, Wire};
 
 use super::assigned::{AssignedEvent, OnEvent};
+use super::taken::{END_ADDRESS, FIRST_ADDRESS, FREE_PINS};
 use super::{Pc, PcModel};
 use crate::board_devices::MmioPlace;
 use crate::error::BoardError;
 use crate::error::MachineError;
-use crate::ram::MEMORY_MAX;
 
-/// The addresses of registers: RAM ends below, and PCI begins above.
-const FIRST_ADDRESS: u64 = MEMORY_MAX;
-const END_ADDRESS: u64 = 0xe000_0000;
 const PAGE: u64 = 4096;
-
-/// The pins that the rest of the board does not use.
-const FREE_PINS: [u32; 9] = [5, 10, 11, 12, 14, 15, 3, 6, 7];
 
 /// Where a platform device is in its guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,39 +37,6 @@ pub struct PlatformPlace {
     pub interrupts: Vec<NodeInterrupt>,
     /// What raises each interrupt in the guest.
     pub paths: Vec<InterruptPath>,
-}
-
-/// The addresses and pins that platform devices and virtio devices on MMIO registers have taken.
-#[derive(Debug, Default)]
-pub(super) struct Taken {
-    bytes: u64,
-    pins: usize,
-    virtio: Vec<Location>,
-    devices: Vec<Placed>,
-}
-
-impl Taken {
-    /// Returns the next addresses and pin for a virtio device. If they are used up, the error says what is missing.
-    fn next_virtio(&self) -> Result<Location, &'static str> {
-        let address = FIRST_ADDRESS + self.bytes;
-        if END_ADDRESS - address < register::LEN {
-            return Err("addresses");
-        }
-        let gsi = *FREE_PINS.get(self.pins).ok_or("pins")?;
-        Ok(Location { address, gsi })
-    }
-
-    /// Takes the [next](Self::next_virtio) addresses and pin for a virtio device.
-    fn take_virtio(&mut self, location: Location) {
-        self.bytes += register::LEN;
-        self.pins += 1;
-        self.virtio.push(location);
-    }
-
-    /// Where the virtio devices are.
-    pub(super) fn virtio(&self) -> &[Location] {
-        &self.virtio
-    }
 }
 
 impl Pc {
