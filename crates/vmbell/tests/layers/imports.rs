@@ -121,7 +121,7 @@ fn files(sources: &Path, module: &str) -> Vec<(PathBuf, usize)> {
 
 /// Whether a file or folder of this name has tests, or what they alone use.
 pub fn is_of_tests(name: &str) -> bool {
-    ["tests", "models"].contains(&name) || name.ends_with("test") || name.ends_with("_double")
+    ["tests", "models"].contains(&name) || name.ends_with("_test") || name.ends_with("_double")
 }
 
 /// The code of a file, without comments and without the tests at its end.
