@@ -9,8 +9,32 @@ use vmbell_hypervisor::IRQ_ARCH;
 const ADDRESS_BITS: u32 = !0b11;
 const MASKED: u32 = 1 << 0;
 
-/// The words of an entry: address, upper address, data and vector control.
-type Entry = [u32; 4];
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Address, upper address, data and vector control.
+    words: [u32; 4],
+    /// The message, if the vector is unmasked and the message is an interrupt. Checked when the guest writes it, not
+    /// whenever it is sent.
+    message: Option<Msi>,
+}
+
+impl Entry {
+    const RESET: Self = Self {
+        words: [0, 0, 0, MASKED],
+        message: None,
+    };
+
+    fn update(&mut self) {
+        let [low, high, data, control] = self.words;
+        let msi = Msi {
+            address: u64::from(high) << 32 | u64::from(low),
+            data,
+            device: None,
+        };
+        let sends = control & MASKED == 0 && msi.check(IRQ_ARCH).is_ok();
+        self.message = sends.then_some(msi);
+    }
+}
 
 /// The messages of all vectors, and whether they are sent.
 #[derive(Clone, Debug)]
@@ -23,7 +47,7 @@ impl MsixTable {
     /// The table after a reset: MSI-X is off and each vector is masked.
     pub fn new(vectors: u16) -> Self {
         Self {
-            entries: vec![[0, 0, 0, MASKED]; vectors.into()],
+            entries: vec![Entry::RESET; vectors.into()],
             control: MsixControl::default(),
         }
     }
@@ -37,7 +61,7 @@ impl MsixTable {
         let Some(entry) = self.entries.get(vector) else {
             return;
         };
-        for (bytes, word) in data.chunks_mut(4).zip(&entry[first..]) {
+        for (bytes, word) in data.chunks_mut(4).zip(&entry.words[first..]) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
     }
@@ -49,12 +73,13 @@ impl MsixTable {
         let entry = self.entries.get_mut(vector)?;
         for (index, bytes) in (first..).zip(data.chunks(4)) {
             let word = u32::from_le_bytes(bytes.try_into().ok()?);
-            entry[index] = match index {
+            entry.words[index] = match index {
                 0 => word & ADDRESS_BITS,
                 3 => word & MASKED,
                 _ => word,
             };
         }
+        entry.update();
         u16::try_from(vector).ok()
     }
 
@@ -76,16 +101,9 @@ impl MsixTable {
     /// The message that a vector sends; `None` if MSI-X is off, the vector is masked or the message is not an
     /// interrupt.
     pub fn message(&self, vector: u16) -> Option<Msi> {
-        let &[low, high, data, control] = self.entries.get(usize::from(vector))?;
         let MsixControl { enabled, masked } = self.control;
-        let address = u64::from(high) << 32 | u64::from(low);
-        let msi = Msi {
-            address,
-            data,
-            device: None,
-        };
-        let sends = enabled && !masked && control & MASKED == 0 && msi.check(IRQ_ARCH).is_ok();
-        sends.then_some(msi)
+        let entry = self.entries.get(usize::from(vector));
+        entry.filter(|_| enabled && !masked)?.message
     }
 
     /// The message of each vector.
