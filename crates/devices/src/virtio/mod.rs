@@ -13,7 +13,6 @@
 #[cfg(test)]
 mod answer_double;
 mod blk;
-mod coalescing;
 mod combiner;
 mod config;
 mod console;

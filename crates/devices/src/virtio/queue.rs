@@ -5,13 +5,14 @@
 //! Notifications stay disabled meanwhile, so the thread must serve again.
 
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use super::coalescing::LATEST;
 use super::driver::{DriverSide, Refusal};
-use super::live_ring::{Live, LiveRing};
-use super::request::AnyHandler;
+use super::live_ring::{LATEST, Live, LiveRing};
+use super::request::{Handler, Outcome, Request};
 use super::ring::{LastNotification, QUEUE_SIZE_MAX, Ring};
+use super::slices::SliceList;
 use crate::listener::Rest;
 use vmbell::bus::Work;
 use vmbell_virtqueue::DeviceQueue;
@@ -157,7 +158,7 @@ impl Queue {
     }
 
     /// As [`serve_before_sleep`](Self::serve_before_sleep), for a thread that sleeps as the returned [`Rest`] says: an
-    /// interrupt that [waits](super::coalescing) is sent in the next service, if it is needed then.
+    /// interrupt that [waits](super::live_ring::Coalescing) is sent in the next service, if it is needed then.
     pub(super) fn serve_before_nap(&self) -> Rest {
         let served = self.serve_and_wait(!self.is_awaited);
         match (served.more, served.interrupt_waits) {
@@ -239,6 +240,84 @@ impl Queue {
             budget = budget.saturating_sub(1);
         }
         Ok(true)
+    }
+}
+
+/// A handler without its type. The loop over the chains of a ring is compiled once for each type, so that the type's
+/// code is inlined into the loop.
+pub(super) trait AnyHandler: Send + Sync {
+    fn accepted(&self, features: u64);
+
+    fn sources(&self) -> Vec<(u16, BorrowedFd<'_>)>;
+
+    fn is_awaited(&self, queue: u16) -> bool;
+
+    /// Serves chains until none is available, the budget is used up, the driver resets the device, or the device waits
+    /// for the host; returns whether the device waits.
+    fn drain(
+        &self,
+        ring: &Arc<LiveRing>,
+        live: &mut Live,
+        budget: &mut u16,
+    ) -> Result<bool, Refusal>;
+}
+
+impl<H: Handler> AnyHandler for H {
+    fn accepted(&self, features: u64) {
+        Handler::accepted(self, features);
+    }
+
+    fn sources(&self) -> Vec<(u16, BorrowedFd<'_>)> {
+        Handler::sources(self)
+    }
+
+    fn is_awaited(&self, queue: u16) -> bool {
+        Handler::is_awaited(self, queue)
+    }
+
+    fn drain(
+        &self,
+        ring: &Arc<LiveRing>,
+        live: &mut Live,
+        budget: &mut u16,
+    ) -> Result<bool, Refusal> {
+        let index = ring.index();
+        // Created for the first chain: a polled queue has no chain most of the time.
+        let mut slices = None;
+        let failed = |source| Refusal::Handler {
+            queue: index,
+            source,
+        };
+        let broken = |source| Refusal::Broken {
+            queue: index,
+            source,
+        };
+        while *budget > 0 && !ring.leaves() {
+            let Some(head) = live.next().map_err(broken)? else {
+                break;
+            };
+            *budget -= 1;
+            let slices = slices.get_or_insert_with(|| SliceList::new(ring.memory()));
+            let looked_up = slices.look_up(live.chain.readable(), live.chain.writable());
+            looked_up.map_err(failed)?;
+            let handled = self.handle(Request {
+                slices,
+                head,
+                live,
+                ring,
+            });
+            match handled.map_err(failed)?.0 {
+                Outcome::Complete(head, written) => {
+                    ring.give_back(live, live.taken(head), written)?;
+                }
+                Outcome::Deferred => {}
+                Outcome::Waits(head) => {
+                    live.waiting = Some(head);
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 }
 

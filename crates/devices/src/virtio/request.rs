@@ -7,7 +7,7 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use super::driver::{HandlerError, Refusal};
+use super::driver::HandlerError;
 use super::live_ring::{Late, Live, LiveRing, Taken, used_len};
 use super::slices::{Readable, SliceList, Writable};
 use vmbell_virtqueue::{Buffer, Head};
@@ -163,84 +163,6 @@ impl fmt::Debug for Pending {
         f.debug_struct("Pending")
             .field("writable", &self.writable)
             .finish_non_exhaustive()
-    }
-}
-
-/// A handler without its type. The loop over the chains of a ring is compiled once for each type, so that the type's
-/// code is inlined into the loop.
-pub(super) trait AnyHandler: Send + Sync {
-    fn accepted(&self, features: u64);
-
-    fn sources(&self) -> Vec<(u16, BorrowedFd<'_>)>;
-
-    fn is_awaited(&self, queue: u16) -> bool;
-
-    /// Serves chains until none is available, the budget is used up, the driver resets the device, or the device waits
-    /// for the host; returns whether the device waits.
-    fn drain(
-        &self,
-        ring: &Arc<LiveRing>,
-        live: &mut Live,
-        budget: &mut u16,
-    ) -> Result<bool, Refusal>;
-}
-
-impl<H: Handler> AnyHandler for H {
-    fn accepted(&self, features: u64) {
-        Handler::accepted(self, features);
-    }
-
-    fn sources(&self) -> Vec<(u16, BorrowedFd<'_>)> {
-        Handler::sources(self)
-    }
-
-    fn is_awaited(&self, queue: u16) -> bool {
-        Handler::is_awaited(self, queue)
-    }
-
-    fn drain(
-        &self,
-        ring: &Arc<LiveRing>,
-        live: &mut Live,
-        budget: &mut u16,
-    ) -> Result<bool, Refusal> {
-        let index = ring.index();
-        // Created for the first chain: a polled queue has no chain most of the time.
-        let mut slices = None;
-        let failed = |source| Refusal::Handler {
-            queue: index,
-            source,
-        };
-        let broken = |source| Refusal::Broken {
-            queue: index,
-            source,
-        };
-        while *budget > 0 && !ring.leaves() {
-            let Some(head) = live.next().map_err(broken)? else {
-                break;
-            };
-            *budget -= 1;
-            let slices = slices.get_or_insert_with(|| SliceList::new(ring.memory()));
-            let looked_up = slices.look_up(live.chain.readable(), live.chain.writable());
-            looked_up.map_err(failed)?;
-            let handled = self.handle(Request {
-                slices,
-                head,
-                live,
-                ring,
-            });
-            match handled.map_err(failed)?.0 {
-                Outcome::Complete(head, written) => {
-                    ring.give_back(live, live.taken(head), written)?;
-                }
-                Outcome::Deferred => {}
-                Outcome::Waits(head) => {
-                    live.waiting = Some(head);
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
     }
 }
 

@@ -17,8 +17,7 @@ use vmbell_virtqueue::Features;
 use super::config::Notify;
 use super::driver::{DriverSide, Refusal};
 use super::live_ring::catch;
-use super::queue::Queue;
-use super::request::AnyHandler;
+use super::queue::{AnyHandler, Queue};
 use super::ring::{LastNotification, QueueRegisters, Ring};
 use crate::listener::Listener;
 

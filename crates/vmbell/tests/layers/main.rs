@@ -115,7 +115,7 @@ const MODULES: &[(&str, &str, Layers)] = &[
         "devices",
         "virtio",
         &[
-            &["coalescing", "combiner", "config", "driver"],
+            &["combiner", "config", "driver"],
             &["ring", "slices"],
             &["host_io", "live_ring"],
             &["request"],
