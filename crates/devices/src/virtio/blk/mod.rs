@@ -303,6 +303,7 @@ impl Handler for Disk {
 
 /// Writes the status after the data, of which `read` bytes were read. Returns how many bytes are written from the start
 /// on.
+#[inline]
 fn put_status(to: Writable<'_>, status: Status, read: usize) -> usize {
     let (data, mut last) = to.split_at(to.len().saturating_sub(1));
     let end = last.write(&[status as u8]);
