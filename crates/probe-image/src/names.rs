@@ -69,10 +69,10 @@ pub fn description(row: &str) -> Option<&'static str> {
             "from the command to the return from the handler, with KVM's bit in memory instead of the EOI"
         }
         "timer" => {
-            "from setting the local APIC's timer to the nearest time, to the return from its handler"
+            "from setting the local APIC's timer to the nearest possible time until the return from its handler"
         }
         "hlt-wake" => {
-            "from the time that the timer was set for to the handler, on a CPU that halts"
+            "from the time for which the timer was set until the handler runs, on a halted CPU"
         }
         "ipi-to-vcpu" => {
             "from the command until the first CPU sees that the handler ran on the second one, which had halted"
@@ -83,7 +83,7 @@ pub fn description(row: &str) -> Option<&'static str> {
             "from the write until the CPU, which polls, sees the answer"
         }
         _ if of_device("-round-trip-interrupt") => {
-            "from the write until the CPU, which halts, has taken the interrupt and goes on"
+            "from the write until the CPU, which halts, has taken the interrupt and continues"
         }
         _ if of_device("-eoi") => "the end of that interrupt, within its handler",
         _ => return None,
