@@ -34,8 +34,8 @@ pub(crate) struct PathsArgs {
 
     /// Measure each doorbell with N others registered, once for each N, such as 1,10,100,1000; at most 4096
     ///
-    /// N doorbells are registered at other addresses, and N at the same address for other values. A registration is
-    /// measured with N others, doorbells or irqfds.
+    /// The others have other addresses. If the doorbell has a datamatch, half of them have its address and other values.
+    /// A registration is measured with N others, doorbells or irqfds.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=i64::from(MOST_DOORBELLS)), help_heading = SUBJECT)]
     pub(crate) doorbells: Vec<u32>,
 
