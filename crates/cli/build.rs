@@ -38,7 +38,7 @@ fn main() {
     }
 }
 
-/// Runs this build script again if a file changes. Cargo takes a missing file for a changed one, and would compile the
+/// Runs this build script again if a file changes. Cargo treats a missing file as changed, and would then compile the
 /// whole crate in each build.
 fn watch(file: &str) {
     if Path::new(file).exists() {

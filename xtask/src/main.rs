@@ -26,7 +26,7 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask")]
 enum XtaskCommand {
-    /// Write the public API of the libraries, an item a line, to docs/api
+    /// Write the public API of the libraries to docs/api, one item per line
     ///
     /// Needs the Rust of Cargo.toml's `rust-version`.
     Api {
@@ -36,7 +36,7 @@ enum XtaskCommand {
     },
     Lab(lab::LabArgs),
     Outputs(outputs::OutputsArgs),
-    /// Try what deploy/ has for Prometheus and Grafana with the real programs
+    /// Test the Prometheus and Grafana files in deploy/ with the real programs
     ///
     /// Downloads them once, into ~/.cache/vmbell/ci: about 23 MB.
     Fleet,
@@ -44,7 +44,7 @@ enum XtaskCommand {
     ///
     /// The package is left in target/package. The root is downloaded once, into ~/.cache/vmbell/ci: about 40 MB. Needs root.
     Package {
-        /// Make it from another folder, too, and compare the bytes
+        /// Also make it from another folder, and compare the bytes
         #[arg(long)]
         twice: bool,
         /// Only build the program that it has, and print its path; root is not needed

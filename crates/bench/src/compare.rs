@@ -14,7 +14,7 @@ const PARAMETER: char = ',';
 /// The end of the names of all device model rows, including notify latencies.
 const DEVICE_MODEL: &str = "-no-eventfd";
 
-/// What the ratios of `all` are taken to, in words: `device model`, `first value` (of a scan) or `reference`.
+/// What the ratios of `all` are relative to, in words: `device model`, `first value` (of a scan) or `reference`.
 pub fn references(all: &[SampleSeries]) -> &'static str {
     let mut references = all.iter().filter_map(|series| series.reference.as_deref());
     if references.clone().all(|name| name.ends_with(DEVICE_MODEL)) {

@@ -1,5 +1,5 @@
-//! Addresses where guest programs find what the host gives them. They are the same on each backend, so that a program's
-//! bytes are the same.
+//! Fixed addresses of what the host provides to guest programs. They are the same on every backend, so that a program's
+//! bytes are the same too.
 //!
 //! ```
 //! use vmbell_core::addresses::{HYPERCALL_PAGE, INTERRUPT_RETURN, PAGE, RAM_BASE};

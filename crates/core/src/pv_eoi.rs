@@ -10,9 +10,9 @@
 //! | 1 | 1 | armed: in service, and the guest need not write EOI |
 //! | 1 | 0 | the guest has cleared the bit: the host owes the EOI |
 //!
-//! Only the thread that runs the vCPU changes this, while the vCPU is outside the guest. The guest can write the byte
-//! at any time. An exit reads the byte once, and it affects only the guest's own EOI. Any thread may check whether the
-//! guest has cleared the bit ([`PvEoi::is_ended`]).
+//! Only the thread that runs the vCPU changes this state, and only while the vCPU is outside the guest. The guest can
+//! write the byte at any time. An exit reads the byte once, and the byte affects only the guest's own EOI. Any thread
+//! may check whether the guest has cleared the bit ([`PvEoi::is_ended`]).
 //!
 //! ```
 //! use std::cell::Cell;

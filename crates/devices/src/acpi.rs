@@ -72,7 +72,7 @@ impl Tables {
     }
 }
 
-/// The hardware that ACPI prescribes and that a board has.
+/// Which of the hardware that ACPI prescribes a board has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcpiHardware {
     /// The registers of power management, with their interrupt, and a clock.
@@ -80,7 +80,7 @@ pub enum AcpiHardware {
         /// Whether the power management timer is in the tables. Linux checks for 4.5 ms that it counts.
         timer: bool,
     },
-    /// The sleep registers instead (hardware-reduced ACPI, 6.5, 4.1).
+    /// The sleep registers of hardware-reduced ACPI (ACPI 6.5, 4.1) instead.
     Reduced,
 }
 

@@ -19,7 +19,8 @@ pub const IO_APIC: u64 = 0xfec0_0000;
 /// Size of the registers in bytes.
 pub const IO_APIC_LEN: u64 = 0x20;
 
-/// The only device on lines needs this number of pins: a guest sets up each pin, with several exits for each.
+/// Enough for the only device that uses a line. A guest sets up every pin, with several exits for each, so further pins
+/// would cost exits.
 const PINS: usize = LAST as usize + 1;
 const LAST: u32 = SERIAL_GSI;
 

@@ -28,7 +28,7 @@ pub(crate) enum Rest {
 }
 
 impl Rest {
-    /// The rest after a call that only says whether there is more work.
+    /// Converts the answer of a callback that only says whether there is more work.
     fn after(more: bool) -> Self {
         if more { Self::More } else { Self::Sleep }
     }

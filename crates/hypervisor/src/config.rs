@@ -31,7 +31,8 @@ pub struct VmConfig {
     /// Which interrupt controllers the backend provides.
     pub irqchip: Irqchip,
     /// Whether the local APICs of an x86-64 guest start in x2APIC mode (Intel SDM 3A, 11.12). Their registers are then
-    /// MSRs, so an access is a cheaper exit. Ignored if [`hidden`](Self::hidden) has x2APIC. Only on the KVM backend.
+    /// MSRs, and an access to an MSR is a cheaper exit than one to a page. Ignored if [`hidden`](Self::hidden) has
+    /// x2APIC. Only on the KVM backend.
     pub x2apic: bool,
     /// Whether vCPUs offer paravirtual EOI (KVM_FEATURE_PV_EOI).
     pub pv_eoi: bool,

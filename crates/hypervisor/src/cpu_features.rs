@@ -19,7 +19,8 @@ pub enum CpuidRegister {
     Edx,
 }
 
-/// A leaf of CPUID, one of its registers, and the names of the register's bits from 0 on; the empty name is not a name.
+/// A leaf of CPUID, one of its registers, and the names of the register's bits, from bit 0 on. A bit without a name is
+/// `-`.
 struct Word {
     leaf: u32,
     subleaf: u32,
@@ -41,7 +42,6 @@ use CpuidRegister::{Eax, Ebx, Ecx, Edx};
 /// The number of words in the table.
 const WORDS: usize = 12;
 
-/// A bit without a name is `-`.
 const TABLE: [Word; WORDS] = [
     word(
         1,

@@ -50,7 +50,7 @@ pub enum Error {
         std::env::consts::ARCH
     )]
     Architecture {
-        /// The backend's name.
+        /// The architectures on which the backend runs, in words.
         backend: &'static str,
         /// The architectures that it is for, in words.
         built: &'static str,

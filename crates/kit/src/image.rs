@@ -32,7 +32,7 @@ pub fn elf(code: &[u8], more: &[Segment]) -> Vec<u8> {
     file(&words(&HEADER), code, more, &[])
 }
 
-/// Makes a kernel of the same parts: a note has PVH's entry point.
+/// Makes a PVH kernel of the same parts; its entry point is in a note.
 pub fn kernel(code: &[u8], more: &[Segment]) -> Vec<u8> {
     const XEN_ELFNOTE_PHYS32_ENTRY: u32 = 18;
     let xen = u32::from_le_bytes(*b"Xen\0");

@@ -196,7 +196,7 @@ impl Lab {
             let started = booted.started.unwrap_or_default();
             let unwritten = booted.unwritten.take();
             let report = conclude(booted, self.emulator.name(), settings, *retries + 1)?;
-            // The init of the Linux names the Linux in its reason.
+            // The reason from a Linux's init already names that Linux.
             let (kind, reason) = match report.ending {
                 ProgramEnding::Failed(reason) => (LabFailure::Boot, reason),
                 ProgramEnding::Unanswered(reason) => (LabFailure::TimeLimit, reason),

@@ -1,7 +1,7 @@
 //! How much time is left, for the progress bars of `bench`, `gate` and the lab.
 //!
-//! Steps take much the same time each, so what is left is the mean of the finished ones for each of the others. Before the
-//! first one is finished nothing is known, and nothing is shown.
+//! Steps take about the same time, so each step that is left is estimated as the mean of the finished ones. Until the
+//! first step is finished, nothing is known and nothing is shown.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub struct TimeLeft {
 #[derive(Clone, Copy, Debug)]
 struct StepBudget {
     time: Duration,
-    /// This many steps are done nevertheless.
+    /// This many steps are done in any case.
     least: u64,
 }
 
@@ -35,7 +35,7 @@ impl TimeLeft {
         Self { budget, ..self }
     }
 
-    /// Takes notice that `done` steps are finished.
+    /// Notes that `done` steps are finished.
     fn see(&mut self, now: Instant, done: u64) {
         if self.begun.is_none() {
             self.begun = Some((now, done));

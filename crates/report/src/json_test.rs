@@ -185,7 +185,7 @@ fn another_format_is_refused_by_its_number() {
         let text = changed(|report| report["schema_version"] = of_file.clone());
         let wanted = format!("its format ('schema_version') is {found}, and this vmbell reads 2: ");
         assert!(error(&text).starts_with(&wanted), "{}", error(&text));
-        // Whatever other fields it has.
+        // The other fields do not matter.
         assert!(error(&format!(r#"{{"schema_version": {found}}}"#)).starts_with(&wanted));
     }
 }

@@ -80,7 +80,7 @@ pub struct Paths {
     pub spin: String,
     /// The ratios that answer the usual questions, of those whose two entries were measured.
     pub highlights: Vec<Highlight>,
-    /// What the ratios are taken to, in words: `device model`, `first value` (of a scan) or `reference`.
+    /// What the ratios are relative to, in words: `device model`, `first value` (of a scan) or `reference`.
     pub ratios_to: String,
 }
 

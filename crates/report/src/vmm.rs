@@ -52,9 +52,9 @@ pub struct VmmGuest {
     pub apic: String,
     /// How many CPUs the VMM described.
     pub cpus: u32,
-    /// The frequency of its time stamp counter in Hz; `None` if nothing told it.
+    /// The frequency of its time stamp counter in Hz; `None` if it was not reported.
     pub tsc_hz: Option<f64>,
-    /// What told that: `pvclock`, `cpuid` or `pm-timer`.
+    /// Where that frequency comes from: `pvclock`, `cpuid` or `pm-timer`.
     pub tsc_source: Option<String>,
     /// The virtio devices that it found.
     pub devices: Vec<VmmDevice>,
@@ -71,7 +71,7 @@ pub struct VmmDevice {
     pub kind: String,
     /// How it is reached: `pci` or `mmio`.
     pub transport: String,
-    /// What told of it: `cmdline`, `dsdt`, `pci-cf8` or `pci-ecam`.
+    /// How the image found it: `cmdline`, `dsdt`, `pci-cf8` or `pci-ecam`.
     pub found_by: String,
     /// How it interrupts: `msix`, `intx` or `line`; `None` if it cannot.
     pub interrupt: Option<String>,

@@ -167,7 +167,7 @@ impl Process {
 
     fn reap(&self) {
         let all = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
-        // The status is in `ended`. Waiting for an own child fails only if a signal interrupts it.
+        // The status is in `ended`. Waiting for a child of this process fails only if a signal interrupts it.
         let _ = retry_on_intr(|| waitpid(Some(self.pid), all));
     }
 }

@@ -41,7 +41,7 @@ impl<K: Into<PassthroughErrorKind>> From<K> for PassthroughError {
     }
 }
 
-/// What is wrong. The text is about the device, and leaves out its name.
+/// What is wrong. The text leaves out the device's name, which [`PassthroughError`] adds.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PassthroughErrorKind {

@@ -1,5 +1,5 @@
-//! Buffers: the buffers that a driver makes available and gets back as used, and the buffers of one descriptor chain. A
-//! device side reads that chain once from memory that the driver can change at any time.
+//! Buffers that a driver makes available and gets back as used, and the buffers of one descriptor chain, which a device
+//! side reads once from memory that the driver can change at any time.
 
 use super::error::{QueueError, UsedError};
 use super::hint::unlikely;
@@ -83,7 +83,7 @@ impl Head {
             return Err(UsedError::LengthPastChain { id, len, writable });
         }
         if in_order {
-            // Spares the usual queue a jump.
+            // Keeps a jump out of the usual case.
             unlikely();
             if self.sequence != next {
                 return Err(UsedError::OutOfOrder { id });
@@ -98,8 +98,7 @@ impl Head {
 #[derive(Debug)]
 pub struct Chain {
     buffers: Box<[Buffer]>,
-    /// The readable buffers, then the writable buffers. The index is whether a buffer is writable, which saves a
-    /// branch.
+    /// The readable buffers, then the writable buffers. Indexed by whether a buffer is writable, which saves a branch.
     parts: [Part; 2],
 }
 

@@ -1,5 +1,5 @@
-//! Eventfds. They are identified as the kernel does, by the kernel object and not by the descriptor. They are signalled
-//! and drained without ever blocking, although a guest, its sandbox or another process uses the same eventfds.
+//! Eventfds, identified as in the kernel: by the kernel object, not by the descriptor. Signalling
+//! and draining never block, even if a guest, its sandbox or another process uses the same eventfd.
 //!
 //! Doorbells and irqfds are registered with a descriptor, and found again by the eventfd that it refers to: KVM
 //! compares the kernel objects, so a `dup()`ed or passed descriptor names the same registration. The kernel shows that
@@ -235,8 +235,9 @@ pub fn drain(event: &EventFd) -> bool {
     read == 8
 }
 
-/// The signals of an eventfd, for one thread to wait for. Each signal, or several at once, ends a wait, and the count
-/// is not read (`epoll(7)`, `EPOLLET`). The count grows until it is full; signals from the kernel end a wait even then.
+/// The signals of an eventfd, for one thread to wait for. A wait ends at the next signal, or at
+/// several at once, and does not read the count (`epoll(7)`, `EPOLLET`). The count grows until it
+/// is full; signals from the kernel end a wait even then.
 #[derive(Debug)]
 pub struct Signals {
     epoll: Epoll,

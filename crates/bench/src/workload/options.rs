@@ -53,7 +53,7 @@ pub struct WorkloadOptions {
     pub delayed_interrupt: bool,
     /// How many buffers are in flight.
     pub batch: Batch,
-    /// Empties and restarts the queue after each this number of buffers; `None` for never.
+    /// Empties and restarts the queue each time this number of buffers is done; `None` for never.
     pub reset: Option<u64>,
     /// The token that the driver polls with.
     pub tokens: Tokens,

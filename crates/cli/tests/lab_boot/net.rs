@@ -72,7 +72,7 @@ fn round_trip_goes_to_the_vmm_by_exits_only_and_paravirtual_eoi_spares_it_one_of
             _ => assert!(kicks > 0.5, "{way}: {said}"),
         }
         assert!(of_a_trip(row, "interrupts") > 0.5, "{way}: {said}");
-        // Each notification is an exit, whoever handles it.
+        // Each notification is an exit, no matter what handles it.
         let exits = row["exits"]["total"].as_f64().unwrap();
         assert!(exits >= kicks - 0.01, "{way}: {said}");
         // A waiting guest halts, unless something wakes it first. If the host's netperf shares a CPU with the vCPU, it

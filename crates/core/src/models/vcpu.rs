@@ -189,7 +189,7 @@ impl Vcpu {
         signals.interrupt || signals.kick
     }
 
-    /// `interrupt::leave`.
+    /// As `interrupt::leave` does.
     fn leave(&mut self) {
         self.shared.mode.leave();
         if let Completion::Completed(eoi) = self.pv_eoi.complete(&self.shared.lapic, &self.word) {
@@ -202,7 +202,7 @@ impl Vcpu {
         self.ended.extend(eoi.map(|eoi| eoi.vector));
     }
 
-    /// `interrupt::enter` and the exit sequence, whose last step checks for pending signals.
+    /// As `interrupt::enter` does, followed by the exit sequence, whose last step checks for pending signals.
     fn enter(&mut self) {
         loop {
             if !self.kicked {
@@ -217,7 +217,7 @@ impl Vcpu {
         }
     }
 
-    /// `inject::inject_pending`.
+    /// As `inject::inject_pending` does.
     fn offer(&mut self) {
         let lapic = &self.shared.lapic;
         let next = lapic.next_interrupt();
@@ -234,7 +234,7 @@ impl Vcpu {
         }
     }
 
-    /// `halt::halt`.
+    /// As `halt::halt` does.
     fn halt(&mut self, in_epoll: bool) {
         self.leave();
         loop {

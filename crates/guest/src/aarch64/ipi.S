@@ -1,7 +1,7 @@
 // The first vcpu sends COUNT interrupts to the second, each after the second has counted the previous one.
 20:
     cbnz x20, 3f
-    // The second vcpu counts READY up when it is ready, once for each run. STAMP counts the runs.
+    // The second vcpu increments READY when it is ready, once for each run. STAMP counts the runs.
     ldr x25, [x19, #{STAMP}]
     add x25, x25, #1
     str x25, [x19, #{STAMP}]

@@ -103,7 +103,7 @@ fn refusal(error: kvm_ioctls::Error, irqchip: Irqchip, event: &EventFd, resample
     let rule = match (error.errno(), irqchip) {
         (libc::EBUSY, _) => IrqError::Busy,
         (libc::EBADF, _) => EventFdError::BadFd { fd }.into(),
-        // x86-64, and arm64.
+        // EINVAL on x86-64, EAGAIN on arm64.
         (libc::EINVAL | libc::EAGAIN, Irqchip::None) => IrqError::NoIrqchip,
         (libc::EINVAL, Irqchip::Split) if resample => IrqError::NoResample,
         _ => return Error::system("register or remove an irqfd")(error),

@@ -123,7 +123,7 @@ fn thread_id() -> i32 {
     }
     ID.with(|id| {
         if id.get() == 0 {
-            // SAFETY: no pointers, and no failure.
+            // SAFETY: the call takes no pointers and cannot fail.
             id.set(unsafe { libc::gettid() });
         }
         id.get()

@@ -1,4 +1,5 @@
-//! Exclusive doorbells at ports (or bells instead) and at addresses, and the exits of writes there that did not ring.
+//! Exclusive doorbells at ports (on arm64, at the addresses that stand in for ports) and at addresses, and the exits of
+//! writes that rang no doorbell.
 
 use std::sync::Arc;
 

@@ -152,7 +152,7 @@ fn string_instructions_move_their_buffer<H: Hypervisor>(h: &H) {
     for (index, expected) in passes.into_iter().enumerate() {
         assert_eq!(pass(&vm, index as u64), expected, "pass {index}");
     }
-    // The last write to each place: from the middle down the backward pass, and its last `insw` on top.
+    // Each place holds the last value that was written to it.
     assert_eq!(word(&vm, middle) & 0xffff_ffff, 0x1111_1125);
     assert_eq!(word(&vm, middle - 16) & 0xffff_ffff, 0x1111_1124);
     assert_eq!(word(&vm, middle + 16) & 0xffff_ffff, 0x1111_111f);
@@ -184,7 +184,8 @@ fn string_output_rings_for_each_element<H: Hypervisor>(h: &H) {
         .iter()
         .filter(|exit| matches!(exit, VmExit::PioOut { len: 2, .. }))
         .count();
-    // Eight forwards, one of which is 3; eight backwards from 0 into other memory; one single write.
+    // Eight bytes forwards, one of which is 3 and rings; eight backwards from 0, into other memory; and one single
+    // write.
     assert_eq!((bytes_out, words_out), (7 + 8 + 1, 0));
     assert_eq!(count(&event), 8 + 8 + 1);
 }

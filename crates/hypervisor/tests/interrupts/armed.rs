@@ -114,14 +114,14 @@ fn a_task_priority_that_changes_while_armed_loses_no_eoi<H: Hypervisor>(h: &H) {
 fn a_halt_with_an_eoi_owed_is_ended_by_its_own_class<H: Hypervisor>(h: &H) {
     let vm = configured(h, with_interrupts(1));
     let mut guest = switched_on(&vm);
-    // Before the first interrupt, which can come before the guest's first instruction: without an EOI it would block
-    // all later interrupts of its class.
+    // Set before the first interrupt, which can come before the guest's first instruction. A handler without an EOI
+    // would block all later interrupts of its class.
     guest.set(PV_EOI | EOI);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Until an interrupt wakes the guest: an interrupt before the halt is taken and does not wake it. The
-            // interrupt that is done must not hold back any of them.
+            // Sends until one interrupt wakes the guest: one that is taken before the halt does not wake it. The
+            // interrupt whose EOI is owed must not hold back any of them.
             let begun = Instant::now();
             while !done.load(Relaxed) && begun.elapsed() < HANG {
                 std::thread::sleep(Duration::from_millis(20));

@@ -25,7 +25,8 @@ fn arrive<H: Hypervisor>(h: &H, doing: Doing, address: u64, flags: u64) {
     });
     assert_eq!(taken(&vm, 0, VECTOR), 500, "{doing:?}");
     if flags & PV_EOI != 0 {
-        // The EOI is not spared if the interrupt finds the vCPU leaving the guest, which is common on a busy host.
+        // If the interrupt finds the vCPU leaving the guest, the guest has to write the EOI, which is common on a busy
+        // host.
         let spared = spared(&vm, 0);
         assert!(spared > 50, "{doing:?}: {spared} EOIs spared of 500");
     }

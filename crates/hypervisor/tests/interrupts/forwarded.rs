@@ -40,7 +40,7 @@ fn none_of_many_is_lost_and_nearly_all_end_by_the_bit<H: Hypervisor>(h: &H) {
         let vcpu = take(&vm, 0, doing, 0x77, PINS | PV_EOI);
         while_running(&vm, vec![vcpu], || raise(&*line, many));
         assert_eq!(taken(&vm, 0, LEVEL), many, "{doing:?}");
-        // Another exit may find a preempted handler in the middle of an interrupt.
+        // An exit for another reason may come while the handler is preempted; that interrupt then needs a real EOI.
         assert!(
             spared(&vm, 0) >= many - many / 10,
             "{doing:?}: {}",

@@ -111,7 +111,7 @@ fn an_edge_is_one_interrupt<H: Hypervisor>(h: &H) {
         guest.set_line(true);
         guest.set_line(false);
     }
-    // With the check's own edge there were four before the first acknowledgement: they are one interrupt.
+    // Including the check's own, four edges came before the first acknowledgement. They are one interrupt.
     guest.passes(Check::Edge);
 }
 

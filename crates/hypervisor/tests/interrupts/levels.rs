@@ -118,7 +118,7 @@ fn resampled<H: Hypervisor>(h: &H, by: By, doing: Doing, flags: u64) {
         (works, 0),
         "{by:?}, {doing:?}"
     );
-    // The EOI has to reach the device, so it was never spared, except for the last interrupt, which is not a level.
+    // The EOI has to reach the device, so no EOI was skipped except that of the last interrupt, which is not a level.
     assert!(spared(&vm, 0) <= 1, "EOIs of a level line were put off");
 }
 

@@ -40,7 +40,7 @@ fn a_halt_behind_its_unmask_misses_nothing<H: Hypervisor>(h: &H) {
         // If the interrupt were taken before the halt, the guest would sleep forever.
         assert_eq!(guest.log(&[Op::UnmaskAndHalt, Op::Mask]), whole(vector));
     }
-    // The vCPU interrupts itself, with all that happens on the way there.
+    // The same with an interrupt that the vCPU sends to itself.
     for _ in 0..32 {
         let ops = [Op::WriteMsr(SELF_IPI, 0x77), Op::UnmaskAndHalt, Op::Mask];
         assert_eq!(guest.log(&ops), whole(0x77));
@@ -86,7 +86,7 @@ fn a_handler_is_interrupted_by_higher_ones_only<H: Hypervisor>(h: &H) {
         vmbell_hypervisor::VmEntry::Resume
     });
     assert_eq!(exits.len(), 5, "{exits:?}");
-    // They come after the unmasking, so between two handlers, but before the lower interrupt has ended.
+    // These interrupts come after the unmasking: between two handlers, but before the lower interrupt has ended.
     let log = guest.take_log();
     assert_eq!(log.len(), 8, "{log:x?}");
     for vector in [0x30, 0x40, 0x50, 0x60] {

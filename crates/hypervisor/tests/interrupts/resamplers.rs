@@ -45,8 +45,8 @@ impl Device {
         self.told
     }
 
-    /// Raises the line and waits for the EOI that lowers it, the last of `eois`. The notification of the previous EOI
-    /// may reach this device only now.
+    /// Raises the line and waits for the EOI that lowers it, which is number `eois`. The notification of the previous
+    /// EOI may reach this device only now.
     fn raise(&mut self, eois: u64) {
         self.irqfd.event().write(1).unwrap();
         await_that("the resamplefd", || self.told() >= eois);
@@ -136,8 +136,8 @@ fn a_removed_one_is_told_no_more_while_eois_come<H: Hypervisor>(h: &H) {
     }
 }
 
-/// More irqfds than the usermode backend's stub signals itself: either only while there is the one that is removed, or
-/// always.
+/// With more irqfds than the usermode backend's stub signals itself: in the first case only until one of them is
+/// removed, in the second case even after that.
 fn a_removed_one_of_many_is_told_no_more_while_eois_come<H: Hypervisor>(h: &H) {
     for doing in [Doing::Spins, Doing::Halts] {
         removed_beside(h, 7, doing);

@@ -55,7 +55,7 @@ pub(super) fn answering(mode: TimeMode) -> Duration {
 pub(crate) const LOOKING: Duration = Duration::from_secs(1);
 /// How long the VMM may take to end after a panic, while the kernel prints the rest of the trace.
 const PANICKING: Duration = Duration::from_secs(3);
-/// A limit that no run reaches, but that can be added to the present time.
+/// A limit that no run reaches, but that can be added to the current time.
 pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The end of a time limit. Time that does not count moves the end.

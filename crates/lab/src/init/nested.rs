@@ -240,7 +240,7 @@ fn start_vmm(nested: &Nested) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Returns the context ID of the next Linux. The vhost of this one refuses the ID that it has as a guest itself.
+/// Returns the context ID of the next Linux. This Linux's vhost refuses the ID that this Linux itself has as a guest.
 const fn context(depth: u32) -> u32 {
     depth + 2
 }

@@ -8,7 +8,7 @@ use crate::error::{LabError, failed};
 
 /// How much of a script to read to get its first line.
 const LINE: u64 = 4096;
-/// How the names begin of interpreters that need their own modules to start or to be useful.
+/// The beginnings of the names of interpreters that need their own modules to start or to be useful.
 const WITH_MODULES: [&str; 3] = ["python", "perl", "ruby"];
 /// Folders with modules, next to the folder of the interpreter.
 const FOLDERS: [&str; 3] = ["lib", "lib64", "share"];

@@ -85,7 +85,7 @@ fn sequence(old: &[Report], new: &[Report], pairing: Pairing) -> Option<String> 
     })
 }
 
-/// What so small a number of reports cannot show for this number of rows.
+/// What this small number of reports cannot show for this number of rows.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

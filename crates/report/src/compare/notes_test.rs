@@ -32,7 +32,7 @@ fn a_single_report_on_one_side_says_what_is_unknown() {
     assert!(of_old[0].starts_with("The old side is a single report"));
     let of_new = notes(60, 1, 2, Pairing::Apart);
     assert!(of_new[0].starts_with("The new side is a single report"));
-    // The rows say it.
+    // The rows themselves say so.
     assert_eq!(notes(1, 1, 2, Pairing::Turns), [""; 0]);
 }
 

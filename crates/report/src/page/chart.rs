@@ -32,7 +32,7 @@ impl Floors {
             let mut rows = column.rows(PageSection::Floors);
             rows.find(|row| row.command == name)
         };
-        // What KVM's own calls cost limits no path of another backend.
+        // The costs of KVM's own calls do not limit the paths of another backend.
         let has_kvm = columns.iter().any(|column| column.backend == "kvm");
         let is_limit = |name: &&&str| has_kvm || !name.starts_with("floor-kvm-");
         let floors = section.floors().iter().filter(is_limit);

@@ -77,7 +77,7 @@ fn the_headline_and_the_table_have_one_ratio() {
     let row = |row: &&mut crate::Row| row.command == "portio-wildcard-eventfd";
     let row = report.results.iter_mut().find(row).unwrap();
     sample::of(row).ratio.as_mut().unwrap().value = 1.0 / 3.5;
-    // It was the headline's once, with another ratio.
+    // The headline once said this as well, with another ratio.
     let mut datamatch = row.clone();
     datamatch.command = "portio-datamatch-eventfd".to_owned();
     sample::of(&mut datamatch).ratio.as_mut().unwrap().value = 0.25;
@@ -355,7 +355,7 @@ fn the_headline_of_vmms_names_the_one_with_the_least_numbers() {
             rows(3000.0),
             "b takes the least time in 1 of 1 row, among 2 VMMs",
         ),
-        // The times of one say nothing, and the other one is alone.
+        // The times of one backend say nothing, so only the other one is left.
         (
             vec![vmm("a", 1, true), vmm("b", 1, false)],
             rows(1000.0),

@@ -1,10 +1,10 @@
 // Takes interrupts while it does what VALUE says, until PAUSE is not 0: 0 spins, 1 halts, 2 and 3 store at ADDRESS, 4
 // calls hypercall ADDRESS, 5 masks and unmasks. COUNT: bit 3 takes work from 0x7d0 for each interrupt, and counts
 // interrupts without work at 0x7c8; bit 4 then stores to PIN, before the end of the interrupt. A pattern is in vector
-// registers and is compared in each round: says done with 0, or 1 if a register changed. RINGS counts rounds. The page
-// of the parameters has a count for each vector at 0x800. LPI 8192 + 256 * index + V is vector V; SPI 36, a level, and
-// SPI 37, an edge, are vectors 0x60 and 0x61 of the first vcpu; SPI 40 + index is an edge and vector 0xfe. gic.S, its.S
-// and interrupts.S follow.
+// registers and is compared in each round: the program says done with 0, or with 1 if a register changed. RINGS counts
+// rounds. The page of the parameters has a count for each vector at 0x800. LPI 8192 + 256 * index + V is vector V; SPI
+// 36, a level, and SPI 37, an edge, are vectors 0x60 and 0x61 of the first vcpu; SPI 40 + index is an edge and vector
+// 0xfe. gic.S, its.S and interrupts.S follow.
     b 10f
     .balign 16
     stp x0, x1, [sp, #-48]!

@@ -81,8 +81,8 @@ impl<'s> Apics<'s> {
         self.events.count(Event::IoapicSetIrq);
     }
 
-    /// If a line has another interrupt while its guest could end the present interrupt without an exit, makes the vCPUs
-    /// that have the present interrupt leave the guest.
+    /// If a line has another interrupt while its guest could end the current interrupt without an exit, makes the vCPUs
+    /// that have the current interrupt leave the guest.
     pub fn end_deferral(&self, pin_line: PinLine<'_>) {
         if pin_line.needs_exit() {
             let vector = pin_line.pin.entry().vector();

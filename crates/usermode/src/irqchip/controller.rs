@@ -243,7 +243,7 @@ impl<'s> Controller<'s> {
         Ok(())
     }
 
-    /// Stops forwarding a line. A vCPU that could end the present interrupt without an exit is first made to leave the
+    /// Stops forwarding a line. A vCPU that could end the current interrupt without an exit is first made to leave the
     /// guest.
     pub fn unforward_line(&mut self, gsi: Gsi) {
         if !self.state.forwarded.remove(&gsi) {

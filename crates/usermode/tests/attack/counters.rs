@@ -149,7 +149,7 @@ fn round(watch: &'static Watch, random: &mut Random, flips: bool) {
         for vcpu in &mut vcpus {
             scope.spawn(|| run_until(watch, vcpu, over));
         }
-        // Devices in this process and in another one interrupt, and seldom read.
+        // Devices in this process and in another one raise interrupts, and seldom read their eventfds.
         scope.spawn(|| {
             while Instant::now() < over {
                 let (irqfd, resample) = first.pick(&resamplers.iter().collect::<Vec<_>>());
@@ -173,7 +173,8 @@ fn round(watch: &'static Watch, random: &mut Random, flips: bool) {
         }
         // The device ends while its guest runs on.
         watch.call("the end of a device", || drop(device));
-        // While a guest does not let go, each removal takes a second; the other doorbells are removed after its end.
+        // A guest that stays inside the stub delays each removal by a second, so the other doorbells are removed only
+        // after its end.
         if let Some(index) = removed {
             remove(watch, doorbells.swap_remove(index));
         }

@@ -64,7 +64,7 @@ fn kill_the_next(after: i32, threads: usize, delay: Duration, give_up: &AtomicBo
 }
 
 fn while_it_starts(watch: &Watch, random: &mut Random, config: &VmConfig) {
-    // From its creation on, or late: once it has all threads, it has little left to do.
+    // The kill comes at any time after the creation, or late: a sandbox that has all its threads is almost ready.
     let (threads, most) = random.pick(&[(1, 6000), (1 + config.vcpus as usize, 500)]);
     let delay = random.time(Duration::from_micros(most));
     let created = AtomicBool::new(false);
@@ -183,7 +183,7 @@ fn strike<H: Hypervisor>(h: &H, number: Signal, delay: Duration) -> Option<Strin
         let striker = scope.spawn(|| {
             loop {
                 let mut new = processes();
-                // Few remain: asking every process for its parent would take longer than a start.
+                // Only new processes are asked for their parent: asking all of them would take longer than a start.
                 new.retain(|pid| !before.contains(pid) && is_child_of(*pid, own));
                 if let [pid] = new[..] {
                     let struck = Instant::now() + delay;

@@ -231,7 +231,7 @@ fn pci_device_decodes_memory_and_masters_its_bus_once_it_is_enabled() {
     let log = Arc::clone(&file.log);
     let device = open(file).unwrap();
     device.enable().unwrap();
-    // The register read as 0x0404: what is set stays set.
+    // The register read as 0x0404 before; its set bits stay set.
     assert_eq!(*log.lock(), ["write 0x100004 [6, 4]"]);
     let mut file = scripted();
     file.info.flags = VFIO_DEVICE_FLAGS_PLATFORM;

@@ -1,7 +1,7 @@
 //! The buses whose devices VFIO can assign, and how sysfs names them and their devices.
 //!
-//! The address of a PCI function is `DOMAIN:BUS:DEVICE.FUNCTION` in hexadecimal, as sysfs and lspci write it. Any
-//! thread may use this: it reads nothing.
+//! The address of a PCI function is `DOMAIN:BUS:DEVICE.FUNCTION` in hexadecimal, as sysfs and lspci write it. Nothing
+//! here reads files; any thread may use it.
 
 use std::fmt;
 use std::str::FromStr;

@@ -17,7 +17,7 @@ use crate::error::SetupError;
 pub(crate) struct Words<A, M> {
     first: NonNull<A>,
     count: usize,
-    /// Keeps the memory mapped to which `first` points.
+    /// Keeps the memory that `first` points to mapped.
     memory: M,
 }
 

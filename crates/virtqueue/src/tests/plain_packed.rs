@@ -1,5 +1,5 @@
-//! Packed rings have no peer to test against. So here is each side once more, in the words of virtio 1.3, 2.8: 16-bit
-//! fields and boolean wrap counters, without checks or optimizations.
+//! Packed rings have no peer to test against. So this file implements each side again, close to the text of virtio 1.3,
+//! 2.8: 16-bit fields and boolean wrap counters, without checks or optimizations.
 
 #![allow(clippy::cast_possible_truncation)]
 

@@ -17,8 +17,9 @@ use crate::sync::Mutex;
 /// How many replaced snapshots may wait for a handler to return before changes wait as well.
 const WAITING: usize = 64;
 
-/// How long a change waits above that number. If a handler hangs, for example on a disk that does not answer, and the
-/// guest keeps moving its devices, this limits new snapshots to one in this time, instead of thousands.
+/// How long a change waits above that number. If a handler hangs, for example on a disk that does
+/// not answer, while the guest keeps moving its devices, snapshots pile up at one per `PATIENCE`
+/// instead of thousands.
 const PATIENCE: Duration = if cfg!(test) {
     Duration::from_secs(60)
 } else {
@@ -61,8 +62,8 @@ impl Bus {
         self.change(|map| map.remove(range))
     }
 
-    /// Removes exactly `range`, and returns its device when no handler of it runs any more. Must not be called in a
-    /// handler.
+    /// Removes exactly `range`, and returns its device once none of its handlers runs any more.
+    /// Must not be called in a handler.
     ///
     /// # Errors
     ///

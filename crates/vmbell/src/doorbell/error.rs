@@ -65,7 +65,7 @@ pub enum DoorbellError {
     /// The table is full.
     #[error("the doorbell table has its {capacity} {what} already")]
     Full {
-        /// What the table has no more room for, in the plural.
+        /// The kind of piece that has run out, in the plural.
         what: &'static str,
         /// How many of them the table can have.
         capacity: usize,

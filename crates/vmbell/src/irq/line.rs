@@ -102,11 +102,12 @@ impl<D> fmt::Debug for LevelLine<D> {
 /// The owner's side of a forwarded line, for any thread. When the guest ends an interrupt of the line, it has ended for
 /// the device as well.
 ///
-/// Without forwarding, the host acts at the end of a level-triggered interrupt: it lowers the line and notifies the
-/// device (an irqfd with a resamplefd), or the device model does. The owner of a forwarded line raises it and checks
-/// whether the guest has ended the interrupt, without a notification. The states are those of a hardware-mapped
-/// interrupt in a GIC ([`Activity`]). How the guest ends the interrupt depends on the backend. Once the line is no
-/// longer forwarded, raising it does nothing.
+/// Without forwarding, the host (an irqfd with a resamplefd) or the device model lowers the line at
+/// the end of a level-triggered interrupt and notifies the device. The owner of a forwarded line
+/// raises the line and then polls whether the guest has ended the interrupt: it gets no
+/// notification. The states are those of a hardware-mapped interrupt in a GIC ([`Activity`]). How
+/// the guest ends the interrupt depends on the backend. Once the line is no longer forwarded,
+/// raising it does nothing.
 pub trait ForwardedLine: Send + Sync + fmt::Debug {
     /// Raises the line. If an interrupt of the line is under way, the guest takes another one after it ends; further
     /// calls until then change nothing.

@@ -47,7 +47,7 @@ impl Drop for Tracked {
     }
 }
 
-/// One thread reads twice, while another replaces the value and frees what it can.
+/// One thread reads twice while another replaces the value and frees what it can.
 #[test]
 fn reader_never_holds_what_is_freed() {
     check(|| {

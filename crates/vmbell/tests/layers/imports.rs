@@ -119,7 +119,7 @@ fn files(sources: &Path, module: &str) -> Vec<(PathBuf, usize)> {
     found
 }
 
-/// Whether a file or folder of this name has tests, or what they alone use.
+/// Whether a file or folder of this name has tests, or code that only tests use.
 pub fn is_of_tests(name: &str) -> bool {
     ["tests", "models"].contains(&name) || name.ends_with("_test") || name.ends_with("_double")
 }

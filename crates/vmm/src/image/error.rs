@@ -26,7 +26,7 @@ impl error::Error for ImageError {
     }
 }
 
-/// The reason why an image cannot be booted. The text is about the image, and leaves out its name.
+/// The reason why an image cannot be booted. The text leaves out the image's name, which [`ImageError`] adds.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageErrorKind {

@@ -12,7 +12,7 @@ use kit::image::Segment;
 const STATUS: u32 = 0x600;
 const ENABLE: u32 = 0x602;
 const CONTROL: u32 = 0x604;
-/// The clock's event in the first two.
+/// The bit of the clock's event in the first two registers.
 const RTC: u32 = 0x400;
 /// S3 and S5, with the bit that starts the sleep.
 const S3: u32 = 0x2400;

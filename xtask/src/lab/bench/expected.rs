@@ -32,7 +32,7 @@ const IOEVENTFDS: [(&str, &str, f64); 2] = [
     ("mmio-datamatch-eventfd", "floor-kvm-ioeventfd", 1.02),
 ];
 
-/// What a single CPU, or KVM, cannot do.
+/// What cannot be measured with a single CPU or on KVM.
 const SKIPS: &[&str] = &[
     "needs two CPUs",
     "ioeventfds on ports and memory only",

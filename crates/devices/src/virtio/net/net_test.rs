@@ -133,7 +133,7 @@ fn packet_of_more_pieces_than_fit_on_the_stack_goes_both_ways() {
     let packet: Vec<u8> = (0..=251).collect();
     memory.write_slice(&packet, GuestAddress(DATA)).unwrap();
     for pieces in [1, 2, 31, 32, 33, 252] {
-        // The pieces do not overlap, and are in the order of the packet; some are empty.
+        // The pieces do not overlap and follow the order of the packet. Some are empty.
         let each = packet.len() / pieces;
         let last = packet.len() - each * (pieces - 1);
         let lens = std::iter::repeat_n(each, pieces - 1).chain([last]);

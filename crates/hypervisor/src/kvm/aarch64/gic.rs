@@ -26,7 +26,8 @@ pub fn best(vm: &VmFd) -> Option<Gic> {
             flags: KVM_CREATE_DEVICE_TEST,
             ..kvm_create_device::default()
         };
-        // A test creates no device, but kvm-ioctls would take descriptor 0 for the device and close it.
+        // With this flag the kernel creates no device, but kvm-ioctls would take descriptor 0 for the device and close
+        // it.
         match vm.create_device(&mut device) {
             Ok(none) => {
                 std::mem::forget(none);

@@ -122,8 +122,7 @@ impl Registers {
 
     /// Does what the registers ask for, and returns the function's interrupt if that may have changed.
     pub fn work(&self, space: Option<&Space>) -> Option<bool> {
-        // In this order: the thread that raises the next interrupt has stored the acknowledgement of the last interrupt
-        // before.
+        // The order matters: before a thread raises an interrupt, it has stored the acknowledgement of the last one.
         let raised = self.swap(RAISE, 0);
         let acknowledged = self.swap(ACK, 0);
         if self.get(COMMAND) & 1 != 0 {

@@ -32,7 +32,7 @@ fn thousand_line_interrupts_arrive_where_registers_are_not_mapped<H: Hypervisor>
     let run = doubled.guest.run(MANY);
     println!("{run:?}");
     assert_eq!((run.interrupts, run.spurious), (MANY, 0));
-    // Three accesses per interrupt, and the end.
+    // Each interrupt takes three accesses, and the end of the run takes two exits.
     assert!(run.exits <= 3 * MANY + 2, "{run:?}");
 }
 

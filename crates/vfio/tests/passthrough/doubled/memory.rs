@@ -30,7 +30,7 @@ fn device_reaches_all_memory_of_its_guest_and_nothing_else<H: Hypervisor>(h: &H)
     assert_eq!(copy, pattern);
     assert_eq!(doubled.space.mapped(), [(base, RAM)]);
     assert!(!doubled.space.write(last + 1, &pattern), "over the end");
-    // What is in the buffer stays there, as nothing is read.
+    // Nothing is read, so the buffer keeps its contents.
     start_dma(device, base - 0x1000, PIECE, false);
     start_dma(device, AREA + 0x1000, PIECE, true);
     memory

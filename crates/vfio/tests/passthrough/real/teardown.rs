@@ -35,7 +35,8 @@ fn given_back<H: Hypervisor>(h: &H) {
     guest.while_running(|| {
         let mut after_first = None;
         for round in 0..ROUNDS {
-            // Through the VMM first: the first thread that waits for an eventfd makes what the process then keeps.
+            // The VMM's path comes first: the first thread that waits for an eventfd creates what the process then
+            // keeps.
             let handover = [Handover::Irqfd, Handover::Vmm][usize::from(round % 5 == 0)];
             let real = Real::open(EDU, Some(&backend));
             let placed = guest.put(&real.device, &real.space(), &places, &[wire(handover)]);

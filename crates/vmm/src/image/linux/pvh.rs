@@ -29,7 +29,7 @@ const MAGIC: u32 = 0x336e_c578;
 /// The version of the start information that has a memory map.
 const VERSION: u32 = 1;
 
-/// A note up to its contents, if its name has four bytes.
+/// The part of a note before its contents, for a name of four bytes.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct NoteHeader {

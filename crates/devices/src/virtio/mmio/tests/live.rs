@@ -193,7 +193,7 @@ fn serve_with_waits(avail_flags: u16) -> (Served, u32) {
 fn a_thread_that_sleeps_next_waits_for_a_driver_that_polls() {
     let (served, waits) = serve_with_waits(1);
     assert_eq!((served.chains, served.more), (2, false));
-    // Once after each chain, and not again after a wait in which no chain came.
+    // Waits once after each chain, and not again after a wait in which no chain came.
     assert_eq!(waits, 2);
 }
 

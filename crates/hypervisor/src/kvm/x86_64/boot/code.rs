@@ -71,7 +71,8 @@ guest_code! {
         ".if ({error_codes} >> vmbell_boot_vector) & 1 == 0",
         "push 0",
         ".endif",
-        // `push` of the vector, in a byte: the assembler would take the name for a memory operand.
+        // `push` with the vector in one byte, encoded by hand: the assembler would take the symbol for a memory
+        // operand.
         ".byte 0x6a, vmbell_boot_vector",
         "jmp 2f",
         ".set vmbell_boot_vector, vmbell_boot_vector + 1",
@@ -103,7 +104,7 @@ guest_code! {
     fn thunks = vmbell_boot_thunks..vmbell_boot_thunks_end {
         ".set vmbell_boot_vector, {exceptions}",
         ".rept 256 - {exceptions}",
-        // `push` of the vector, in four bytes.
+        // `push` with the vector in four bytes, encoded by hand as above.
         ".byte 0x68",
         ".long vmbell_boot_vector",
         "jmp [rip + 2f]",
