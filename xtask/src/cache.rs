@@ -21,7 +21,7 @@ fn entry_in(folder: &Path, name: &str, make: impl FnOnce(&Path) -> Result<()>) -
     }
     let keep = || format!("cannot keep {}", path.display());
     fs::create_dir_all(folder).with_context(keep)?;
-    // The entry is made elsewhere until it is complete.
+    // The entry is made under another name until it is complete.
     let drafts = tempfile::tempdir_in(folder).with_context(keep)?;
     let draft = drafts.path().join("draft");
     make(&draft)?;

@@ -1,5 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP: the first asks the command to end early, the second kills it. Also signals that arrive
-//! while the terminal is in raw mode: a fault restores the terminal's settings, and SIGCONT sets raw mode again.
+//! SIGINT, SIGTERM and SIGHUP: the first asks the command to end early, the second kills it. Also handles signals that
+//! arrive while the terminal is in raw mode: a fault restores the terminal's settings, and SIGCONT sets raw mode again.
 #![allow(unsafe_code, reason = "installing a signal handler")]
 
 use std::io;
@@ -67,7 +67,7 @@ pub(super) fn keep_terminal(raw: Termios, before: Termios) -> io::Result<()> {
             unsafe { libc::_exit(128 + signal) };
         }
     }
-    // There is one terminal.
+    // A process has one terminal, so this is set once.
     let _ = TERMINAL.set([raw, before]);
     let mut on = default();
     on.sa_flags = libc::SA_RESTART;

@@ -156,7 +156,8 @@ impl PvEoi {
         let Some(word) = self.word() else {
             return false;
         };
-        // Even if a request's priority is too low: it can be delivered at the EOI, so the EOI must be a real one.
+        // Any request counts, even one whose priority is too low: it can be delivered at the EOI, so the EOI must be a
+        // real one.
         if !lapic.irr.is_empty() {
             return false;
         }

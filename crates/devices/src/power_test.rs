@@ -146,7 +146,8 @@ fn sleep_control_switches_off_by_s5_only() {
         count.fetch_add(1, Relaxed);
     });
     let kind = |sleep: Sleep| sleep.kind() << 2;
-    // Without the bit that starts the sleep, with another kind, to the status, and to both registers at once.
+    // None of these switches off: the first lacks the bit that starts the sleep, the second has another kind, the third
+    // is written to the status, and the last to both registers at once.
     registers.write(0, &[kind(Sleep::S5)]);
     registers.write(0, &[SLEEP_NOW | kind(Sleep::S3)]);
     registers.write(1, &[SLEEP_NOW | kind(Sleep::S5)]);

@@ -114,7 +114,7 @@ fn changed(mut state: Vec<u8>, input: &mut Input<'_>) -> Vec<u8> {
         };
         state.splice(at..end, bytes(&new));
     }
-    // Bytes for a list or an option at the end that has become longer; otherwise they are not read.
+    // These bytes are read only if a list has become longer, or an option at the end has been added.
     state.extend(input.0);
     state
 }

@@ -1,4 +1,4 @@
-//! Where L1 begins: at its boot, or where it was saved after an earlier one.
+//! Where L1 begins: at its boot, or at a state that was saved after an earlier boot.
 //!
 //! A machine stops itself when it has prepared everything that does not depend on the run. The first run with a machine
 //! saves it there and checks that the saved state runs a guest; later runs start from that state. It serves every

@@ -168,7 +168,8 @@ impl Qemu {
         let mut files = Vec::new();
         match &self.loader {
             Some((_, libraries)) => {
-                // The folder instead of the program: a program's libraries would be searched among the host's.
+                // L1 gets the whole folder, because for a single program the lab would look for libraries among the
+                // host's.
                 files.extend(self.program.parent().map(Path::to_path_buf));
                 files.extend(std::env::split_paths(libraries));
                 files.extend(self.data.iter().cloned());

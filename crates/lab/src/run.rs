@@ -118,7 +118,7 @@ impl Lab {
         let mut retries = 0;
         loop {
             let result = self.run_at_moment(task, &settings, most_retries, &mut retries, &stdout);
-            // Started at the same moment, the program would always spin again.
+            // If the program were started at the same moment again, it would spin again.
             let error = match &result {
                 Err(error) if error.kind() == LabFailure::Spun => error,
                 _ => return result,
@@ -177,7 +177,8 @@ impl Lab {
             if crash.is_some() || booted.started.is_none() {
                 beginning = beginning.after_a_fault()?;
             }
-            // The actions of the program, or its reads from standard input, would be repeated.
+            // A second start repeats what the program does, and a program that reads standard input would not get the
+            // same input.
             let most = match booted.started {
                 _ if task.stdin => 0,
                 Some(_) => most_retries,

@@ -12,7 +12,8 @@ pub fn csv(report: &Report) -> String {
         Timing::Emulated => "emulated_ns_per_op",
         Timing::Instructions => "instructions_per_op",
     };
-    // Only reports about VMMs and networks. Exits are known for a whole row, so each of its lines repeats them.
+    // Only reports about VMMs and networks have exits. They are known only for a whole row, so each of its lines
+    // repeats them.
     let has_exits =
         !report.vmms().is_empty() && report.results.iter().any(|row| row.exits().is_some());
     let heading = if has_exits {

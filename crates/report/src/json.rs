@@ -83,7 +83,7 @@ pub enum ReadError {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(title = "vmbell report"))]
 struct ReportFile {
-    /// The format: raised when a field goes or changes its meaning.
+    /// The version of the format: raised when a field is removed or changes its meaning.
     #[cfg_attr(test, schemars(extend("const" = SCHEMA_VERSION)))]
     schema_version: u64,
     #[serde(flatten)]

@@ -73,7 +73,7 @@ impl Process {
             false
         };
         let failed = Error::system("watch the sandbox process");
-        // Once: the pidfd of a process that has ended stays readable.
+        // The end is reported once only, because the pidfd of a process that has ended stays readable.
         let edge = EventSet::IN | EventSet::EDGE_TRIGGERED;
         let watched = watcher().map_err(failed)?.add(pidfd, edge, watch);
         process.watched = Some(watched.map_err(failed)?);

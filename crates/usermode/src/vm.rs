@@ -215,8 +215,8 @@ impl Irqs for UsermodeVm {
                 Some(guest) => guest.remove_irqfd(id, gsi),
                 None => Ok(()),
             };
-            // Even after an error: the irqfd no longer raises any interrupt, although the sandbox may still have its
-            // resamplefd.
+            // This is done even after an error: the irqfd no longer raises any interrupt, although the sandbox may
+            // still have its resamplefd.
             if let Some(watcher) = watcher.upgrade()
                 && let Some(watcher) = watcher.get()
             {

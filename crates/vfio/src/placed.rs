@@ -282,7 +282,7 @@ struct TrappedRegisters {
     // closed by then.
     device: Weak<Device>,
     region: u32,
-    /// The lines that an access ends; `None` if no line needs that.
+    /// The lines whose interrupts end with an access to the registers; `None` if the device has no such line.
     lines: Option<Arc<DeviceLines>>,
     failures: Arc<Failures>,
 }

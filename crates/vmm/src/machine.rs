@@ -191,8 +191,8 @@ impl Machine {
             drop(starting);
             // Nothing is sent: the channel closes when the last vCPU has started.
             let _ = started.recv();
-            // After the vCPUs' threads have started: they would inherit a filter of system calls, and run it at each
-            // exit.
+            // The vCPUs' threads have started by now. Otherwise they would inherit this thread's filter of system
+            // calls, and run it at each exit.
             thread::prepare(ThreadKind::Main)();
             drop(closed);
             Ok(())

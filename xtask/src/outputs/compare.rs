@@ -45,7 +45,7 @@ impl<'a> Comparison<'a> {
         let same = |i: usize, j: usize| {
             i < end && j < printed_end && !is_elision(i) && is_same(&page[i], printed[j], exact)
         };
-        // From each pair of lines to both ends: how many lines differ.
+        // For each pair of lines: how many of the lines from there to the two ends differ.
         let mut differ = vec![vec![usize::MAX; printed_end + 2]; end + 2];
         differ[end][printed_end] = 0;
         for i in (0..=end).rev() {

@@ -83,7 +83,7 @@ pub(crate) fn run(args: &OutputsArgs) -> Result<()> {
         }
         let printed = shell(root, page, &transcripts)?;
         ran += transcripts.len();
-        // From the end, so that the places of the others remain.
+        // Backwards, because a replacement moves the text after it.
         for (transcript, printed) in transcripts.iter().zip(&printed).rev() {
             if transcript.output.is_empty() {
                 continue;

@@ -149,8 +149,8 @@ impl GuestScenario for RateScenario {
         }
         let elapsed_ns = self.guest.clock.ns(slowest);
         let after = machine.vm().measure().exit_counts();
-        // One operation is one ring of each vCPU, and all vCPUs ring at the same time: the time is what a ring takes
-        // one vCPU. The exit with which each vCPU says that it is done is not an operation.
+        // One operation is one ring of each vCPU, and all vCPUs ring at the same time: the measured time is that of one
+        // ring on one vCPU. The exit with which each vCPU says that it is done is not an operation.
         let heavy = (after.heavy - before.heavy).saturating_sub(vcpus);
         Ok(RunSample {
             light: after

@@ -1,4 +1,4 @@
-//! The rows that answer first questions about a host exist on the backend that every machine has.
+//! The rows that answer the first questions about a host exist on the backend that every machine has.
 
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ const REPEATS: usize = 6;
 const PERIOD: usize = 6;
 
 impl Search {
-    /// Stops a task that repeats the same reads: until there is something newer to read, or for good if there was.
+    /// Stops a task that repeats the same reads: until it could read something newer, or for good if it could already.
     pub(super) fn spin(&mut self) -> Result<(), Stop> {
         let reads = &self.tasks[self.current].reads;
         for period in 1..=PERIOD {

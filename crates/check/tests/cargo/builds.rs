@@ -37,7 +37,7 @@ fn builds_are_hooked_and_never_mixed_with_those_of_cargo_test() {
     assert_eq!(compiled(&succeed(&mut by_hand)), ALL);
     check(&fixture);
 
-    // Different flags have a different folder.
+    // Each set of flags has its own folder.
     let atomics = succeed(fixture.check().args(APP).arg("--atomics-only"));
     assert_eq!(compiled(&atomics), ALL);
     assert!(

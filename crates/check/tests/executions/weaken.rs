@@ -113,7 +113,7 @@ fn models_that_know_no_such_order_are_not_explored() {
             .iter()
             .all(|(_, effect)| matches!(effect, Effect::NoDifference))
     );
-    // Only the store under TSO: sequentially consistent, or less.
+    // Only the store is weakened: TSO distinguishes only whether a store is sequentially consistent.
     assert_eq!(weakening.explorations, 2, "one alone, and all together");
 }
 

@@ -181,9 +181,9 @@ fn with_advice(error: CompareError) -> anyhow::Error {
     anyhow!("{error}{advice}")
 }
 
-/// Returns the exit status, and prints its reasons: the rows that are slower by more than `fail_above`, that failed on
-/// the new side only, or that are `missing`, and whether no row could be found slower. Also prints the rows
-/// that may be slower.
+/// Returns the exit status, and prints why it is a failure: rows that are slower by more than `fail_above`, rows that
+/// failed on the new side only, rows that are `missing`, or too little data to find any row slower. Also prints the
+/// rows that may be slower.
 fn verdict(comparison: &Comparison, fail_above: Option<f64>, missing: &[&RowKey]) -> Exit {
     let Some(threshold) = fail_above else {
         return Exit::Good;

@@ -31,8 +31,8 @@ pub(super) const INTERRUPTS: &[u32] = &[
     request(_IOW::<kvm_msi>(KVMIO, 0xa5)),       // KVM_SIGNAL_MSI
 ];
 
-/// What a vCPU's thread changes on an exit: doorbells, irqfds and routes; and reading the registers of a vCPU that
-/// faulted.
+/// The ioctls of a vCPU's thread on an exit: they change doorbells, irqfds and routes, and read the registers of a vCPU
+/// that faulted.
 pub(super) const EXITS: &[u32] = &[
     request(_IOW::<kvm_ioeventfd>(KVMIO, 0x79)), // KVM_IOEVENTFD
     request(_IOW::<kvm_irqfd>(KVMIO, 0x76)),     // KVM_IRQFD

@@ -95,7 +95,7 @@ impl Confinement {
     /// rights already.
     fn enter(&self, kind: ThreadKind, inherits: bool) -> Result<()> {
         if CONFINED.replace(true) {
-            // The main thread, after the guest has slept.
+            // The main thread comes here again after each sleep of the guest.
             return Ok(());
         }
         violation::name_thread(kind);

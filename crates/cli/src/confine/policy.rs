@@ -153,7 +153,7 @@ pub(super) fn of(kind: ThreadKind, devices: &DeviceNeeds) -> Result<ThreadPolicy
         allow(if starts_threads {
             SOCKET
         } else {
-            // When it gives up waiting.
+            // The device's thread ends the connection when it gives up waiting for the back end.
             &[libc::SYS_shutdown]
         });
     }
@@ -161,7 +161,7 @@ pub(super) fn of(kind: ThreadKind, devices: &DeviceNeeds) -> Result<ThreadPolicy
     let executable = u64::from(libc::PROT_EXEC.cast_unsigned());
     restrict(&mut rules, libc::SYS_mmap, [not(2, executable)])?;
     if starts_threads && devices.pc_testdev {
-        // It makes pages of RAM executable for a moment.
+        // pc-testdev makes pages of RAM executable for a moment.
         rules.insert(libc::SYS_mprotect, Vec::new());
     } else {
         restrict(&mut rules, libc::SYS_mprotect, [not(2, executable)])?;
@@ -191,7 +191,8 @@ pub(super) fn of(kind: ThreadKind, devices: &DeviceNeeds) -> Result<ThreadPolicy
             libc::SYS_clone,
             [[(0, Qword, MaskedEq(!detached), flags)]],
         )?;
-        // Installing its own filter, which can only remove calls, and what seccompiler does before that.
+        // A new thread installs its own filter, which can only remove calls, and makes the calls that seccompiler makes
+        // before that.
         let set_filter = libc::SECCOMP_SET_MODE_FILTER;
         let no_flags = (1, Qword, Eq, 0);
         restrict(

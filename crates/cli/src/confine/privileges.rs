@@ -57,7 +57,7 @@ pub(super) fn give_up_capabilities() -> rustix::io::Result<()> {
     for number in 0..u64::BITS {
         match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << number)) {
             Ok(()) => {}
-            // A number after the kernel's last capability, or not permitted.
+            // The kernel has no capability with this number, or the process may not remove it.
             Err(Errno::INVAL | Errno::PERM) => break,
             Err(error) => return Err(error),
         }

@@ -77,7 +77,7 @@ impl Boots<'_> {
         let status = command.status().context("cannot start vmbell lab")?;
         let failed = match self.limit.stop() {
             Some(_) => Exit::Interrupted,
-            // It has printed why.
+            // The lab has printed why it failed.
             None => Exit::Lab,
         };
         Ok((!status.success()).then_some(failed))

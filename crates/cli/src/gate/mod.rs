@@ -150,8 +150,8 @@ fn verdict(
     Ok(verdict)
 }
 
-/// Compares a kernel's measured report with its baseline, if there is one. It is an error of the files if the baseline
-/// is of another kernel, CPU, unit or VMM.
+/// Compares a kernel's measured report with its baseline, if there is one. Fails if the baseline is of another kernel,
+/// CPU, unit or VMM.
 fn held(
     verdict: &mut GateVerdict,
     args: &GateArgs,

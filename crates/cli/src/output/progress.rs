@@ -1,4 +1,4 @@
-//! The progress bar, on stderr and only on a terminal. In the lab, progress records for the lab's own bar.
+//! The progress bar, on stderr and only on a terminal. In the lab, it is progress records for the lab's own bar.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};

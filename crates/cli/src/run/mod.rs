@@ -223,7 +223,7 @@ impl RunArgs {
     /// The guest's arguments.
     fn arguments(&self, is_kernel: bool) -> String {
         match self.nested_guest && is_kernel {
-            // Of a parameter that is there twice, the last counts.
+            // If a parameter is given twice, the last one counts.
             true => format!("{NESTED_WORDS} {}", self.append),
             false => self.append.clone(),
         }
@@ -371,7 +371,7 @@ fn file(what: &str, path: &Path, memory: u64) -> Result<BootFile> {
     let name = path.display();
     match BootFile::open(path, memory) {
         Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-            // That of a pipe is not known.
+            // The length of a pipe is not known.
             let len = fs::metadata(path).map_or(0, |metadata| metadata.len());
             let advice = match memory.max(len) < MEMORY_MOST {
                 true => ": give it more (--memory)".to_owned(),

@@ -39,7 +39,7 @@ impl ConsoleKeys {
     pub(super) fn input(mut self) -> GuestInput {
         Box::new(move |bytes| {
             self.ready.wait();
-            // It fails if the guest is gone, and its reader with it.
+            // The write fails if the guest is gone, because the pipe then has no reader.
             let _ = self.pipe.write_all(bytes);
         })
     }

@@ -20,7 +20,7 @@ struct AddressRow {
     accesses: String,
     to_vmm: String,
     rings: Option<String>,
-    /// The time per exit in the VMM, in microseconds, and the cores used by all.
+    /// The time per exit in the VMM, in microseconds, and the cores used by all exits.
     vmm_time: Option<[String; 2]>,
     by_kvm: Option<String>,
     cores: Option<String>,

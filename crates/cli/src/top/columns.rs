@@ -91,7 +91,7 @@ impl VmColumn {
         }
     }
 
-    /// The width of its numbers, so that columns do not move when they grow.
+    /// The width of its numbers, so that columns do not move when the numbers grow.
     const fn width(self) -> usize {
         match self {
             Self::Name => NAME,

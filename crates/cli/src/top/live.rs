@@ -36,7 +36,7 @@ pub(super) fn run(
             false => Ok(()),
         };
         if interrupted.load(Ordering::Acquire) {
-            // Also if the terminal is gone, which raises SIGHUP.
+            // This also happens when the terminal is gone, which raises SIGHUP.
             return Ok(Exit::Interrupted);
         }
         drawn?;

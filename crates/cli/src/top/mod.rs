@@ -287,10 +287,10 @@ fn batch(
 ) -> Result<Exit> {
     let mut left = if args.once { Some(1) } else { args.number };
     while left != Some(0) {
-        // Without drift: each table's interval begins where the previous one ended.
+        // Each table's interval begins where the previous one ended, so the times do not drift.
         let end = counts.before.at + args.delay;
         loop {
-            // Also if reading took longer than the delay.
+            // This is checked even if reading took longer than the delay.
             if interrupted.load(Ordering::Acquire) {
                 return Ok(Exit::Interrupted);
             }

@@ -91,7 +91,7 @@ struct Addresses {
 #[derive(Clone, Copy, Debug, Default)]
 struct Series {
     all: [u64; 2],
-    /// While it had a series.
+    /// What was counted while the address had a series.
     own: [u64; 2],
     is_shown: bool,
 }

@@ -64,7 +64,7 @@ pub(super) enum Mode {
 /// The cursor's position.
 #[derive(Debug, Default)]
 struct Cursor {
-    /// The VM; `None` until the cursor is moved, when it is on the first line.
+    /// The VM; `None` while the cursor is on the first line because it was never moved.
     vm: Option<VmKey>,
     /// The line within the VM.
     line: usize,

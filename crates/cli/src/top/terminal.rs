@@ -66,7 +66,7 @@ impl Tty {
         };
         let screen = Terminal::with_options(backend, TerminalOptions { viewport })
             .context("cannot use the terminal")?;
-        // So that it is restored even if the rest fails.
+        // This value restores the terminal when it is dropped, even if the rest fails.
         let tty = Self { screen, size };
         switch().context("cannot use the terminal")?;
         Ok(tty)

@@ -101,7 +101,7 @@ fn help(area: Rect, interval: &TopInterval) -> Vec<Vec<String>> {
         .lines()
         .chain(notes.iter().flat_map(|note| note.lines()));
     let lines: Vec<String> = lines.map(str::to_owned).collect();
-    // Without the title and the last line.
+    // The title and the last line take two lines.
     let height = usize::from(area.height).saturating_sub(2).max(1);
     lines.chunks(height).map(<[String]>::to_vec).collect()
 }

@@ -70,7 +70,7 @@ impl Doubles {
         let args = args.words();
         command.args(&args);
         if !args.contains(&"--exits") {
-            // Without exits, so that the boots are the same on every host.
+            // Exits are not counted, so that the boots are the same on every host.
             command.args(["--exits", "off"]);
         }
         command

@@ -129,7 +129,8 @@ fn another_machine_has_a_state_of_its_own() {
 #[ignore = "boots the lab: cargo xtask lab"]
 fn a_program_runs_where_no_machine_can_be_saved() {
     let states = States::empty();
-    // The window has 2 GiB and is a file to the kernel; the memory's file is larger than the limit.
+    // The file of the memory is larger than the limit, so the machine cannot be saved. The window is also a file to the
+    // kernel, but its 2 GiB are within the limit.
     let run = states.lab(&["--vcpus", "1", "--memory", "3G", "--", "/bin/sh", "-c", SAY]);
     let mut limited = std::process::Command::new("/bin/sh");
     limited

@@ -431,7 +431,7 @@ fn vmms_answer_every_row_on_kvm() {
         (&device["gsi"], &device["interrupt"]),
         (&47.into(), &"line".into())
     );
-    // The VMM above, and alioth if it is installed, whose rows depend on its version.
+    // The others are the board without an ioeventfd, and alioth if it is installed, whose rows depend on its version.
     for vmm in others {
         has_numbers_or_reasons(&report, vmm);
     }

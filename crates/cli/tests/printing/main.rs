@@ -37,7 +37,7 @@ mod kvm {
         code.extend([0xba, 0xf8, 3, 0, 0, 0xbe, 0, 0, 0x10, 0, 0xb9]);
         code.extend(u32::try_from(TURN).unwrap().to_le_bytes());
         code.extend([0xf3, 0x6e, 0x4f]);
-        // jnz to the begin
+        // jnz to `begin`
         let back = i8::try_from(code.len() + 2 - begin).unwrap();
         code.extend([0x75, (-back).cast_unsigned()]);
         // out 0xf4, al; hlt

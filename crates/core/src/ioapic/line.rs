@@ -151,7 +151,7 @@ impl Line {
     /// again.
     pub(super) fn undo_remote_irr(&self, seen: LineState) -> bool {
         let latched = seen.0 & LATCHED;
-        // Before remote IRR is cleared, so that no other thread sees the line without its edge.
+        // The edge comes back before remote IRR is cleared, so that no other thread sees the line without its edge.
         if latched != 0 {
             self.0.fetch_or(latched, AcqRel);
         }

@@ -38,7 +38,7 @@ impl Lapic {
         if !self.is_enabled() {
             return Raise::Refused;
         }
-        // Before IRR: a thread that sees the request also sees its trigger mode.
+        // This comes before IRR, so that a thread that sees the request also sees its trigger mode.
         if level {
             self.tmr.insert(vector);
         } else if self.tmr.contains(vector) {

@@ -65,7 +65,7 @@ impl Moment {
 /// The registers of time and date, in the order of [`Format::encode`]: seconds, minutes, hours, day of the week, day,
 /// month, year of the century, and the century, which the MC146818 itself does not have.
 pub(super) const CLOCK: [u8; 8] = [0, 2, 4, 6, 7, 8, 9, 0x32];
-/// With 12 hours: the bit for hours from noon on.
+/// The bit for hours from noon on, in the 12-hour format.
 const PM: u8 = 0x80;
 
 /// The part of register B that sets the format of numbers.

@@ -192,9 +192,8 @@ impl DeviceQueue for Ring {
 /// thread that serves the queue reads the value.
 ///
 /// Only the last value is stored, and vCPUs may write values in a different order than they made buffers available. So
-/// a position that the device has reached says nothing: a device that then slept without a look at the ring would lose
-/// a notification. A position ahead of the device says that there are buffers, and a device that finds none looks
-/// again.
+/// if the device has already reached the position, it must still look at the ring before it sleeps, or it would lose a
+/// notification. If the position is ahead of the device, there are buffers, and a device that finds none looks again.
 #[derive(Debug, Default)]
 pub(super) struct LastNotification {
     doorbell: Mutex<Option<Doorbell>>,

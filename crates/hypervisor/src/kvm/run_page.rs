@@ -238,8 +238,8 @@ impl RunPage {
         unsafe { field.cast::<T>().read_unaligned() }
     }
 
-    /// Reads eight bytes at `offset` of the mapping, of which the first ones are the data of an access; 0 if they are
-    /// not all inside the mapping.
+    /// Reads eight bytes at `offset` of the mapping, which begin with the data of an access; 0 if they are not all
+    /// inside the mapping.
     #[inline]
     pub fn load(&self, offset: u64) -> u64 {
         match self.inside(offset, size_of::<u64>()) {

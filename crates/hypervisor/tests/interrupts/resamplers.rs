@@ -136,7 +136,7 @@ fn a_removed_one_is_told_no_more_while_eois_come<H: Hypervisor>(h: &H) {
     }
 }
 
-/// With more irqfds than the usermode backend's stub signals itself: in the first case only until one of them is
+/// There are more irqfds than the usermode backend's stub signals itself: in the first case until one of them is
 /// removed, in the second case even after that.
 fn a_removed_one_of_many_is_told_no_more_while_eois_come<H: Hypervisor>(h: &H) {
     for doing in [Doing::Spins, Doing::Halts] {

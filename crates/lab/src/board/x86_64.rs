@@ -106,8 +106,9 @@ pub const X86_64: LabBoard = LabBoard {
 pub const X86_64_VMX: LabBoard = LabBoard {
     emulator: EmulatorKind::Bochs(IntelCpu::SkylakeX),
     modules: &["kvm_intel"],
-    // Those of the other board, and the rate of the TSC: its calibration would take as long as the rest of the boot. A
-    // reboot is a triple fault, which ends Bochs: after a reset, the option ROM would enter a kernel that has run.
+    // The parameters of the other board, and the TSC's rate, because a calibration would take as long as the rest of
+    // the boot. A reboot is a triple fault, which ends Bochs: after a reset, the option ROM would enter a kernel that
+    // has already run.
     parameters: "console=ttyS0 quiet panic=-1 reboot=t oops=panic nokaslr mitigations=off cryptomgr.notests tsc=reliable no_timer_check \
                  nowatchdog audit=0 apparmor=0 random.trust_cpu=on tsc_early_khz=1000000 \
                  initcall_blacklist=load_system_certificate_list,init_blk_tracer,jent_mod_init",

@@ -168,7 +168,8 @@ impl<'a> KvmTree<'a> {
             arguments: &ARGUMENTS.map(str::to_owned),
         }
         .modules(&folder);
-        // A compiler that failed leaves no half file. A kill of the compiler also ends this process.
+        // If the build fails, the compiler leaves no incomplete file. If the compiler is killed, this process is killed
+        // too, and the mark stays.
         self.unmark()?;
         made.map_err(|error| error.reworded(|text| in_the_source(text, &tree)))?;
         Ok(MODULES.map(|name| folder.join(format!("{name}.ko"))).into())

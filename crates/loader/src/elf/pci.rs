@@ -25,7 +25,7 @@ impl Bar {
     }
 
     /// Maps a part of the BAR for the rest of this process's life. The kernel enters the pages of a mapping one by one,
-    /// so a part should be no larger than needed. It begins with a page.
+    /// so a part should be no larger than needed. `begin` is a multiple of a page.
     pub fn map(&self, begin: usize, length: usize) -> Option<&'static [u8]> {
         let mapped = sys::map(self.fd, begin, self.within.checked_add(length)?)?;
         mapped.get(self.within..)

@@ -2,9 +2,9 @@
 //! (target/arm/machine.c), and on arm64 the kernel uses EL2's: in a machine that was saved, a CPU would wait for an
 //! interrupt that never comes.
 //!
-//! The first CPU, which stops the machine, gets one of the kernel's timers, which is the next timer on that CPU. It is
-//! disarmed when the machine continues: the kernel then sets the CPU's own timer for the following timer, even if that
-//! is long overdue.
+//! The first CPU, which stops the machine, gets a timer that is the next one to expire on that CPU. This timer is
+//! disarmed when the machine continues: the kernel then sets the CPU's own timer for the next of its timers, even if
+//! that one is long overdue.
 //!
 //! Other CPUs run on for a moment, so it is uncertain which of their timers is next. If a CPU's timer was lost, Linux 7
 //! sets no other on that CPU: each timer that a program starts is later than the lost one. So each CPU gets a timer of
@@ -64,8 +64,9 @@ impl Timers {
         if let Some(timer) = self.first {
             sys::set_timer(timer, [0, 0]);
         }
-        // If another timer came before the first CPU's, these sleeps are the next timers: in older kernels the one for
-        // the past, in newer kernels the first that is still in the future when it begins.
+        // If another timer came before the first CPU's, the next timer is one of these sleeps: in older kernels the
+        // sleep until a time in the past, in newer kernels the first sleep whose end is still in the future when it
+        // begins.
         sys::sleep_until([0, 1]);
         SHORT.into_iter().for_each(sys::sleep);
         sys::run_anywhere();

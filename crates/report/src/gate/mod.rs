@@ -1,4 +1,4 @@
-//! `vmbell gate`: compares the counts of several boots with a baseline, which is such a report from an earlier run.
+//! `vmbell gate`: compares the counts of several boots with a baseline, which is the report of an earlier run.
 //!
 //! `boots` merges several boots into one report, `figures` are the ranges of its rows, `verdict` decides what grew,
 //! `view` shows it, and `json` writes it for programs. [`compare`](crate::compare) matches rows and refuses reports.

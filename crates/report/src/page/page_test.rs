@@ -70,7 +70,7 @@ fn cheaper(line: &str) -> &str {
     before.split(' ').next_back().unwrap()
 }
 
-/// The ratio of the samples' medians is 2.3, and that of the report another one, as with a bootstrap over rounds.
+/// The ratio of the samples' medians is 2.3, and the report has a different ratio, as after a bootstrap over rounds.
 #[test]
 fn the_headline_and_the_table_have_one_ratio() {
     let mut report = sample::report();

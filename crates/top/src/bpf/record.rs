@@ -132,7 +132,7 @@ pub struct Event {
     pub vcpu: u16,
     /// What happened.
     pub kind: RecordKind,
-    /// Where; 0 if the kind has no address.
+    /// The address where it happened; 0 if the kind has no address.
     pub address: u64,
     /// Whether it was a write.
     pub is_write: bool,

@@ -241,7 +241,7 @@ impl Sources {
     /// Reads the programs' counts and KVM's statistics.
     fn count(&self) -> Result<(Option<BpfReading>, Option<Folders>), TopError> {
         let bpf = self.bpf.as_ref().ok().map(Bpf::read).transpose()?;
-        // Statistics are read later, because they tell the processes of the threads that were counted.
+        // Statistics are read later, because they show to which processes the counted threads belong.
         let counters = match self.counters {
             Ok(()) => Some(counters::read(&self.debugfs)?),
             Err(_) => None,

@@ -34,8 +34,8 @@ const VALUES: u64 = FREE - 0x1000;
 /// The size of `boot_stack` in the stub's `elf/entry.rs`.
 const BOOT_STACK_SIZE: u64 = 16384;
 
-/// Returns the address of a word that a guest adds to the counts of eventfds: small values, and values that fit in
-/// none.
+/// Returns the address of a word that a guest adds to the counts of eventfds. Some of the values are small, some are
+/// too large for any count.
 fn value(random: &mut Random, index: u32) -> u64 {
     base(index) + VALUES + 8 * random.below(5)
 }

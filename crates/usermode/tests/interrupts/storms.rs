@@ -244,7 +244,7 @@ fn two_vcpus_survive<H: Hypervisor>(h: &H) {
     }
 }
 
-// Not on KVM in the lab: in one boot of three the emulated CPUs had stopped such a guest before its end.
+// This does not run on KVM in the lab: in one boot of three, the emulated CPUs had stopped such a guest before its end.
 testbed::on_usermode! {
     a_spinning_guest_survives;
     a_halting_guest_survives;

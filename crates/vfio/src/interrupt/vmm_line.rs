@@ -103,7 +103,7 @@ impl VmmLineState {
             Level::Up => self.irqs.set_line(self.gsi, false),
             Level::Failed(error) => Err(error),
         };
-        // Even after an error: the device's next interrupt may get through.
+        // This is done even after an error: the device's next interrupt may get through.
         let unmasked = self.unmask();
         lowered?;
         unmasked

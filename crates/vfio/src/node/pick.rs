@@ -62,8 +62,8 @@ fn is_device(node: &SourceNode) -> bool {
 /// Which properties are copied in addition to those that every device has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copied {
-    /// Properties of many devices' bindings that refer to no other node and mean the same in a guest. For the host's
-    /// tree, where most properties concern the host.
+    /// Properties of many devices' bindings that refer to no other node and mean the same in a guest. They are taken
+    /// from the host's tree, where most other properties concern the host.
     Common,
     /// All properties that do not belong to the host. For an overlay, which was written for the guest.
     All,

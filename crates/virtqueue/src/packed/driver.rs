@@ -234,7 +234,8 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         self.side.used.advance(count);
         let position = self.side.used.position();
         self.state.publish(position | self.side.in_batch);
-        // Only if no further buffer is used: until then the device is past any event that could be set.
+        // The event is set only after the last used buffer: before that, the device is past any event that could be
+        // set.
         if self.armed && self.side.in_batch == 0 && !look(&self.side.used).1 {
             self.ask(0);
         }

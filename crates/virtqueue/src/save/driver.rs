@@ -150,7 +150,7 @@ impl DriverState {
         }
         let mut first = 0;
         for buffer in &self.buffers {
-            // Not past the end: no buffer has more entries than slots, and there are at most `size` slots.
+            // The index is not past the end: no buffer has more entries than slots, and there are at most `size` slots.
             agree("id of a buffer", buffer.id, self.entries[first])?;
             first += self.ring.entries(buffer.slots);
         }

@@ -238,7 +238,8 @@ impl<T, M: RingMemory, B: Brand> SplitDriver<T, M, B> {
         self.free += count;
         self.side.position += 1;
         self.state.publish(self.side.position);
-        // Only at the last known used buffer: until then, the device's index is past any event that could be set.
+        // The event is set only at the last known used buffer: before that, the device's index is past any event that
+        // could be set.
         if self.armed && self.side.index() == self.side.used_idx {
             self.ask(0);
         }

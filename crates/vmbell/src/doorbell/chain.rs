@@ -45,8 +45,8 @@ trait Bucket: Sized {
         }
     }
 
-    /// Whether `key`, which this bucket does not have, would hide the second slot if it were in the first. That can
-    /// happen only where readers find a slot by a part of the key.
+    /// Whether `key` in the first slot would hide the second slot from readers. This bucket has no slot with `key`.
+    /// That can happen only where readers find a slot by a part of the key.
     fn hides(&self, _key: Self::Key) -> bool {
         false
     }

@@ -3,8 +3,8 @@
 //! `cargo vmbell-check` compiles this file by itself. The names and arguments are those of LLVM's ThreadSanitizer
 //! instrumentation and of gcc's. All orderings are sequentially consistent, which is at least as strong as requested.
 //!
-//! The instrumentation passes the pointers of the operation that it replaces: the caller owns what they point to, and
-//! keeps it valid for the operation, or the code would be wrong even without hooks.
+//! The instrumentation passes the pointers of the operation that it replaces. The caller owns what they point to and
+//! keeps it valid for the operation; the code without hooks needs this as well.
 
 #![no_std]
 #![allow(clippy::missing_safety_doc, missing_docs, unsafe_code)]

@@ -108,7 +108,7 @@ fn add_counted<W>(measured: &mut Measured, column: &BootColumn<W>, same: &[&Boot
             |(_, row)| row.as_ref().map_err(String::as_str),
         )
     });
-    // If the boots themselves counted, do not look at the further boot.
+    // The further boot is used only if the boots themselves did not count.
     let further = further.filter(|_| same.iter().all(|row| row.counted.is_none()));
     let all = of_boots
         .map(|counted| counted.as_ref().map_err(String::as_str))

@@ -17,7 +17,7 @@ use super::line::{KvmEvent, TraceLine, UnreadableLine, parse};
 const PAUSE: Duration = Duration::from_millis(10);
 /// More than the longest line that the kernel writes.
 const LONGEST: usize = 64 << 10;
-/// The most reasons of exits that are distinguished. A kernel has fewer.
+/// How many exit reasons can be distinguished. Kernels have fewer.
 const REASONS: usize = 256;
 
 /// Why a trace gives no counts.

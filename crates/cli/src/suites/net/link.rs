@@ -37,7 +37,7 @@ impl HostLink {
 #[derive(Debug)]
 pub(super) struct WiredCard {
     card: AssignedCard,
-    /// The interface's flags, and whether its IPv6 was off, before.
+    /// The interface's earlier flags, and whether its IPv6 was off.
     flags: libc::c_short,
     ipv6: Option<Vec<u8>>,
 }

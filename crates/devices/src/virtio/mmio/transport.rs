@@ -116,7 +116,7 @@ impl VirtioMmio {
 
     fn set(&self, offset: u64, value: u32) {
         if offset == register::QUEUE_NOTIFY {
-            // Without the registers' lock: this serves the queue.
+            // The registers' lock is not held, because this serves the queue.
             if let Ok(index) = u16::try_from(value) {
                 self.control.server().notify(index);
             }

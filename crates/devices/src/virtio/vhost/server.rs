@@ -184,7 +184,7 @@ fn watch_connection<W: Worker + 'static>(
     };
     let connection = connection.try_clone_to_owned()?;
     let (worker, driver) = (Arc::clone(worker), driver.clone());
-    // The connection reports the end of both sides: ours, when the time limit ends it, and the worker's.
+    // The end of the connection is reported whichever side ends it: this one, at the time limit, or the worker.
     let mut told = false;
     let gone = move || {
         if std::mem::replace(&mut told, true) {

@@ -151,7 +151,7 @@ fn negotiate(frontend: &mut Frontend, features: u64) -> vhost::Result<Vec<u8>> {
     let offered = frontend.get_protocol_features()?;
     frontend.set_protocol_features(offered & wanted)?;
     if offered.contains(VhostUserProtocolFeatures::REPLY_ACK) {
-        // Without it, a back end that cannot map the memory or take a queue does not report that.
+        // Without this flag, a back end that cannot map the memory or take a queue does not report that.
         frontend.set_hdr_flags(VhostUserHeaderFlag::NEED_REPLY);
     }
     // Some back ends accept no choice without VERSION_1. The driver's choice follows when the driver has made it.

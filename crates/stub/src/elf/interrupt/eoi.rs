@@ -128,7 +128,7 @@ pub struct ResamplePoll {
     polls: AtomicU32,
     /// How many answers must pass before the vCPU polls again.
     skips_left: AtomicU32,
-    /// The last value from which `skips_left` was started.
+    /// The value that `skips_left` last started from.
     last_skips: AtomicU32,
 }
 

@@ -156,7 +156,7 @@ fn row_1_line_that_is_off_has_no_masks<H: Hypervisor>(_h: &H) {
     assert!(device.unmask(INTX, 0).is_err());
 }
 
-/// As far as it applies to PCI: its loopback masks nothing.
+/// Tests only what applies to PCI: its loopback masks nothing.
 fn row_2_unmask_is_idempotent<H: Hypervisor>(_h: &H) {
     let Real { device, .. } = &Real::edu(None);
     let trigger = event();
@@ -321,7 +321,7 @@ fn row_13_line_is_level_and_messages_are_edges<H: Hypervisor>(_h: &H) {
     assert_eq!((count(INTX), count(MSI), count(2)), (1, 1, 5));
 }
 
-/// As far as it applies to PCI: a device without a reset is assigned anyway, and says so.
+/// Tests only what applies to PCI: a device without a reset is assigned anyway, and says so.
 fn row_15_device_without_a_reset_says_so<H: Hypervisor>(_h: &H) {
     let edu = Real::edu(None);
     assert!(!edu.device.can_reset());

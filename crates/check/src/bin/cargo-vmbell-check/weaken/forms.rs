@@ -37,7 +37,7 @@ pub(super) fn text(summary: &Summary, site: Option<&str>) -> String {
     let rows = table(summary);
     let columns = rows[0].len();
     let width = |column: usize| {
-        // What is said of a site that is not weakened runs across the columns.
+        // The text about a site that is not weakened spans the other columns.
         let cells = rows.iter().filter(|row| row.len() == columns || column < 3);
         let cells = cells.filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)

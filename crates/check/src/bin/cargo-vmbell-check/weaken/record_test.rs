@@ -50,6 +50,6 @@ fn a_record_that_the_library_writes_is_read_whole() {
     assert_eq!(site["operation"], "store");
     assert_eq!(site["effects"]["RC11"]["least"], "Relaxed");
     assert!(record.is_minimal);
-    // Alone, and all sites together.
+    // One exploration weakens the site alone, the other all sites together.
     assert_eq!((record.explorations, record.executions), (2, 2));
 }

@@ -83,7 +83,7 @@ const NAMES: [(&str, u8); 5] = [
 impl Strength {
     pub(super) fn of(name: &str) -> Strength {
         let found = NAMES.iter().find(|(other, _)| *other == name);
-        // An unknown order is needed, so that it is seen.
+        // An unknown order counts as the strongest, so that it is not overlooked.
         Strength(found.map_or(7, |(_, bits)| *bits))
     }
 
@@ -123,7 +123,7 @@ impl Summary {
             }
         }
         summary.sites = sites.into_values().collect();
-        // Under sequential consistency orders make no difference, which needs no column.
+        // Orders make no difference under sequential consistency, so that model needs no column.
         let Summary { models, sites, .. } = &mut summary;
         models.retain(|model| {
             let mut effects = sites.iter().filter_map(|site| site.effects.get(model));

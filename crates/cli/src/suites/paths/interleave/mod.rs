@@ -90,7 +90,8 @@ pub(crate) fn run(args: &PathsArgs, other: &str, program: &Command) -> Result<Ex
         stdout_is_taken: false,
     };
     let exit = comparison.run(&taken.old, &taken.new, &options(seed), is_wanted)?;
-    // As a bench that is not compared: rows that failed, none that was measured, a time limit.
+    // The new side's own failures also decide, as in a bench that is not compared: a row that failed, no measured row,
+    // or a time limit.
     let mut own = taken.new.iter().map(measured::exit);
     let own = own.find(|exit| *exit != Exit::Good);
     Ok(match (interrupted, own) {

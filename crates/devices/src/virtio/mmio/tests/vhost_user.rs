@@ -128,7 +128,7 @@ fn back_end_that_misbehaves_at_the_connection_is_an_error() {
         let is_slow = matches!(error, VhostUserError::Unanswered { .. });
         match misdeed {
             Misdeed::HangsUp => assert!(!is_slow, "{text}"),
-            // The answer may be shorter than the expected one, whose rest is then waited for.
+            // The answer may be shorter than expected; then the rest is waited for.
             Misdeed::Lies | Misdeed::Fails => {}
             _ => assert!(is_slow, "{misdeed:?}: {text}"),
         }
