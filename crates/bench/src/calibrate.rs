@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::subject::nanoseconds;
 use super::{CommandLimit, Subject, SubjectError};
 
-/// The most operations of one run: even if each takes a single cycle, they take a second or so.
+/// The maximum number of operations of one run: even if each takes a single cycle, they take a second or so.
 const MAX_OPS: u64 = 1 << 32;
 
 /// Growing stops when a run as a whole takes this many times `min_time`, however long its operations took: the rest of
@@ -22,7 +22,7 @@ const MAX_GROWTH: f64 = 20.0;
 /// longer, and a run that is filled by something else predicts too few operations.
 const TRIES: u32 = 3;
 
-/// The fewest operations of a run with a time limit: with fewer, the count would be mostly set-up.
+/// The minimum number of operations of a run with a time limit: with fewer, the count would be mostly set-up.
 const FEWEST: u64 = 10;
 
 /// A run that takes at least 1/8 of its time limit is long enough to predict longer runs.

@@ -58,7 +58,7 @@ pub struct BenchEntry {
     backend: &'static str,
     reference: Option<String>,
     device: Option<NeededDevice>,
-    /// The most operations of a run, however many a plan asks for.
+    /// The maximum number of operations of a run, however many a plan asks for.
     most_ops: u64,
     remarks: Remarks,
     factory: Box<SubjectFactory>,
@@ -182,7 +182,7 @@ impl BenchEntry {
         self.device.as_ref()
     }
 
-    /// The most operations of a run.
+    /// The maximum number of operations of a run.
     pub const fn most_ops(&self) -> u64 {
         self.most_ops
     }

@@ -16,9 +16,9 @@ pub struct BenchPlan {
     /// The time that a run may take: if `ops` operations take longer, a run has fewer of them, but at least ten. Where
     /// the only clock counts instructions, this number depends on nothing else.
     pub most_time: Option<Duration>,
-    /// The least and the most operations of a run, if all subjects are to have the same number and `ops` is not given.
-    /// The number is a power of two at which no run takes much longer than `min_time`, so that the next command on this
-    /// host finds the same number.
+    /// The minimum and the maximum number of operations of a run, if all subjects are to have the same number and `ops`
+    /// is not given. The number is a power of two at which no run takes much longer than `min_time`, so that the next
+    /// command on this host finds the same number.
     pub same_ops: Option<(u64, u64)>,
     /// Whether kernel events are counted ([`perf`](crate::perf)).
     pub events: bool,

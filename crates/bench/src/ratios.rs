@@ -8,7 +8,7 @@ use vmbell_report::{Backend, Group, Highlight, Ratio, Timing};
 use vmbell_statistics::bootstrap::RatioOfMedians;
 use vmbell_statistics::median;
 
-/// The most highlights of each backend in a report.
+/// The maximum number of highlights of each backend in a report.
 const HIGHLIGHTS: usize = 5;
 
 /// The answers to the questions, backend by backend. Where time is emulated, floors say nothing about a guest.

@@ -5,7 +5,7 @@ use super::{BenchEntry, NeededDevice};
 use vmbell_report::Group;
 use wildmatch::WildMatch;
 
-/// The least similarity (0 to 1) of a typing error: characters that are missing, extra, changed or swapped.
+/// The minimum similarity (0 to 1) of a typing error: characters that are missing, extra, changed or swapped.
 const MISTYPED: f64 = 0.6;
 /// How similar (0 to 1) the typed text must be to a name of which it may be the beginning.
 const BEGUN: f64 = 0.85;

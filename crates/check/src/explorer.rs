@@ -34,7 +34,7 @@ const SIMPLER: Duration = Duration::from_secs(1);
 /// The same as a number of executions, so that the result does not depend on time.
 const SIMPLER_EXECUTIONS: u64 = 1000;
 
-/// The most pages of shared memory: offsets of accesses and bells have 16 bits.
+/// The maximum number of pages of shared memory: offsets of accesses and bells have 16 bits.
 const PAGES: usize = 15;
 
 /// Explores scenarios.

@@ -29,7 +29,7 @@ const CONSOLE: u32 = 3;
 /// The queues: input, and output, which the guest sends to.
 const QUEUES: usize = 2;
 const OUTPUT: u32 = 1;
-/// The most descriptors of a queue.
+/// The maximum number of descriptors of a queue.
 const SIZE_MAX: u32 = 256;
 /// How many bytes of a buffer are read; a code is shorter.
 const READ_MAX: usize = 64;

@@ -22,7 +22,7 @@ use vmbell::thread::{self, ThreadKind};
 pub(crate) const FULL: usize = 1 << 20;
 /// Additional room beyond [`FULL`]: on any vCPU, a driver checks a port once for 16 bytes.
 const SPARE: usize = 4096;
-/// The most bytes of one write.
+/// The maximum number of bytes of one write.
 const PIECE: usize = 64 << 10;
 /// How often [`Output::drain`] checks whether to continue.
 const LOOK: Duration = Duration::from_millis(20);

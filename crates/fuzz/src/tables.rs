@@ -21,7 +21,7 @@ const END: usize = 0x1000;
 /// More changes than this leave nothing valid.
 const CHANGES: usize = 24;
 
-/// The most bytes that the image reads, two thirds of them in the search for an RSDP.
+/// The maximum number of bytes that the image reads, two thirds of them in the search for an RSDP.
 const BOUND: usize = 900_000;
 
 /// Does one run, as `data` decides.

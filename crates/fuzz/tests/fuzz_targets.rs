@@ -17,7 +17,7 @@ use vmbell_fuzz::{device, device_tree, driver, image, pci, state, tables, vfio, 
 const CASES: u32 = 2_000;
 /// How many threads share the cases: one target takes as long as all others together.
 const THREADS: u32 = 2;
-/// The most bytes of a case: enough to fill the rings, which are small, more than once.
+/// The maximum number of bytes of a case: enough to fill the rings, which are small, more than once.
 const LONGEST: usize = 512;
 
 fn fuzz(target: fn(&[u8]), seeds: &str) {

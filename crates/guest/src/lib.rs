@@ -3,9 +3,9 @@
 //!
 //! A program is position-independent code that runs in 64-bit mode with identity-mapped memory and uses no ring-0
 //! state. Its first argument (`rdi`, `x0`) points to its [`Parameters`]. It performs `count` operations, measures them
-//! with the TSC or CNTVCT_EL0, writes to `DONE_PORT` or, on arm64, to `DONE_ADDRESS`. It begins again when the vCPU is
-//! entered again. The handler of a program that takes interrupts begins at offset [`HANDLER`]. A program runs on the
-//! threads of its vCPUs.
+//! with the TSC or CNTVCT_EL0, and then writes to `DONE_PORT` or, on arm64, to `DONE_ADDRESS`. It begins again when the
+//! vCPU is entered again. The handler of a program that takes interrupts begins at offset [`HANDLER`]. A program runs
+//! on the threads of its vCPUs.
 //!
 //! ```
 //! use vmbell_guest::{PARAMETERS, Parameters, Results, programs};

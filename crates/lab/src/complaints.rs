@@ -21,7 +21,7 @@ const MARKS: [&str; 5] = [
     "Oops",
     "suspected memory leaks",
 ];
-/// The most lines of a report that are kept.
+/// The maximum number of lines of a report that are kept.
 const KEPT: usize = 40;
 
 /// Returns whether the kernel checks itself.

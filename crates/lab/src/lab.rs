@@ -32,7 +32,7 @@ impl Emulator {
         }
     }
 
-    /// QEMU, for what only that can do; the error names `what`.
+    /// Returns QEMU, for a task that Bochs cannot do. The error names the task, `what`.
     pub fn qemu(&self, what: &str) -> Result<&Qemu, LabError> {
         match self {
             Self::Qemu(qemu) => Ok(qemu),

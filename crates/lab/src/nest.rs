@@ -29,7 +29,7 @@ const PAGES: u64 = 50;
 /// With more memory than this, a kernel also allocates buffers for devices that cannot reach all of it.
 const REACHED: u64 = 2 << 30;
 const BUFFERS: u64 = 64 << 20;
-/// The most memory that a guest of `vmbell run` can have.
+/// The maximum memory that a guest of `vmbell run` can have.
 const MOST: u64 = 3 << 30;
 
 /// The memory of a machine with another Linux inside is a multiple of this, so similar programs share a saved state.

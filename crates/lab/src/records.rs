@@ -7,7 +7,7 @@ use std::io::{self, Write};
 /// The first byte of a record.
 const SEPARATOR: u8 = 0x1e;
 
-/// The most bytes of a record. A longer line is passed on as text.
+/// The maximum number of bytes of a record. A longer line is passed on as text.
 const LONGEST: usize = 256;
 
 /// Formats the record that `done` of `all` steps are completed, the last one called `name`.

@@ -2,9 +2,9 @@
 //!
 //! Unknown words are ignored: a VMM adds its own.
 
-/// The most batches of a row.
+/// The maximum number of batches of a row.
 pub const MAX_BATCHES: u32 = 64;
-/// The most operations in a batch.
+/// The maximum number of operations in a batch.
 pub const MAX_OPERATIONS: u32 = 1_000_000;
 
 /// What the command line asks for.

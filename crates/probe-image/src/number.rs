@@ -3,7 +3,7 @@
 //! The text is written without `core::fmt`, whose precompiled code has vector instructions: if a host emulates the
 //! guest's kernel mode, these cause an invalid-opcode exception.
 
-/// The most digits of a number.
+/// The maximum number of digits of a number.
 const DIGITS: usize = 20;
 
 /// The digits of a number.

@@ -7,7 +7,7 @@ use crate::number::{u8_at, u16_at, u32_at, u64_at};
 /// The length of a function's configuration space without PCI Express's extension.
 pub const LEN: usize = 256;
 
-/// The most capabilities that fit into the configuration space.
+/// The maximum number of capabilities that fit into the configuration space.
 const MAX_CAPABILITIES: usize = 48;
 const STATUS: usize = 6;
 const HAS_CAPABILITIES: u16 = 1 << 4;

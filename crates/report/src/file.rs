@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
 use rustix::io::Errno;
 use tempfile::{Builder, NamedTempFile, TempPath};
 
-/// The most symbolic links that are followed, as in the kernel.
+/// The maximum number of symbolic links that are followed, as in the kernel.
 const LINKS: usize = 40;
 
 /// Why an export could not be written.

@@ -182,8 +182,8 @@ pub struct Planned {
     pub warmup: u32,
     /// How long one run was meant to take, in seconds; without effect where `ops` is given.
     pub min_time: f64,
-    /// The most operations of each run; a row that pauses between them has fewer, and so has a slow row if time is
-    /// emulated. `None` if `min_time` decides.
+    /// The maximum number of operations of each run; a row that pauses between them has fewer, and so has a slow row if
+    /// time is emulated. `None` if `min_time` decides.
     pub ops: Option<u64>,
 }
 

@@ -59,7 +59,7 @@ pub struct Column {
     pub align: Align,
     /// When it is left out if the table is too wide: the highest rank first, rank 0 never.
     pub rank: u8,
-    /// The least width of its cells, so that the column does not move when a number grows.
+    /// The minimum width of its cells, so that the column does not move when a number grows.
     pub least: usize,
     /// Whether texts that do not fit next to the other columns are shortened in the middle, down to the least width.
     pub is_shortened: bool,

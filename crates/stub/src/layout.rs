@@ -44,7 +44,7 @@ pub const SLOT_BASE: u64 = 0x13_0000_0000;
 /// Size and alignment of a slot, so that masking the stack pointer gives the slot.
 pub const SLOT_SIZE: u64 = 0x1_0000;
 
-/// The most vCPUs that a guest can have.
+/// The maximum number of vCPUs that a guest can have.
 pub const MAX_VCPUS: usize = 64;
 
 /// File descriptors with which the sandbox starts. Its first thread closes them before it parks. They have the lowest
@@ -66,10 +66,10 @@ pub mod boot_fd {
     const _: () = assert!((END - DEVICES).cast_unsigned() as usize == super::MAX_DEVICE_MAPPINGS);
 }
 
-/// The most doorbells with a payload that a guest can have.
+/// The maximum number of doorbells with a payload that a guest can have.
 pub const MAX_PAYLOADS: usize = 4096;
 
-/// The most device memory mappings that a guest can have.
+/// The maximum number of device memory mappings that a guest can have.
 pub const MAX_DEVICE_MAPPINGS: usize = 12;
 
 /// A piece of the guest's device memory, mapped from its own boot descriptor.
@@ -97,7 +97,7 @@ pub const FD_BASE: u32 = 16;
 /// Number of the system call in which the descriptor thread parks forever (`pause`).
 pub const PARK_SYSCALL: u32 = 34;
 
-/// The most instructions of a [`Filter`], one for each bit of `own_pid_operands`.
+/// The maximum number of instructions of a [`Filter`], one for each bit of `own_pid_operands`.
 pub const FILTER_MAX: usize = u128::BITS as usize;
 
 /// A seccomp program in the kernel's format: each word is a `struct sock_filter`.

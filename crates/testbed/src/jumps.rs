@@ -23,7 +23,7 @@ pub const RDI: usize = 7;
 /// See [`RAX`].
 pub const R10: usize = 10;
 
-/// The most jumps of one guest.
+/// The maximum number of jumps of one guest.
 pub const MOST: usize = 60;
 /// RAM for one vCPU's jumps: parameters, code, list, and free memory from [`FREE`] on.
 pub const SIZE: u64 = 0x4_0000;

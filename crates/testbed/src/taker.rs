@@ -41,7 +41,8 @@ pub const RED_ZONE: u64 = 4;
 pub const WORK: u64 = 8;
 /// Each interrupt that takes work writes to a bell.
 pub const SAY_SO: u64 = 16;
-/// GSI 4 is level-triggered and GSI 5 is an edge: pins of the I/O APIC, or SPIs. The SPIs are always there.
+/// GSI 4 is level-triggered and GSI 5 is edge-triggered. They are pins of the I/O APIC on x86-64, and SPIs on arm64,
+/// which has them without this option too.
 pub const PINS: u64 = 32;
 
 /// The vector of the level-triggered line.

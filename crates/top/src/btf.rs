@@ -24,7 +24,7 @@ const FLOAT: u32 = 16;
 const ENUM64: u32 = 19;
 /// Typedefs, `volatile`, `const`, `restrict` and type tags refer to the type that they change.
 const MODIFIERS: [u32; 5] = [TYPEDEF, 9, 10, 11, 18];
-/// The most modifiers of one type.
+/// The maximum number of modifiers of one type.
 const MODIFIED: usize = 32;
 /// The deepest nesting of arrays and anonymous members.
 const DEPTH: usize = 6;

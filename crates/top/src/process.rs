@@ -15,7 +15,7 @@ use crate::guest_name;
 const NAME: usize = 255;
 const VM: &str = "anon_inode:kvm-vm";
 const VCPU: &str = "anon_inode:kvm-vcpu:";
-/// The most vCPUs of a process that are sampled.
+/// The maximum number of vCPUs of a process that are sampled.
 const VCPUS: usize = 1 << 12;
 const EVENTFD: &str = "anon_inode:[eventfd]";
 

@@ -22,7 +22,7 @@ use crate::names::{EXIT_IO, EXIT_MMIO, EXIT_RDMSR, EXIT_WRMSR};
 const SINCE: (u32, u32) = (6, 12);
 /// The mean time between two samples of a vCPU, in microseconds.
 const PERIOD: u64 = 10_000;
-/// The most different places that are counted for a process.
+/// The maximum number of different places that are counted for a process.
 const PLACES: usize = 1 << 10;
 /// How many bytes of `kvm_run` are read: up to the end of an MMIO exit's access.
 const LENGTH: usize = 56;

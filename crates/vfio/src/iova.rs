@@ -25,7 +25,7 @@ use super::chain::{ChainError, capabilities, pairs, word32, word64};
 
 /// Bytes of `struct vfio_iommu_type1_info` without capabilities.
 pub const IOMMU_INFO: usize = 24;
-/// The most bytes that the answer may have.
+/// The maximum number of bytes that the answer may have.
 pub const IOMMU_INFO_MAX: usize = 1 << 16;
 
 /// The addresses that an IOMMU can map, and how many mappings it can have.

@@ -15,7 +15,7 @@ use vfio_bindings::bindings::vfio::{
     VFIO_IRQ_INFO_AUTOMASKED, VFIO_IRQ_INFO_EVENTFD, VFIO_IRQ_INFO_MASKABLE,
 };
 
-/// The most interrupts that an index may have: those of MSI-X (PCI 3.0, 6.8.2.3).
+/// The maximum number of interrupts that an index may have: those of MSI-X (PCI 3.0, 6.8.2.3).
 pub const IRQS_MAX: u32 = 2048;
 
 /// An index: one kind of interrupts of a PCI device, or one line of a platform device.

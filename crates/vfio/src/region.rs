@@ -20,7 +20,7 @@ use crate::chain::{ChainError, capabilities, pairs, word32, word64};
 
 /// Bytes of `struct vfio_region_info` without capabilities.
 pub const REGION_INFO: usize = 32;
-/// The most bytes that the answer may have: enough for more than a thousand areas.
+/// The maximum number of bytes that the answer may have: enough for more than a thousand areas.
 pub const REGION_INFO_MAX: usize = 1 << 16;
 
 /// A region: the registers of a device, its configuration space, and so on.

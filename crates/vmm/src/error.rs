@@ -157,7 +157,7 @@ pub enum BoardError {
     TooManyDevices {
         /// The name of the device.
         device: &'static str,
-        /// The most virtio devices.
+        /// The maximum number of virtio devices.
         most: u32,
     },
     /// The device tree could not be written.

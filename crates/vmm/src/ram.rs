@@ -7,9 +7,9 @@ use vm_memory::{GuestAddress, GuestMemoryMmap};
 
 use vmbell_hypervisor::shared_memory;
 
-/// The least RAM of a board, in bytes: the first mebibyte has holes, so there must be RAM above it.
+/// The minimum RAM of a board, in bytes: the first mebibyte has holes, so there must be RAM above it.
 pub const MEMORY_MIN: u64 = 2 << 20;
-/// The most RAM of a PC, in bytes: devices are above it.
+/// The maximum RAM of a PC, in bytes: devices are above it.
 pub const MEMORY_MAX: u64 = 3 << 30;
 
 const PAGE: u64 = 4096;

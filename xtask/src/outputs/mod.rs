@@ -35,7 +35,7 @@ pub(crate) struct OutputsArgs {
     pages: Vec<String>,
 }
 
-/// A page, how commands in it begin that do not run, and why.
+/// A page, how those of its commands begin that are not run, and why they are not.
 type NotRun = (&'static str, &'static str, &'static str);
 
 #[rustfmt::skip]

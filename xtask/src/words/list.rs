@@ -15,7 +15,7 @@ pub(super) struct List {
     pub(super) counted: Vec<Counted>,
 }
 
-/// The most words that README.md and docs/*.md may have together.
+/// The maximum number of words that README.md and docs/*.md may have together.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Limit {

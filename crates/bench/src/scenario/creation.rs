@@ -29,7 +29,7 @@ use vmbell_vmm::Deadline;
 /// How many doorbells or irqfds are registered in a guest.
 const MANY: u32 = 1000;
 
-/// The most operations of a run: each takes tens of millions of instructions, or starts a process.
+/// The maximum number of operations of a run: each takes tens of millions of instructions, or starts a process.
 const MOST_OPS: u64 = 5;
 
 /// What is timed.

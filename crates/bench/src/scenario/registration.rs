@@ -27,8 +27,8 @@ use vmbell_report::Group;
 /// How often the guest rings between checks whether the registrations are over.
 const RINGS: u64 = 64;
 
-/// The most operations of a run: in the lab's KVM of Linux 6.18 each takes 8 million instructions, because the vCPU
-/// rings while the deassign waits.
+/// The maximum number of operations of a run: in the lab's KVM of Linux 6.18 each takes 8 million instructions, because
+/// the vCPU rings while the deassign waits.
 const MOST_OPS: u64 = 100;
 
 /// What is timed in each registration.

@@ -116,7 +116,7 @@ impl ScanPoint {
     }
 }
 
-/// The most additional doorbells: the ports have no room for more.
+/// The maximum number of additional doorbells: the ports have no room for more.
 pub const MOST: u32 = 4096;
 
 /// The address of the additional doorbell `number`, near the one at `address`. Ports end at 0xffff, so the later

@@ -34,7 +34,7 @@ const IDLE: Duration = Duration::from_millis(30);
 const CALLS: u32 = 9;
 /// More descriptors than all rows together open, for all scanned values.
 const DESCRIPTORS: u64 = 1 << 16;
-/// The most series of a run. With the idle period before it, each takes far longer than its calls.
+/// The maximum number of series of a run. With the idle period before it, each takes far longer than its calls.
 const MOST_SERIES: u64 = 16;
 
 /// What is registered.

@@ -4,7 +4,7 @@ use vmbell_virtqueue::Features;
 
 /// Bytes of each buffer, as in `virtio_test`.
 pub(super) const BUFFER_LEN: u32 = 1024;
-/// The most pieces of a buffer.
+/// The maximum number of pieces of a buffer.
 pub(super) const MAX_PIECES: u16 = 8;
 
 /// How many buffers the driver keeps in flight.
@@ -119,7 +119,7 @@ pub enum OptionsError {
     Pieces {
         /// The pieces that were asked for.
         pieces: u16,
-        /// The most pieces that are possible.
+        /// The maximum number of pieces that are possible.
         limit: u16,
     },
 }

@@ -87,7 +87,8 @@ impl Bell {
         task::update(access, |bits| Some((bits | bit) & !(bit << TAKEN_BACK)));
     }
 
-    /// Takes the signal back, as if the eventfd were not carried over to another process. True if a signal was pending.
+    /// Takes the signal back: it is lost, as if another process continued with a new eventfd. True if a signal was
+    /// pending.
     pub fn clear(&self) -> bool {
         let (access, bit) = (word(self.offset, 0), 1 << self.bit);
         let old = task::update(access, |bits| {

@@ -1,6 +1,6 @@
 //! A vector clock: for each task, how many of its first events are in a set that is closed under program order.
 
-/// The most tasks that a scenario can have.
+/// The maximum number of tasks that a scenario can have.
 pub(crate) const TASKS: usize = 6;
 
 /// The number of events of each task that the set holds.

@@ -17,7 +17,7 @@ pub(crate) type Id = u16;
 /// The initial write, which covers all memory and precedes everything.
 pub(crate) const INIT: Id = 0;
 
-/// The most atoms that one access covers.
+/// The maximum number of atoms that one access covers.
 pub(crate) const WIDTH: usize = 8;
 
 /// What an event does.

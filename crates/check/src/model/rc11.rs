@@ -8,7 +8,7 @@
 use super::{Places, tears};
 use crate::graph::{Clock, Event, Graph, INIT, Id, Kind, Order, TASKS, Views};
 
-/// The most sequentially consistent events that a graph can have.
+/// The maximum number of sequentially consistent events that a graph can have.
 pub(crate) const SC_EVENTS: usize = 127;
 
 /// Computes what the model stores about an event from its past. A read's sources and a write's place are known.

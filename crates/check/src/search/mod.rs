@@ -82,12 +82,12 @@ pub(crate) struct Stats {
     pub(crate) executions: u64,
     /// Executions that turned out to be impossible, such as when two tasks took the same signal.
     pub(crate) dropped: u64,
-    /// The most events of an execution.
+    /// The maximum number of events of an execution.
     pub(crate) events: usize,
     pub(crate) elapsed: Duration,
     /// Tasks that could not unwind at the end of an execution, and leaked what they owned.
     pub(crate) leaked: u64,
-    /// The most wake-ups in one execution that found nothing to do.
+    /// The maximum number of wake-ups in one execution that found nothing to do.
     pub(crate) spurious: u32,
 }
 

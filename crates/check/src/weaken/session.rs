@@ -20,7 +20,7 @@ use crate::report::{Report, Verdict};
 pub(crate) const FOLDER: &str = "VMBELL_CHECK_WEAKEN";
 /// The only line to weaken, as `FILE:LINE`.
 const SITE: &str = "VMBELL_CHECK_WEAKEN_SITE";
-/// The most executions of an exploration with weaker orders.
+/// The maximum number of executions of an exploration with weaker orders.
 const BOUND: &str = "VMBELL_CHECK_WEAKEN_BOUND";
 
 /// The version of a record's fields, which the subcommand checks.

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use vmbell_report::visible;
 
-/// The most bytes of a file that are read.
+/// The maximum number of bytes of a file that are read.
 const MOST: u64 = 64 << 10;
-/// The most characters of a value that are shown.
+/// The maximum number of characters of a value that are shown.
 const SHOWN: usize = 160;
 
 /// The root of a host's files.

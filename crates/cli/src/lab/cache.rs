@@ -20,7 +20,7 @@ use vmbell_lab::saved::Store;
 use vmbell_lab::{Lab, LabProgress, PackageRecipe, ProvisionKind, Recipe};
 use vmbell_report::{Block, Cell, Column, Table};
 
-/// The most characters of an entry's name that are shown.
+/// The maximum number of characters of an entry's name that are shown.
 const SHORT: usize = 18;
 
 /// Prepares what is missing, saves the default machines, and prints what is prepared.

@@ -2,7 +2,7 @@
 
 use vmbell_report::visible;
 
-/// The most characters that are kept of a text.
+/// The maximum number of characters that are kept of a text.
 const MOST: usize = 200;
 
 /// The text without control characters, cut after [`MOST`] characters.

@@ -31,7 +31,7 @@ pub(super) struct ProgramTask<'a> {
     pub(super) words: &'a [OsString],
     /// How long it may run.
     pub(super) limit: Duration,
-    /// The most bytes that are kept of each output stream; a program that prints more is ended.
+    /// The maximum number of bytes that are kept of each output stream; a program that prints more is ended.
     pub(super) most: usize,
     /// When the command itself must end.
     pub(super) stop: &'a CommandLimit,

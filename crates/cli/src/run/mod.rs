@@ -359,7 +359,7 @@ fn kvm() -> Result<Box<dyn Hypervisor>> {
         .with_context(|| elsewhere(command))
 }
 
-/// The most RAM of a guest on this CPU.
+/// The maximum RAM of a guest on this CPU.
 const MEMORY_MOST: u64 = if cfg!(target_arch = "aarch64") {
     IMAGE_RAM.end - IMAGE_RAM.start
 } else {

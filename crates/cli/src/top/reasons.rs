@@ -6,7 +6,7 @@ use super::cells::{of_pids, rate};
 use vmbell_report::{Cell, Column, Table};
 use vmbell_top::model::{Reason, Vm};
 
-/// The most reasons in a row.
+/// The maximum number of reasons in a row.
 const REASONS: usize = 12;
 
 /// The rates of exits by reason, most frequent in the VM first. If a VM has several vCPUs, the first row has the sum of

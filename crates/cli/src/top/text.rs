@@ -10,7 +10,7 @@ use vmbell_report::{Block, Screen, terminal};
 /// The text if there are no VMs.
 pub(super) const NO_VM: &str = "no VM runs on KVM here";
 
-/// The most addresses and vCPUs of a VM that are shown.
+/// How many addresses and vCPUs of a VM are shown at most.
 const MOST: usize = 8;
 
 /// An interval as text, with lines of at most this width.

@@ -13,7 +13,7 @@ use vmbell_report::units::plural;
 use vmbell_report::{TableLines, pad, shortened, table_lines, width, wrap};
 use vmbell_top::model::Vm;
 
-/// The most lines of notes below the table. Help shows all notes.
+/// The maximum number of lines of notes below the table. Help shows all notes.
 const NOTES: usize = 4;
 const KEYS: &str = "F1 Help  F4 / Filter  F6 < > Sort  Enter Open  d Delay  F10 q Quit";
 
@@ -51,7 +51,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &mut TopScreen, interval: Opti
     };
     let table = table(screen, interval, area);
     let notes = notes(interval, &table);
-    // Between the titles and the notes.
+    // The height that the titles and the notes leave for the rows.
     let height = usize::from(area.height).saturating_sub(3 + notes.len());
     let pages = help(area, interval);
     screen.fit(interval, height, pages.len());

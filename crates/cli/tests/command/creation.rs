@@ -9,7 +9,7 @@ use std::process::Command;
 use super::common::{quick, vmbell};
 use serde_json::Value;
 
-/// The most memory that a VMM may need for a guest in addition to the guest's RAM: 5 MiB.
+/// The maximum memory that a VMM may need for a guest in addition to the guest's RAM: 5 MiB.
 const MOST: u64 = 5 << 20;
 
 /// Measures the rows with this program, as this user if given.

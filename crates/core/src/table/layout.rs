@@ -44,17 +44,17 @@ pub const CHUNKS: usize = if cfg!(loom) { 4 } else { 2 * MAX_ADDRESSES };
 /// Cells of an address: one each for widths 1, 2, 4 and 8, and one for all other widths.
 pub const CELLS: usize = 5;
 
-/// The most addresses that can have a doorbell.
+/// The maximum number of addresses that can have a doorbell.
 pub const MAX_ADDRESSES: usize = match (cfg!(loom), cfg!(miri)) {
     (true, _) => 4,
     (_, true) => 16,
     _ => 16_384,
 };
-/// The most datamatch values: the number of distinct values at each address and width, added up.
+/// The maximum number of datamatch values: the number of distinct values at each address and width, added up.
 pub const MAX_MATCHES: usize = MAX_ADDRESSES;
-/// The most signals of one list.
+/// The maximum number of signals of one list.
 pub const MAX_ITEMS: usize = MAX_CHAIN * ListChunk::CODES;
-/// The most chunks of one list.
+/// The maximum number of chunks of one list.
 pub(super) const MAX_CHAIN: usize = 128;
 
 // The size that the comments and the documentation state.

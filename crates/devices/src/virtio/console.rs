@@ -24,7 +24,8 @@ const SEND: u16 = 1;
 /// How many queues there are.
 pub const CONSOLE_QUEUES: u16 = 2;
 
-/// The most bytes taken from one buffer of the driver, so that an empty output has room. The bytes after them are lost.
+/// The maximum number of bytes taken from one buffer of the driver, so that an empty output has room. The bytes after
+/// them are lost.
 const MOST: usize = FULL;
 
 /// How long a driver must have been ready before it gets input.

@@ -4,7 +4,7 @@
 use super::driver::HandlerError;
 use super::request::{Handled, Handler, Request};
 
-/// The most bytes of an answer, so that no driver keeps a thread busy with one chain.
+/// The maximum number of bytes of an answer, so that no driver keeps a thread busy with one chain.
 const MOST: usize = 64 << 10;
 /// How many bytes are copied at once.
 const STEP: usize = 256;

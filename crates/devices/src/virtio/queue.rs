@@ -17,9 +17,9 @@ use crate::listener::Rest;
 use vmbell::bus::Work;
 use vmbell_virtqueue::DeviceQueue;
 
-/// The most chains of one service: a full ring of the largest size, so that a second service is needed only if the
-/// driver makes chains available during the first. Linux's vhost-net yields its thread after the same number
-/// (`VHOST_NET_PKT_WEIGHT`).
+/// The maximum number of chains of one service: a full ring of the largest size, so that a second service is needed
+/// only if the driver makes chains available during the first. Linux's vhost-net yields its thread after the same
+/// number (`VHOST_NET_PKT_WEIGHT`).
 pub(super) const BUDGET: u16 = QUEUE_SIZE_MAX;
 
 /// How many turns a thread waits for the next chain of a driver that polls: about 200 ns on an EPYC. That is a few

@@ -25,7 +25,7 @@ pub(super) const NOTIFICATION_DATA: u64 = 1 << 38;
 /// The features that the rings of [`virtqueue`](vmbell_virtqueue) support, except for the packed format.
 pub(super) const OF_RINGS: u64 = INDIRECT_DESC | EVENT_IDX | VERSION_1 | IN_ORDER;
 
-/// The most descriptors of a queue.
+/// The maximum number of descriptors of a queue.
 pub(super) const QUEUE_SIZE_MAX: u16 = 256;
 
 /// The registers of one queue.

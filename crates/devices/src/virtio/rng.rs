@@ -5,8 +5,8 @@ use super::driver::HandlerError;
 use super::host_io::fill_randomly;
 use super::request::{Handled, Handler, Request};
 
-/// The most bytes of an answer, so that no driver keeps a thread busy with one chain. A driver must accept fewer bytes
-/// than its buffer has room for (virtio 1.3, 5.4.6.1).
+/// The maximum number of bytes of an answer, so that no driver keeps a thread busy with one chain. A driver must accept
+/// fewer bytes than its buffer has room for (virtio 1.3, 5.4.6.1).
 const MOST: usize = 64 << 10;
 
 /// Random bytes. Its only queue takes requests.

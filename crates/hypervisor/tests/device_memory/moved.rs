@@ -43,7 +43,7 @@ fn slots_are_used_again<H: Hypervisor>(h: &H) {
             vm.map_device_memory(HOLE + 0x10_0000 * place, &memory)
                 .unwrap();
         }
-        // In a different order from that of mapping.
+        // The order differs from that of mapping.
         for place in [3, 7, 0, 1, 6, 2, 5, 4] {
             vm.unmap_device_memory(HOLE + 0x10_0000 * place).unwrap();
         }

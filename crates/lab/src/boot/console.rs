@@ -2,11 +2,12 @@
 
 use loader::window::LAST_WORDS;
 
-/// The least number of bytes kept of a console that may print for hours.
+/// The minimum number of bytes kept of a console that may print for hours.
 const KEPT: usize = 64 << 10;
-/// The most lines that an error message shows.
+/// The maximum number of lines that an error message shows.
 const SHOWN_LINES: usize = 25;
-/// The most lines of an oops that an error message shows, from its first line to the panic that follows it.
+/// The maximum number of lines of an oops that an error message shows, from its first line to the panic that follows
+/// it.
 const OOPS_LINES: usize = 60;
 const AFTER_PANIC: usize = 12;
 const PANIC: &str = "Kernel panic - not syncing";

@@ -24,13 +24,14 @@ pub struct TimeLimits {
 /// How long a Linux may take to react. Time in which its VMM waits for a CPU does not count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// For the program to end by itself after it was asked to.
+    /// How long the program may take to end by itself after it was asked to.
     pub ending: Duration,
-    /// To kill the program and send its output, and then, for its VMM, to end.
+    /// How long the Linux may take to kill the program and send its output, and its VMM then to end.
     pub leaving: Duration,
     /// Whether to wait for the VMM to end after everything was received. A VMM in L1 ends with L1.
     pub to_the_end: bool,
-    /// To answer that it is still running. The next question follows this long after each answer.
+    /// How long the Linux may take to answer that it is still running. The next question follows this long after each
+    /// answer.
     pub answering: Duration,
     /// The longest sleep of the waiting thread. A longer sleep shows that this process was stopped meanwhile.
     pub looking: Duration,

@@ -274,7 +274,8 @@ fn by_qemu(nested: &Nested, qemu: &NestedQemu) -> Command {
         .args(["-machine", "pc,accel=kvm"])
         // PV EOI is off for the same reason as with `vmbell run`.
         .args(["-cpu", "host,-kvm-pv-eoi"])
-        // For the VAPIC QEMU writes back segments, after which a program may access no port: docs/emulator-bugs.md.
+        // For its VAPIC, QEMU writes the segment registers back, and then a program can no longer access ports:
+        // docs/emulator-bugs.md.
         .args(["-global", "kvm-apic.vapic=off"])
         .args(["-nodefaults", "-no-user-config", "-no-reboot"])
         .args(["-display", "none", "-serial", "stdio"])

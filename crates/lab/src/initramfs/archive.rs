@@ -17,7 +17,7 @@ const REGULAR: u32 = 0o100_000;
 const LINK: u32 = 0o120_777;
 const CHARACTER: u32 = 0o020_600;
 
-/// The most symbolic links that the kernel follows in a path.
+/// The maximum number of symbolic links that the kernel follows in a path.
 const MAX_LINKS: u32 = 40;
 
 /// The length of an entry's header.
@@ -30,7 +30,7 @@ pub struct Archive<W> {
     seen: BTreeSet<PathBuf>,
     /// The length of all entries in bytes.
     length: u64,
-    /// The most bytes to write. Entries beyond that are only counted, and the host's files not read.
+    /// The maximum number of bytes to write. Entries beyond that are only counted, and the host's files not read.
     room: u64,
 }
 

@@ -11,7 +11,7 @@ use super::Release;
 use crate::error::{LabError, cannot, failed};
 use crate::unfinished;
 
-/// The most lines of the compiler's output that an error quotes.
+/// The maximum number of lines of the compiler's output that an error quotes.
 const QUOTED: usize = 3;
 
 /// Variables in the user's environment that would change a build.

@@ -24,7 +24,7 @@ pub struct IoApic {
     pub first_gsi: u32,
 }
 
-/// The most pins of an I/O APIC: an index of one byte selects their registers.
+/// The maximum number of pins of an I/O APIC: an index of one byte selects their registers.
 const PINS: u32 = 120;
 
 /// Returns the address of the I/O APIC that has a GSI, and the pin's number there. QEMU's microvm has devices on a

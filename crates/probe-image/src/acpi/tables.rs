@@ -12,9 +12,9 @@ use super::root::{RSDP_LEN, Root, is_intact};
 use crate::number::u32_at;
 use crate::pci::mcfg_base;
 
-/// The most bytes of a table that are read; QEMU's DSDT has 8 KiB.
+/// The maximum number of bytes of a table that are read; QEMU's DSDT has 8 KiB.
 const TABLE_MAX: usize = 64 << 10;
-/// The most tables whose headers are read.
+/// The maximum number of tables whose headers are read.
 const TABLES_MAX: usize = 64;
 /// How many I/O APICs are kept.
 const IO_APICS_MAX: usize = 8;

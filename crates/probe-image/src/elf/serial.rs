@@ -9,7 +9,7 @@ const DATA: u16 = 0x3f8;
 /// The line status register.
 pub const LINE_STATUS: u16 = DATA + 5;
 const TRANSMITTER_EMPTY: u8 = 1 << 5;
-/// The most reads of the status before a byte is sent anyway.
+/// The maximum number of reads of the status before a byte is sent anyway.
 const PATIENCE: u32 = 10_000;
 
 /// The port. Its speed is not set, because VMMs ignore it.

@@ -101,9 +101,9 @@ fn by_cpuid(cpu: &Cpu) -> Option<u64> {
     clock::plausible(u64::from(cpuid(TIMING, 0)[0]) * 1000)
 }
 
-/// The most ticks of a wait: about a second on a fast CPU, longer on a slow one.
+/// The maximum number of ticks of a wait: about a second on a fast CPU, longer on a slow one.
 const LIMIT: u64 = 4_000_000_000;
-/// The most checks of a condition, in case the time stamp counter does not count.
+/// The maximum number of checks of a condition, in case the time stamp counter does not count.
 const LOOKS: u64 = 400_000_000;
 
 /// Polls until a condition is true. Returns false if it does not become true in time.

@@ -74,7 +74,7 @@ fn ratio(old: &SideSamples, new: &SideSamples, in_turns: bool) -> Option<f64> {
     (ratio.is_finite() && ratio > 0.0).then_some(ratio)
 }
 
-/// The least p-value that this many reports of each side can give.
+/// The minimum p-value that this many reports of each side can give.
 pub(super) fn least_p(old: usize, new: usize, pairing: Pairing) -> f64 {
     match pairing {
         Pairing::Turns => permutation::least_of_turns(old.min(new)),

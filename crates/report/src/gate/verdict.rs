@@ -1,7 +1,8 @@
 //! The rule: when a row has grown.
 //!
-//! A figure has grown if its median is above all boots of the budget, and above the budget's median by more than the
-//! least change that counts and than the boots of either side differ. Exits are exact if all boots agree.
+//! A figure has grown if its median is above all boots of the budget, and if it exceeds the budget's median by more
+//! than the least change that counts and by more than the boots of either side differ. Exits are exact if all boots
+//! agree.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +12,13 @@ use super::figures::{BootRange, GateFigures};
 use crate::compare::{CompareError, Pairing, RowKey, VERSION_OF, differences, matched};
 use crate::{Report, Row, Status};
 
-/// The least change of instructions that counts, as a share of the budget: a quarter of a per cent.
+/// The minimum change of instructions that counts, as a share of the budget: a quarter of a per cent.
 const LEAST_SHARE: f64 = 0.0025;
 /// The same for rows with two threads, whose interleaving differs from boot to boot: a tenth, but at least two timer
 /// interrupts per batch.
 const LEAST_SHARE_OF_TWO: f64 = 0.1;
 const LEAST_OF_TWO: f64 = 2000.0;
-/// The least change of exits that counts: one exit in twenty operations.
+/// The minimum change of exits that counts: one exit in twenty operations.
 const LEAST_EXITS: f64 = 0.05;
 
 /// A VMM on a kernel of the lab.
@@ -84,7 +85,7 @@ impl GateQuantity {
         }
     }
 
-    /// The most that the median may be.
+    /// The highest median that is still within the budget.
     fn allowed(self, row: &str, budget: BootRange, now: BootRange) -> f64 {
         let change = self.least_change(row, budget);
         let change = change.max(budget.width()).max(now.width());
@@ -113,7 +114,7 @@ pub struct GateChange {
     pub quantity: GateQuantity,
     /// The budget.
     pub budget: BootRange,
-    /// The most that was allowed.
+    /// The highest value that was allowed.
     pub allowed: f64,
     /// What was measured.
     pub now: BootRange,

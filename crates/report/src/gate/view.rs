@@ -7,7 +7,7 @@ use super::verdict::{GateChange, GatePlace, GateRow, GateVerdict};
 use crate::table::{Block, Cell, Column, Paint, Table};
 use crate::units;
 
-/// The most rows that a note names, and the most reasons of a change that are shown.
+/// How many rows a note names at most, and how many reasons of a change are shown at most.
 const NAMED: usize = 6;
 
 /// Shows the verdict. The last line says whether everything is within the budget.

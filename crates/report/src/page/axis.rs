@@ -6,7 +6,7 @@ use super::draw::{drawing, markup, text, upright};
 use super::scale::ChartScale;
 use crate::{Timing, units};
 
-/// The least distance between letters that fit next to each other on a phone, in per cent.
+/// The minimum distance between letters that fit next to each other on a phone, in per cent.
 const GAP: f64 = 5.0;
 
 /// The height of a line of text, in pixels.

@@ -11,7 +11,7 @@ use crate::view::answer::{answer, doorbell};
 use crate::view::{header, numbers, vmms};
 use crate::{Report, Timing, Vmm, units};
 
-/// The most rows of the first chart.
+/// The maximum number of rows of the first chart.
 const SHOWN: usize = 10;
 
 /// The first sentence of the page.

@@ -13,9 +13,9 @@ use crate::table::{Cell, Column, Table};
 use crate::write::html::{self, document};
 use crate::{Recording, TopLine, TopSource, units};
 
-/// The most addresses of a VM that are shown.
+/// The maximum number of addresses of a VM that are shown.
 const ADDRESSES: usize = 20;
-/// The most points of a curve. If there are more intervals, means of them are drawn.
+/// The maximum number of points of a curve. If there are more intervals, means of them are drawn.
 const POINTS: usize = 400;
 /// The height of a curve, in pixels, and the position of its left end, in per cent.
 const HEIGHT: u32 = 90;

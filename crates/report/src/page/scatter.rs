@@ -15,7 +15,7 @@ use vmbell_statistics::percentile;
 /// The height of a strip, in pixels.
 const HEIGHT: u32 = 14;
 
-/// The least that half of the axis covers, as a share of the median, so that small noise is not drawn large.
+/// The minimum that half of the axis covers, as a share of the median, so that small noise is not drawn large.
 const LEAST: f64 = 0.02;
 
 /// The section.

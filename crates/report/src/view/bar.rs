@@ -2,7 +2,7 @@
 
 use crate::{Report, TimeUnit, Timing, time_unit};
 
-/// The most characters of a bar.
+/// The maximum number of characters of a bar.
 const WIDTH: usize = 12;
 
 /// At this ratio of the largest to the smallest number, most bars would be too short on a linear scale.

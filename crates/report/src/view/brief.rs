@@ -12,7 +12,7 @@ use crate::table::{Block, Cell, Paint};
 use crate::text::shortened;
 use crate::{Group, Report, Row, Status, Timing, Warning, units, warnings};
 
-/// The most lines about skipped rows.
+/// The maximum number of lines about skipped rows.
 const SKIPPED: usize = 6;
 
 /// The width of a label.

@@ -43,7 +43,7 @@ pub fn blocks(report: &Report, look: Look) -> Vec<Block> {
     }
 }
 
-/// The most columns that a report uses on a wider terminal; `None` if it uses all.
+/// The maximum number of columns that a report uses on a wider terminal; `None` if it uses all.
 pub fn widest(report: &Report, look: Look) -> Option<usize> {
     (report.paths().is_some() && !look.verbose).then_some(brief::WIDEST)
 }

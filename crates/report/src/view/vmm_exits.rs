@@ -7,7 +7,7 @@ use crate::table::{Block, Cell};
 use crate::{Exits, Report, Row, Vmm, units};
 
 const TITLE: &str = "exits/op (to the VMM)";
-/// The most addresses of a row that are shown.
+/// The maximum number of addresses of a row that are shown.
 const DEAREST: usize = 10;
 const NOTE: &str = "exits of the CPU that measures, for one operation, and in brackets those that go on to the VMM's process; without the \
      exits for the host's own interrupts";

@@ -221,7 +221,7 @@ fn median(report: &Report, vmm: &Vmm, name: &str) -> Option<f64> {
     row(report, vmm, name)?.median()
 }
 
-/// The least median of a row; `None` if fewer than two VMMs can be compared.
+/// The lowest median of a row; `None` if fewer than two VMMs can be compared.
 fn best(report: &Report, columns: &[&Vmm], name: &str) -> Option<f64> {
     let real = columns.iter().filter(|vmm| !vmm.emulated);
     let medians: Vec<f64> = real.filter_map(|vmm| median(report, vmm, name)).collect();

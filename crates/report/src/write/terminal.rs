@@ -9,7 +9,7 @@ const GAP: usize = 2;
 
 /// The widest column title that is not broken, in tables whose columns may continue below.
 const TITLE: usize = 12;
-/// The least width for words that continue in the lines below.
+/// The minimum width for words that continue in the lines below.
 const WORDS: usize = 24;
 
 /// The terminal to write for.
@@ -314,7 +314,7 @@ impl<'t> Sized<'t> {
         }
     }
 
-    /// The least width to which the column may be shortened.
+    /// The minimum width to which the column may be shortened.
     fn least(&self) -> usize {
         let title = width(&visible(&self.column.title));
         self.column.least.max(title).min(self.width)

@@ -2,7 +2,7 @@
 
 use crate::Random;
 
-/// The most samples that are drawn one by one, so that the time of a resample is bounded for any report.
+/// The maximum number of samples that are drawn one by one, so that the time of a resample is bounded for any report.
 pub(super) const MANY: usize = 500;
 
 /// The samples of one report, sorted.

@@ -26,7 +26,7 @@ pub use self::record::{CountedRecord, Event, KernelVm, RecordKind};
 use self::syscall::{Link, Map, MapType};
 use crate::btf::{Btf, BtfError};
 
-/// The most different events that are counted, for all VMs together.
+/// The maximum number of different events that are counted, for all VMs together.
 const COUNTERS: u32 = 1 << 14;
 const VCPUS: u32 = 1 << 12;
 

@@ -24,7 +24,7 @@ const MAP_LOOKUP_BATCH: libc::c_long = 24;
 const TRACING: u32 = 26;
 /// Reading kernel structures needs a licence that the kernel accepts as compatible with the GPL.
 const LICENCE: &CStr = c"Dual BSD/GPL";
-/// The most bytes of the verifier's log about a refused program.
+/// The maximum number of bytes of the verifier's log about a refused program.
 const LOG: usize = 1 << 18;
 /// The start of `struct bpf_prog_info`, up to and including `recursion_misses`.
 const PROGRAM_INFO: usize = 216;

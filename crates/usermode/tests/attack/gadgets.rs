@@ -252,7 +252,7 @@ struct KillAtEnd(i32);
 
 impl Drop for KillAtEnd {
     fn drop(&mut self) {
-        // If it is gone already, it has ended.
+        // The sandbox may have ended already.
         let _ = signal(self.0, Signal::KILL);
     }
 }

@@ -41,7 +41,7 @@ use vmbell_hypervisor::DeviceMemory;
 
 pub use file::{Action, Data, DeviceFile, DeviceInfo, SetIrqs};
 
-/// The most regions, and the most interrupt indexes, that a device may have.
+/// The maximum number of regions, and of interrupt indexes, that a device may have.
 const INDEXES_MAX: u32 = 256;
 
 /// The bus of a device.

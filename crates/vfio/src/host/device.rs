@@ -205,7 +205,7 @@ const BARS: usize = 6;
 /// `IORESOURCE_IO` and `IORESOURCE_MEM` of Linux's `ioport.h`.
 const IO: u64 = 0x100;
 const MEMORY: u64 = 0x200;
-/// The most regions that are read from a node; devices have far fewer.
+/// The maximum number of regions that are read from a node; devices have far fewer.
 const REGIONS_MAX: usize = 64;
 
 /// How a region is accessed.

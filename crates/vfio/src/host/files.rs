@@ -68,7 +68,7 @@ fn may_open(path: &Path) -> io::Result<()> {
     )?)
 }
 
-/// The most bytes of a file in sysfs. A device-tree file may be longer than a page.
+/// The maximum number of bytes of a file in sysfs. A device-tree file may be longer than a page.
 const LONGEST: u64 = 64 << 10;
 
 pub(super) fn bytes(path: &Path) -> Option<Vec<u8>> {

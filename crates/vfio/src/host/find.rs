@@ -43,7 +43,7 @@ fn near_text(near: &[String]) -> String {
     }
 }
 
-/// The most names that an error shows.
+/// The maximum number of names that an error shows.
 const NEAR: usize = 3;
 
 impl Host {

@@ -12,7 +12,7 @@ use std::fmt;
 use super::device::{DeviceNode, FixedClock, Property};
 use super::tree::{SourceNode, Tree, join};
 
-/// The most clocks of a device; each is looked up in the whole tree.
+/// The maximum number of clocks of a device; each is looked up in the whole tree.
 const CLOCKS_MAX: usize = 64;
 
 /// How the node of a device is found.

@@ -14,9 +14,9 @@ use dtoolkit::{Node, Property};
 
 /// The deepest level of a node, as in Linux's `fdt.c`.
 const DEEPEST: usize = 64;
-/// The most nodes. The largest trees of today's boards have a tenth of that.
+/// The maximum number of nodes. The largest trees of today's boards have a tenth of that.
 const MOST_NODES: usize = 1 << 16;
-/// The most bytes of a property, or of a whole blob.
+/// The maximum number of bytes of a property, or of a whole blob.
 const LARGEST: usize = 4 << 20;
 
 /// Why a tree cannot be read.

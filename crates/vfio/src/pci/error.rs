@@ -86,7 +86,7 @@ pub struct AssignedError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Attempt {
-    /// To read registers. The guest reads ones, as on a bus on which no device answers (PCI 3.0, 3.3.3.1).
+    /// Reading registers. The guest reads ones, as on a bus on which no device answers (PCI 3.0, 3.3.3.1).
     Read {
         /// Where the register is.
         space: Space,
@@ -95,7 +95,7 @@ pub enum Attempt {
         /// The width of the access in bytes.
         len: usize,
     },
-    /// To write registers. The guest's write is lost, as on a bus on which no device answers.
+    /// Writing registers. The guest's write is lost, as on a bus on which no device answers.
     Write {
         /// Where the register is.
         space: Space,
@@ -104,7 +104,7 @@ pub enum Attempt {
         /// The width of the access in bytes.
         len: usize,
     },
-    /// To map a part of a BAR. The guest's accesses to it exit, and still reach the device.
+    /// Mapping a part of a BAR. The guest's accesses to it exit, and still reach the device.
     Map {
         /// The number of the BAR.
         bar: usize,
@@ -113,7 +113,7 @@ pub enum Attempt {
         /// The guest-physical address.
         address: u64,
     },
-    /// To unmap a part of a BAR: the guest may reach it where it should not.
+    /// Unmapping a part of a BAR: the guest may reach it where it should not.
     Unmap {
         /// The number of the BAR.
         bar: usize,
@@ -122,17 +122,17 @@ pub enum Attempt {
         /// The guest-physical address.
         address: u64,
     },
-    /// To write the device's command register.
+    /// Writing the device's command register.
     Command {
         /// The value.
         command: u16,
     },
-    /// To change the interrupts to what the guest has set up.
+    /// Changing the interrupts to what the guest has set up.
     Interrupts {
         /// The change, for example "MSI on".
         interrupts: &'static str,
     },
-    /// To reset the device.
+    /// Resetting the device.
     Reset,
 }
 

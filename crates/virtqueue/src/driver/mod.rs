@@ -173,7 +173,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
     pub(super) fn ask(&mut self, after: u16) {
         self.armed = self.features.event_idx;
         self.side.set_event(self.features.event_idx, Some(after));
-        // Between the store of the event suppression and the next load of the device's used position. Pairs with the
+        // Orders the store of the event suppression before the next load of the device's used position. Pairs with the
         // device's fence between its store of that position and its load of the event suppression: one of the two sides
         // sees the other's store.
         fence(Ordering::SeqCst);
@@ -221,7 +221,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
     /// Returns whether the device wants a notification for the buffers added since the last call.
     #[inline]
     pub fn kick_prepare(&mut self) -> bool {
-        // Between the store that made buffers available and the load of the device's event suppression.
+        // Orders the store that made buffers available before the load of the device's event suppression.
         fence(Ordering::SeqCst);
         self.broken.is_none() && self.side.kick_prepare(self.features.event_idx)
     }

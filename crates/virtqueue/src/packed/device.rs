@@ -208,7 +208,7 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
         // The first descriptor is published last: until then, the driver does not look at the others.
         let mut first_word = None;
         let mut result = Ok(());
-        // For an in-order ring: the position and mark of the current run's descriptor. All chains of a run are full.
+        // The position and mark of the current run's descriptor, on an in-order ring. All chains of a run are full.
         let mut run = None;
         for (head, len) in chains {
             let at = Position::of(&self.next_used);
@@ -238,7 +238,7 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
 
     #[inline]
     fn needs_notification(&mut self) -> bool {
-        // Between the store of the descriptors' flags and the load of the driver's event suppression.
+        // Orders the store of the descriptors' flags before the load of the driver's event suppression.
         fence(Ordering::SeqCst);
         let next_used = Position::of(&self.next_used);
         if next_used == self.signalled {
@@ -256,7 +256,7 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
         } else {
             Event::Enable
         });
-        // Between the store of the device's event suppression and the load of a descriptor's flags.
+        // Orders the store of the device's event suppression before the load of a descriptor's flags.
         fence(Ordering::SeqCst);
         look(&self.next_avail).1
     }

@@ -214,7 +214,7 @@ impl<M: RingMemory> DeviceQueue for SplitDevice<M> {
         chains: impl IntoIterator<Item = (Head, u32)>,
     ) -> Result<(), UsedError> {
         let mut count = 0;
-        // For an in-order ring: the position of the current run's element, if the run's last chain is full.
+        // The position of the current run's element, on an in-order ring, if the run's last chain is full.
         let mut run = None;
         for (head, len) in chains {
             if let Err(error) = self.write_used(&head, len, count) {
@@ -235,7 +235,7 @@ impl<M: RingMemory> DeviceQueue for SplitDevice<M> {
 
     #[inline]
     fn needs_notification(&mut self) -> bool {
-        // Between the store of the used index and the load of the driver's event suppression.
+        // Orders the store of the used index before the load of the driver's event suppression.
         fence(Ordering::SeqCst);
         let steps = self.next_used - self.signalled;
         if steps == 0 {
@@ -257,7 +257,7 @@ impl<M: RingMemory> DeviceQueue for SplitDevice<M> {
         } else {
             self.ring.set_used_flags(0);
         }
-        // Between the store of the device's event suppression and the load of the available index.
+        // Orders the store of the device's event suppression before the load of the available index.
         fence(Ordering::SeqCst);
         self.broken.is_none() && self.ring.avail_idx() != self.next_avail
     }

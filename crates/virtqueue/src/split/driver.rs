@@ -186,8 +186,8 @@ impl<M: RingMemory> Side for SplitSide<M> {
     #[inline]
     fn set_event(&self, event_idx: bool, after: Option<u16>) {
         if event_idx {
-            // To disable notifications: the event index that is farthest from the indices of the buffers in flight, in
-            // both directions.
+            // If notifications are to be disabled, the event index is the one that is farthest from the indices of the
+            // buffers in flight, in both directions.
             let after = after.unwrap_or(1 << 15);
             self.ring.set_used_event(self.index().wrapping_add(after));
         } else {

@@ -100,8 +100,8 @@ impl TableWriter {
         removal.signal
     }
 
-    /// If the pattern is a wildcard: the datamatch values at its address and length, whose signal lists include
-    /// the wildcards.
+    /// Returns the datamatch values at the address and length of a wildcard, because their signal lists include the
+    /// wildcards. Empty if the pattern is not a wildcard.
     fn listed_values(&self, address: IoEventAddress, pattern: Pattern) -> Vec<u64> {
         match pattern.value {
             None => self.registry.values(address, pattern.len).collect(),

@@ -298,7 +298,7 @@ fn only_the_command_line_and_the_choice_of_the_best_name_a_backend() {
     );
 }
 
-/// The most methods that a trait may have.
+/// The maximum number of methods that a trait may have.
 const METHODS: usize = 8;
 
 /// The traits of a source file, with the number of their methods. The file is formatted: the methods are indented by

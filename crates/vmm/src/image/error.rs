@@ -179,7 +179,7 @@ pub enum ImageErrorKind {
     CommandLine {
         /// The bytes of the command line.
         len: usize,
-        /// The most bytes.
+        /// The maximum number of bytes.
         most: usize,
     },
     /// The command lines of the image and its modules do not fit into the area for them.

@@ -17,7 +17,7 @@ pub enum PcModel {
     Micro,
 }
 
-/// The most vCPUs of a board.
+/// The maximum number of vCPUs of a board.
 pub const VCPUS_MAX: u16 = 64;
 
 /// The first pin of the I/O APIC that is only for PCI devices, and the number of such pins. They follow the 16 pins

@@ -227,7 +227,7 @@ impl Pc {
         &self.machine
     }
 
-    /// The serial port, to which any thread may bring input.
+    /// The serial port, to which any thread may give input.
     pub fn serial(&self) -> &Arc<Serial> {
         &self.serial
     }

@@ -24,7 +24,8 @@ use vmbell_probe_image::names;
 use vmbell_report::Timing;
 use vmbell_report::units::thousandths;
 
-/// The most operations per batch when exits are counted: all operations exit alike, and each exit is recorded.
+/// The maximum number of operations per batch when exits are counted: all operations exit alike, and each exit is
+/// recorded.
 const COUNTED_OPS: u32 = 20;
 /// The size of the disk.
 const DISK: u64 = 1 << 20;

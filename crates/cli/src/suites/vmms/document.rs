@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::output::text::cleaned;
 use vmbell_report::{VmmDevice, VmmGuest};
 
-/// The most rows, samples of a row and devices that are read.
+/// How many rows, samples of a row and devices are read at most.
 const ROWS: usize = 256;
 const SAMPLES: usize = 4096;
 const DEVICES: usize = 64;

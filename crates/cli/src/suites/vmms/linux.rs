@@ -45,7 +45,7 @@ const EVENTS: [WantedEvent; 6] = [
     WantedEvent::all("kvm_fast_mmio"),
     WantedEvent::all("kvm_msr"),
 ];
-/// The most addresses that are distinguished, and the number that are kept.
+/// How many addresses are distinguished at most, and how many are kept.
 const ADDRESSES: usize = 8192;
 const KEPT: usize = 32;
 /// The page of an address.

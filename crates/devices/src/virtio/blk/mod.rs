@@ -35,8 +35,8 @@ const SYNC: u32 = 4;
 const GET_ID: u32 = 8;
 
 const HEADER: usize = 16;
-/// The most bytes of a descriptor and the most descriptors of a request. Together they limit a request to 16 MiB, so
-/// that no driver keeps a thread busy with one chain.
+/// The maximum size of a descriptor in bytes, and the maximum number of descriptors of a request. Together they limit a
+/// request to 16 MiB, so that no driver keeps a thread busy with one chain.
 const PIECE: u32 = 64 << 10;
 const PIECES: u32 = 254;
 const MOST: u64 = PIECE as u64 * PIECES as u64;

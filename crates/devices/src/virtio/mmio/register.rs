@@ -18,7 +18,7 @@ pub const DRIVER_FEATURES: u64 = 0x020;
 pub const DRIVER_FEATURES_SEL: u64 = 0x024;
 /// Selects the queue that the other queue registers describe, by its index.
 pub const QUEUE_SEL: u64 = 0x030;
-/// The most descriptors that the selected queue can have; 0 if there is no such queue.
+/// The maximum number of descriptors that the selected queue can have; 0 if there is no such queue.
 pub const QUEUE_SIZE_MAX: u64 = 0x034;
 /// The number of descriptors of the selected queue.
 pub const QUEUE_SIZE: u64 = 0x038;

@@ -41,7 +41,8 @@ pub const NET_QUEUES: u16 = 2;
 
 /// The offset of the number of buffers in the header.
 const NUM_BUFFERS: usize = 10;
-/// The most bytes of a packet with its header: the maximum of IP after an Ethernet header with two VLAN tags.
+/// The maximum number of bytes of a packet with its header: the maximum of IP after an Ethernet header with two VLAN
+/// tags.
 const MOST: usize = HEADER + 22 + 65_535;
 
 /// The configuration of an interface with this address.

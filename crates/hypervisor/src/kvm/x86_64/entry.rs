@@ -35,8 +35,8 @@ const EFER_LMA: u64 = 1 << 10;
 /// `IA32_APIC_BASE`: x2APIC mode, next to the bit that enables the APIC.
 const APIC_BASE_X2APIC: u64 = 1 << 10;
 const RFLAGS_RESERVED: u64 = 2;
-/// The fewest banks that KVM accepts. Linux writes several registers of each bank at boot, and the banks never report
-/// an error.
+/// The minimum number of banks that KVM accepts. Linux writes several registers of each bank at boot, and the banks
+/// never report an error.
 const MCE_BANKS: u8 = 1;
 
 /// Creates a vCPU, and sets its CPUID.

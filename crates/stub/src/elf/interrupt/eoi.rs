@@ -116,7 +116,7 @@ pub fn complete_ioapic_eoi(cpu: &PerCpu, vector: u8) {
 const POLL_TICKS: u64 = 9_000;
 /// An interrupt that comes within this many TSC ticks after the EOI, about 10 us, counts as the device's answer.
 const ANSWER_TICKS: u64 = 30_000;
-/// The most answers that may pass before the vCPU tries to poll again.
+/// The maximum number of answers that may pass before the vCPU tries to poll again.
 const MAX_SKIPS: u32 = 1023;
 
 /// What a vCPU has learnt about polling. All-zero bytes mean that it does not poll.

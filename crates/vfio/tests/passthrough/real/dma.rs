@@ -16,7 +16,7 @@ use testbed::await_that;
 const BASE: u64 = 0x10_0000;
 const PIECE: u64 = 4000;
 const COMMAND: u64 = 0x98;
-/// The most mappings of a container that is made from now on.
+/// The maximum number of mappings of a container that is made from now on.
 const LIMIT: &str = "/sys/module/vfio_iommu_type1/parameters/dma_entry_limit";
 
 /// Does one transfer, and waits until edu says that it is done.

@@ -28,7 +28,8 @@ const IMAGE_SIZE: usize = 16;
 const FLAT_OFFSET: u64 = 0x8_0000;
 const FLAT_END: u64 = 128 << 20;
 
-/// The most bytes of a device tree, and the alignment of its address, so that the kernel maps it with one entry.
+/// The maximum number of bytes of a device tree, and the alignment of its address, so that the kernel maps it with one
+/// entry.
 pub(crate) const TREE_LEN: u64 = 2 << 20;
 /// The longest command line that the kernel takes (`COMMAND_LINE_SIZE`), without the zero at its end.
 const COMMAND_LINE: usize = 2047;

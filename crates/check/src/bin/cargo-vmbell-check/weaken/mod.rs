@@ -20,7 +20,7 @@ pub(crate) struct Options {
     pub(crate) weaken: bool,
     /// The only line to weaken, as `FILE:LINE`.
     pub(crate) site: Option<String>,
-    /// The most executions of an exploration with weaker orders.
+    /// The maximum number of executions of an exploration with weaker orders.
     pub(crate) bound: Option<u64>,
     pub(crate) fail_unneeded: bool,
     pub(crate) export_json: Option<PathBuf>,

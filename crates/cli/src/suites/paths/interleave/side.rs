@@ -11,7 +11,7 @@ use crate::process::{self, ProgramEnd, ProgramTask};
 use vmbell_bench::CommandLimit;
 use vmbell_report::{ReadError, Report};
 
-/// The most bytes of a report: 100 rows with 1000 samples each take a tenth of this.
+/// The maximum number of bytes of a report: 100 rows with 1000 samples each take a tenth of this.
 const MOST: usize = 64 << 20;
 /// How long a `bench` may take after its own time limit.
 const GRACE: Duration = Duration::from_secs(60);

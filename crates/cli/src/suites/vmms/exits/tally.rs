@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use crate::suites::kvm_trace::{self, KvmEvent, KvmEventKind, TraceError, bounded, count};
 use vmbell_report::ReasonsOfRun;
 
-/// The most threads and batches of a row that are counted.
+/// How many threads, and batches of a row, are counted at most.
 const THREADS: usize = 256;
 const BATCHES: usize = 4096;
 
