@@ -49,7 +49,7 @@ pub mod answer {
     pub const STOP: u8 = 2;
     /// Reply that you are still running.
     pub const ASK: u8 = 3;
-    /// The time limit is over: ask the program to end.
+    /// The time limit has passed: ask the program to end.
     pub const END: u8 = 4;
     /// The reader of the program's standard output has gone.
     pub const UNREAD_STDOUT: u8 = 5;

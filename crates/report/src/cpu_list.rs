@@ -19,7 +19,7 @@ pub enum CpuListError {
     TooLarge(String),
 }
 
-/// Reads a list. The order is kept, because the first CPU is for the measured side. So are repeated CPUs.
+/// Reads a list. The order is kept, because the first CPU is for the measured side. Repeated CPUs are kept too.
 pub fn parse(list: &str) -> Result<Vec<usize>, CpuListError> {
     let mut cpus = Vec::new();
     for item in list.split(',').map(str::trim) {

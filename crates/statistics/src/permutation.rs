@@ -7,7 +7,7 @@
 use crate::Random;
 use crate::bootstrap::median_in_place;
 
-/// The maximum number of permutations of which all are tried. If there are more, `MOST - 1` are drawn at random.
+/// Up to this number of permutations, all are tried. If there are more, `MOST - 1` are drawn at random.
 const MOST: u64 = 1 << 14;
 
 /// With more values than this on each side, nothing is drawn: the sums of ranks are then normally distributed.

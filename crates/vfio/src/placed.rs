@@ -48,9 +48,9 @@ pub struct Guest<'g> {
     pub memory: &'g GuestMemoryMmap,
     /// The bus for registers that are not mapped.
     pub mmio: &'g Arc<Bus>,
-    /// The backend, as far as it maps memory.
+    /// The backend's part that maps memory.
     pub backend: Arc<dyn AssignedDevices>,
-    /// The backend, as far as it raises interrupts.
+    /// The backend's part that raises interrupts.
     pub irqs: Arc<dyn Irqs>,
     /// Called if an access of the guest fails.
     pub on_error: OnError,

@@ -153,7 +153,7 @@ fn limit(timeout: Duration) -> Result<CommandLimit> {
     Ok(limit.with_meaning(meaning_of_signal))
 }
 
-/// Why a signal ends the command. The lab sends SIGTERM when its own time limit is over.
+/// Why a signal ends the command. The lab sends SIGTERM when its own time limit has passed.
 fn meaning_of_signal() -> EarlyStop {
     if is_in_lab() && i32::from(interrupt::signal()) == libc::SIGTERM {
         EarlyStop::TimedOut

@@ -110,7 +110,7 @@ fn tool() -> Tool {
 }
 
 /// The clock that guests measure with. Without a usable counter no guest can run; floors need no counter, so any
-/// frequency will do. Where time is counted in instructions, so does the counter.
+/// frequency will do. Where time is counted in instructions, the counter counts them too.
 fn clock(timing: Timing) -> TickClock {
     if timing == Timing::Instructions {
         return TickClock::of_instructions();

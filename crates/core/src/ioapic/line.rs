@@ -8,7 +8,7 @@
 //! | step | rule |
 //! |---|---|
 //! | raised | an edge is latched, and consumed when it is sent; so a second one waits for the end of the first |
-//! | sent | inactive becomes pending, and only then: an interrupt is never pending and active at a time |
+//! | sent | inactive becomes pending, and only then: an interrupt is never pending and active at the same time |
 //! | taken | the handler begins: pending becomes active |
 //! | completed | inactive; then sent again if the level is still high or an edge is latched, and the pin not masked |
 //!

@@ -157,7 +157,7 @@ mod tests {
         let row = text.lines().find(|line| line.starts_with("row-1")).unwrap();
         let cells: Vec<&str> = row.split_whitespace().collect();
         assert_eq!((cells[1], cells[cells.len() - 1]), ("-", "-"), "{text}");
-        // Less than the clock can resolve, also if nothing is compared.
+        // Less than the clock can resolve, even if nothing is compared.
         assert_eq!(cells[2], "<1.00", "{text}");
     }
 

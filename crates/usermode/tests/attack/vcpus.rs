@@ -34,7 +34,7 @@ pub fn create(watch: &Watch, config: &VmConfig) -> (Arc<dyn Vm>, i32) {
     watch.call("create_vm", || with_sandbox(&Usermode, config))
 }
 
-/// Runs a vCPU until its guest ends or the time is over.
+/// Runs a vCPU until its guest ends or `end` is reached.
 pub fn run_until(watch: &Watch, vcpu: &mut Box<dyn Vcpu>, end: Instant) {
     let _deadline = Deadline::new(end, vcpu.kick_handle()).unwrap();
     let mut exits = 0;

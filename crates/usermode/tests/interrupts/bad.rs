@@ -106,7 +106,7 @@ fn a_handler_is_set_before_the_first_run_and_in_the_guest<H: Hypervisor>(h: &H) 
 const RUNS: u64 =
     SHARED_BASE + (size_of::<SharedState>() - MAX_VCPUS * size_of::<RunPage>()) as u64;
 
-/// Enters a vCPU until its sandbox ends or the time is over.
+/// Enters a vCPU until its sandbox ends or `end` is reached.
 fn enter_until(vcpu: &mut Box<dyn Vcpu>, end: Instant) -> String {
     let _deadline = Deadline::new(end, vcpu.kick_handle()).unwrap();
     while Instant::now() < end {

@@ -214,7 +214,7 @@ impl Tries {
         }
     }
 
-    /// Waits for a moment; returns false if the time is over.
+    /// Waits for a moment; returns false if no time is left.
     fn go_on(&mut self) -> bool {
         self.count = self.count.saturating_add(1);
         match self.count {

@@ -22,7 +22,7 @@ use vmbell_report::{ReasonsOfRun, Timing};
 pub(super) const ROW: &str = "linux-boot";
 /// What its operation is.
 const DESCRIPTION: &str = "a boot of Linux, until its kernel finds no root file system";
-/// One vCPU: two that wait for one another spin for long on the one CPU of the deterministic lab.
+/// One vCPU: two vCPUs that wait for each other spin for a long time on the only CPU of the deterministic lab.
 pub(super) const CPUS: u32 = 1;
 /// The guest's memory in MiB: the kernel's file alone takes 60.
 pub(super) const MEMORY: u32 = 256;

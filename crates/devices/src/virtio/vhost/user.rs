@@ -130,7 +130,7 @@ impl VhostUserBlk {
     }
 }
 
-/// Connects to a socket. Fails in time if the listener accepts nothing and its backlog is full.
+/// Connects to a socket. If the listener accepts nothing and its backlog is full, fails when `patience` has passed.
 fn connected(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let (family, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
