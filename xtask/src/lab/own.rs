@@ -14,7 +14,8 @@ use super::suites::{TestSuite, passed};
 use crate::artifacts;
 use crate::child;
 
-/// The module with the tests of a panic and, for QEMU before 9.1, of an oops; and how many boots it repeats on purpose.
+/// The module with the tests of a panic and, for QEMU before 9.1, of an oops; and the number of boots that the module
+/// repeats on purpose.
 const ON_PURPOSE: (&str, usize) = ("lab_boot::ends", 2);
 
 /// Modules of tests that wait for a thread with a free CPU.

@@ -34,7 +34,8 @@ impl Search {
         Ok(value)
     }
 
-    /// The read of a compare-exchange. Only the order that the value decides on is met.
+    /// The read of a compare-exchange. Of the orders on success and on failure, only the one that applies to the value
+    /// counts as used.
     fn read_to_compare(&mut self, access: &mut Access, expected: u64) -> Result<u64, Stop> {
         let success = self.site(Operation::Success, access.order, access.site);
         access.order = success.map_or(access.order, |site| self.order_of(site));

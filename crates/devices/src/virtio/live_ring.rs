@@ -22,7 +22,7 @@ const LOOKS: u16 = 1000;
 /// The maximum wait of an interrupt. Linux's TCP lets a flow have 1 ms of packets that were not given back yet
 /// (`net/ipv4/tcp_output.c`, `sk_pacing_shift`), so the wait does not slow the flow down.
 pub(super) const LATEST: Duration = Duration::from_micros(200);
-/// The most chains for which an interrupt waits: the driver may need their descriptors.
+/// The maximum number of chains for which an interrupt waits: the driver may need their descriptors.
 const MOST: u64 = 32;
 /// The maximum number of times that the queue interrupts at once after an interrupt that was needed.
 const MOST_AT_ONCE: u16 = 1023;

@@ -209,8 +209,8 @@ impl<'r, const WRITABLE: bool> Slices<'r, WRITABLE> {
         self.first.subslice(0, len).ok().filter(|_| len > 0)
     }
 
-    /// Goes forward by `bytes`, at most to the end, and returns how many bytes that was. Calls `act` for each slice on
-    /// the way, with the rest of the slice and the range of `bytes` that is at its start.
+    /// Goes forward by `bytes`, at most to the end, and returns how many bytes that was. For each slice on the way,
+    /// calls `act` with what is left of the slice and with the range of `bytes` that begins there.
     #[inline]
     fn pass(
         &mut self,

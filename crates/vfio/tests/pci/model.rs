@@ -189,8 +189,8 @@ proptest! {
     }
 }
 
-/// Whether the table answers where its BAR's register says: an odd byte reads as ones in the table, and as its offset
-/// in BAR0.
+/// Whether the address in the table's BAR reaches the table: a single byte at an odd address reads as 0xff there, but
+/// as its offset in BAR0.
 fn is_table(pc: &mut Pc) -> bool {
     let at = pc.base(TABLE_BAR) + TABLE;
     let mut byte = [0];
