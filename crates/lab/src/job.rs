@@ -190,7 +190,7 @@ pub enum InitMessage {
     Report(RunReport),
 }
 
-/// The report that L1 sends at the end. The host acknowledges it after reading as many bytes as it states.
+/// The report that L1 sends at the end. The host acknowledges it after reading as many bytes as the report states.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunReport {
     /// How the program ended.

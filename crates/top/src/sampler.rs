@@ -94,7 +94,7 @@ impl Sampler {
         Ok(Self { pages, samples })
     }
 
-    /// Returns the samples so far. From now on, samples the pages `pages`, by process.
+    /// Returns the samples so far. From now on, samples `pages`, which are listed by process.
     pub(crate) fn read(&self, pages: BTreeMap<u32, Vec<u64>>) -> Samples {
         let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = samples.clone();

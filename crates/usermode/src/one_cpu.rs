@@ -62,7 +62,7 @@ enum Place {
     ApartUntil(Instant),
     /// Both threads are bound to one CPU.
     Together(Box<Together>),
-    /// The scheduler places each thread, permanently: no CPU is allowed to both, or the kernel refused to bind one.
+    /// The scheduler places each thread, permanently: no CPU is allowed for both, or the kernel refused to bind one.
     Refused,
 }
 
@@ -150,7 +150,7 @@ impl OneCpu {
 }
 
 impl Together {
-    /// Binds the calling thread and `vcpu`. Returns `None` if no CPU is allowed to both.
+    /// Binds the calling thread and `vcpu`. Returns `None` if no CPU is allowed for both.
     fn bind(vcpu_id: Pid, now: Instant) -> io::Result<Option<Self>> {
         let (mine, theirs) = (sched_getaffinity(None)?, sched_getaffinity(Some(vcpu_id))?);
         let allowed = (0..CpuSet::MAX_CPU).filter(|&cpu| mine.is_set(cpu) && theirs.is_set(cpu));

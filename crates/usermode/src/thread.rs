@@ -37,7 +37,7 @@ pub struct VcpuThread {
     kick_sent_at: AtomicU64,
     /// Since when the vCPU has left kicks unanswered, in nanoseconds; 0 if it has not.
     unanswered_since: AtomicU64,
-    /// The CPU time of the sandbox, in nanoseconds, when [`KICK_TIMEOUT`] was found to be over; 0 if it was not.
+    /// The CPU time of the sandbox, in nanoseconds, when [`KICK_TIMEOUT`] was found to have passed; 0 if it was not.
     used_at_timeout: AtomicU64,
     /// Whether the monitor waits for the vCPU.
     monitor_waits: AtomicBool,

@@ -35,7 +35,7 @@ pub(crate) struct OutputsArgs {
     pages: Vec<String>,
 }
 
-/// A page, how those of its commands begin that are not run, and why they are not.
+/// A page, the beginnings of its commands that are not run, and the reason why.
 type NotRun = (&'static str, &'static str, &'static str);
 
 #[rustfmt::skip]

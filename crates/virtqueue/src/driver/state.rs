@@ -46,7 +46,8 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
 
     /// Empties the queue and drops what was in flight, after the device was reset.
     ///
-    /// Notifications are then on, wrap counters off, and no wraps counted. Older [`Token`]s poll true.
+    /// Notifications are then on, wrap counters are off, and no wraps are counted. Polling an older [`Token`] returns
+    /// true.
     pub fn reset(&mut self) {
         let size = self.slots.size();
         self.state.reset();

@@ -60,7 +60,7 @@ where
         self.set(true)
     }
 
-    /// Deasserts the line, if this device asserts it. The error is that of `D`; if it fails, nothing has changed.
+    /// Deasserts the line, if this device asserts it. If `D` fails, its error is returned, and nothing has changed.
     pub fn deassert(&mut self) -> Result<(), E> {
         self.set(false)
     }

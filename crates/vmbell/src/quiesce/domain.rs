@@ -80,7 +80,7 @@ impl Domain {
         while !self.synchronize_within(Duration::MAX) {}
     }
 
-    /// Waits for at most this time. Returns whether the grace period is over; otherwise retired objects stay.
+    /// Waits for at most this time. Returns whether the grace period has ended; if it has not, retired objects stay.
     #[must_use]
     pub fn synchronize_within(&self, limit: Duration) -> bool {
         let epoch = self.advance();

@@ -7,8 +7,8 @@ use vmbell_devices::pci::{Board, CONFIG_MEMORY_LEN, ConfigAccess, Pin, Window, W
 /// Which hardware a PC has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PcModel {
-    /// Also the interrupt controllers, timer, clock, keyboard controller and firmware configuration that images made for QEMU's PC
-    /// expect.
+    /// All of the hardware, including the interrupt controllers, timer, clock, keyboard controller and firmware
+    /// configuration that images made for QEMU's PC expect.
     #[default]
     Full,
     /// Local APICs in x2APIC mode, PCI with its configuration space in memory, a serial port, and two ways to end. It
