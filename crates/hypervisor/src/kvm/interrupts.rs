@@ -42,7 +42,8 @@ impl Irqs for KvmVm {
     }
 
     fn set_routing(&self, routes: &[Route]) -> Result<(), Error> {
-        // A guest program cannot mask the PIC; any other guest has a PIC, as a PC has.
+        // A guest program gets no routes to the PIC, because it cannot mask it. Any other guest has a PIC, as on
+        // hardware.
         let pic = self.guest.boot_area.is_none() && self.guest.irqchip == Irqchip::Full;
         // For a guest without an ITS, the kernel accepts a message and never sends it.
         let is_message = |route: &Route| matches!(route.target, Target::Msi(_));

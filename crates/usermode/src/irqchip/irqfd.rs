@@ -1,5 +1,5 @@
-//! The irqfds of a guest, and their resamplefds, which the ack of a GSI signals (Linux `irqfd_resampler_ack`): on a
-//! vCPU's thread, if the stub could not.
+//! The irqfds of a guest, and their resamplefds, which the ack of a GSI signals (Linux `irqfd_resampler_ack`). If the
+//! stub cannot signal them, the monitor does, on a vCPU's thread.
 
 use std::sync::Arc;
 

@@ -54,7 +54,7 @@ impl<D, E> LineSource<D, E>
 where
     D: Fn(bool) -> Result<(), E>,
 {
-    /// Asserts the line, unless this device asserts it already. The error is that of `D`; if it fails, nothing has
+    /// Asserts the line, unless this device asserts it already. If `D` fails, its error is returned, and nothing has
     /// changed.
     pub fn assert(&mut self) -> Result<(), E> {
         self.set(true)

@@ -43,8 +43,8 @@ impl EventLoop {
 }
 
 impl Timer {
-    /// Sets the timer to expire once, after this time. This replaces an earlier setting, but an expiry of that may
-    /// already be on its way. For a periodic timer, the callback sets the timer again.
+    /// Sets the timer to expire once, after this time. This replaces an earlier setting, but the timer may already have
+    /// expired, with a call of the callback on its way. For a periodic timer, the callback sets the timer again.
     pub fn set(&self, after: Duration) {
         // A zero would disarm the timer.
         let after = after.max(Duration::from_nanos(1));
