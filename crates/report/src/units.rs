@@ -70,7 +70,7 @@ pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// A ratio with three significant digits: `12.3`, `0.44`; below 0.1 as a fraction: `1/142`, `1/6900`.
+/// A ratio with three digits, `12.3` or `0.44`; below 0.1 with two significant digits, `0.053` or `0.00014`.
 pub fn ratio(value: f64) -> String {
     if value <= 0.0 {
         return "0".to_owned();
@@ -78,8 +78,12 @@ pub fn ratio(value: f64) -> String {
     if value >= 0.1 {
         return three_digits(value);
     }
-    let of = 1.0 / value;
-    format!("1/{}", three_digits(cut(of)))
+    let (mut decimals, mut scaled) = (2, value);
+    while scaled < 0.0995 {
+        scaled *= 10.0;
+        decimals += 1;
+    }
+    format!("{value:.decimals$}")
 }
 
 /// What a ratio of new to old means for the cost: `13x cheaper`, `the same`, `34 % slower`, or, for instructions,

@@ -64,19 +64,17 @@ fn instructions_are_whole_from_a_hundred_on() {
 }
 
 #[test]
-fn small_ratios_are_fractions_with_three_digits() {
+fn ratios_below_a_tenth_have_two_significant_digits() {
     for (value, text) in [
         (12.34, "12.3"),
         (0.44, "0.44"),
         (0.1, "0.10"),
-        // words: allow "1/#.#": the format of a column of ratios
-        (0.0999, "1/10.0"),
-        // words: allow "1/#.#": as above
-        (0.0704, "1/14.2"),
-        (0.01, "1/100"),
-        (0.001_001, "1/999"),
-        (0.000_144_9, "1/6900"),
-        (0.000_014_496, "1/69000"),
+        (0.0999, "0.10"),
+        (0.0994, "0.099"),
+        (0.0704, "0.070"),
+        (0.01, "0.010"),
+        (0.001_001, "0.0010"),
+        (0.000_144_9, "0.00014"),
         (0.0, "0"),
     ] {
         assert_eq!(ratio(value), text, "{value}");

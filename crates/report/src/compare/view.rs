@@ -236,7 +236,7 @@ impl Verdict {
 
 /// A ratio with one digit more than in a report, because a comparison is about small changes.
 fn ratio(value: f64) -> String {
-    if (0.1..9.9995).contains(&value) {
+    if (0.01..9.9995).contains(&value) {
         format!("{value:.3}")
     } else {
         units::ratio(value)
