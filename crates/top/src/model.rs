@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bpf::{CountedRecord, Event, KernelVm, Metric, RecordKind};
-use crate::counters::{self, Directory, Statistics};
+use crate::counters::{Directory, Statistics};
 pub use crate::exits::Reason;
 use crate::process::{Holder, Process};
 use crate::reading::Reading;
@@ -158,11 +158,6 @@ pub fn vms(reading: &Reading, is_counted: impl Fn(Metric) -> bool) -> Vec<Vm> {
                 let counted = Metric::ALL.into_iter().filter(|metric| is_counted(*metric));
                 joined.counts = counted.map(|metric| (metric, 0)).collect();
             }
-            // If there are statistics at all, a live VM has a folder.
-            joined.has_ended |= counters::TELLS_THREADS
-                && vm.is_some()
-                && directory.is_none()
-                && reading.counters.is_some();
             if let Some(vm) = vm {
                 joined.has_ended |= reading.has_ended(vm);
                 joined.count(reading, vm, process);

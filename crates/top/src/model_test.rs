@@ -260,6 +260,45 @@ fn a_vm_has_ended_when_its_folder_is_gone_or_without_statistics_the_threads_of_i
     assert_eq!(ended(&reading), [(None, 7, true), (None, 9, false)]);
 }
 
+/// Whether each VM in the counts is shown as ended; those, and no others, are forgotten.
+#[track_caller]
+fn shown_as_ended(reading: &Reading) -> Vec<bool> {
+    let shown: Vec<bool> = vms(reading, |_| true)
+        .iter()
+        .map(|vm| vm.has_ended)
+        .collect();
+    let ended = shown.iter().filter(|has_ended| **has_ended).count();
+    assert_eq!(reading.ended().len(), ended, "{shown:?}");
+    shown
+}
+
+#[test]
+fn a_vm_that_is_shown_as_ended_is_forgotten_although_its_thread_still_lives() {
+    let counts = [ring(1, 7, 31), ring(2, 9, 32)];
+    let mut reading = reading(&[(6, 200, Some(21))], &counts, &[(1, 20), (2, 21)]);
+    reading.cpu = HashMap::from([(20, 5), (21, 5)]);
+    assert_eq!(shown_as_ended(&reading), [true, false]);
+    assert_eq!(reading.ended(), BTreeSet::from([kernel_vm(1)]));
+}
+
+#[test]
+fn a_vm_that_is_starting_has_not_ended() {
+    // The first VM runs, and the second one has no vCPU, or one that has not run.
+    let counts = [ring(1, 7, 31), ring(2, 9, 32)];
+    let mut reading = reading(&[(5, 9, Some(20)), (6, 0, None)], &counts, &[(1, 20)]);
+    reading.cpu = HashMap::from([(20, 5)]);
+    assert_eq!(shown_as_ended(&reading), [false, false]);
+    let counters = reading.counters.as_mut().unwrap();
+    counters.values_mut().next_back().unwrap().has_no_vcpu = true;
+    assert_eq!(shown_as_ended(&reading), [false, false]);
+    // Several VMs of one creator are starting, and their folders cannot be told apart.
+    let counters = reading.counters.as_mut().unwrap();
+    let first = counters.values_mut().next().unwrap();
+    first.vcpus.clear();
+    reading.bpf.as_mut().unwrap().vcpus.clear();
+    assert!(!shown_as_ended(&reading).contains(&true));
+}
+
 #[test]
 fn a_process_whose_vms_were_shown_as_ended_is_not_shown_again() {
     let ring = event(1, RecordKind::Ring, 0xfe00_0000);

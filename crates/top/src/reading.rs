@@ -149,7 +149,8 @@ impl Reading {
         all.into_iter().filter(|vm| self.has_ended(*vm)).collect()
     }
 
-    /// Whether a VM has ended: its process has, or all threads of its vCPUs have and it has no folder of statistics.
+    /// Whether a VM has ended: its process has, its folder of statistics is gone, or all threads of its vCPUs have
+    /// ended and no folder names them.
     pub(crate) fn has_ended(&self, vm: KernelVm) -> bool {
         let process = self.process_of(vm).and_then(|pid| self.processes.get(&pid));
         if process.is_none_or(|process| process.has_ended) {
@@ -157,16 +158,29 @@ impl Reading {
         }
         let none = HashMap::new();
         let vcpus = self.bpf.as_ref().map_or(&none, |bpf| &bpf.vcpus);
+        let is_named = |statistics: &Statistics, of: KernelVm| {
+            let mut threads = statistics.vcpus.iter();
+            threads.any(|(id, thread)| {
+                let known = vcpus.get(&(of, *id));
+                known.is_some_and(|(_, known)| known == thread)
+            })
+        };
+        // Until a VM runs, its folder names no thread, but already has its creator.
+        let may_be_its = |(directory, statistics): (&Directory, &Statistics)| {
+            let mut others = vcpus.keys().filter(|(of, _)| *of != vm);
+            is_named(statistics, vm)
+                || directory.creator == vm.creator
+                    && !others.any(|(other, _)| is_named(statistics, *other))
+        };
+        if let Some(folders) = &self.counters
+            && !folders.iter().any(may_be_its)
+        {
+            return true;
+        }
         let mut threads = vcpus.iter().filter(|((of, _), _)| *of == vm).peekable();
         let has_threads = threads.peek().is_some();
         let lives = |(_, (_, thread)): (_, &(u32, u32))| self.cpu.contains_key(thread);
         let mut folders = self.counters.iter().flat_map(BTreeMap::values);
-        let is_of_vm = |(id, thread): (&u32, &u32)| {
-            let found = vcpus.get(&(vm, *id));
-            found.is_some_and(|(_, found)| found == thread)
-        };
-        has_threads
-            && !threads.any(lives)
-            && !folders.any(|folder| folder.vcpus.iter().any(is_of_vm))
+        has_threads && !threads.any(lives) && !folders.any(|folder| is_named(folder, vm))
     }
 }
