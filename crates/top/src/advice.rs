@@ -136,10 +136,10 @@ fn use_ioeventfd(address: &Address, costs: &Costs, seconds: f64) -> Option<Strin
     };
     let wakeup = match costs.nanoseconds(notify) {
         Some(time) => format!(
-            "but a thread of the VMM that sleeps has to be woken, {:.2} us after the write ({notify})",
+            "and a sleeping thread of the VMM runs {:.2} us after the write ({notify})",
             time / 1e3
         ),
-        None => format!("and a wakeup of the VMM's thread, which {notify} would measure"),
+        None => format!("and the time to wake the VMM's thread, which {notify} measures"),
     };
     Some(format!(
         "{space} {:#x}, {name}?: {} of vCPUs; with an ioeventfd {}, {wakeup}",

@@ -92,8 +92,8 @@ fn a_notification_that_exits_often_is_for_an_ioeventfd() {
         pid: 4711,
         kind: AdviceKind::UseIoeventfd,
         text: "mmio 0xd0000050, virtio-mmio notify?: 100000 exits a second take 0.60 core (mmio-no-eventfd, 6.00 us) of vCPUs; with an ioeventfd \
-               0.20 core (mmio-wildcard-eventfd, 2.00 us), but a thread of the VMM that sleeps has to be woken, 9.00 us after \
-               the write (notify-mmio-wildcard-eventfd)"
+               0.20 core (mmio-wildcard-eventfd, 2.00 us), and a sleeping thread of the VMM runs 9.00 us after the write \
+               (notify-mmio-wildcard-eventfd)"
             .to_owned(),
     };
     assert_eq!(of(with_addresses(vec![doorbell(100_000)])), [expected]);
@@ -159,7 +159,7 @@ fn there_is_no_advice_without_the_rows_that_it_compares() {
     let [advice] = &of(&costs_without("notify-mmio-wildcard-eventfd"))[..] else {
         panic!("no advice");
     };
-    let end = "and a wakeup of the VMM's thread, which notify-mmio-wildcard-eventfd would measure";
+    let end = "and the time to wake the VMM's thread, which notify-mmio-wildcard-eventfd measures";
     assert!(advice.text.ends_with(end), "{}", advice.text);
 }
 
