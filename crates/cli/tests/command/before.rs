@@ -58,13 +58,18 @@ fn a_program_in_turns_with_itself_is_the_same() {
 }
 
 #[test]
-fn a_threshold_fails_with_too_few_turns_even_if_a_row_is_the_same() {
-    bench("debug-constant --turns 5 --fail-above 5%")
+fn a_threshold_that_no_turns_could_reach_is_refused_before_a_side_runs() {
+    let refused = bench("debug-constant --turns 5 --fail-above 5%")
+        .args(["--interleave", "/nonexistent/vmbell"])
+        .assert();
+    refused.code(2).stdout("").stderr(contains(
+        "error: not enough data for --fail-above: times need --turns 6 or more",
+    ));
+    bench("debug-constant --turns 6 --fail-above 1000%")
         .args(["--interleave", THIS])
         .assert()
-        .code(1)
-        .stdout(contains("1 same\n"))
-        .stderr(contains("not enough data for --fail-above: no row"));
+        .success()
+        .stderr(contains("not enough data for --fail-above").not());
 }
 
 #[test]

@@ -24,8 +24,8 @@ use crate::exit::{Exit, Usage};
 use crate::interrupt;
 use crate::output::progress::BenchProgress;
 use crate::suites::measured;
-use vmbell_bench::{BenchPhase, CommandLimit, Observer};
-use vmbell_report::compare::{CompareOptions, Pairing, RowKey};
+use vmbell_bench::{BenchPhase, CommandLimit, Observer, timing};
+use vmbell_report::compare::{CompareOptions, Pairing, RowKey, can_show_a_change};
 use vmbell_report::{EXPORTERS, Export, Report, Timing};
 use vmbell_statistics::Random;
 
@@ -71,6 +71,7 @@ pub(crate) fn run(args: &PathsArgs, other: &str, program: &Command) -> Result<Ex
         )
         .into());
     }
+    check_fail_above(args)?;
     let sides = sides(args, other, program)?;
     if let Some(folder) = &args.before.keep_turns {
         prepare(folder)?;
@@ -99,6 +100,25 @@ pub(crate) fn run(args: &PathsArgs, other: &str, program: &Command) -> Result<Ex
         (false, Some(own)) => own,
         (false, None) => exit,
     })
+}
+
+/// Fails if this many turns could show no change of times.
+fn check_fail_above(args: &PathsArgs) -> Result<()> {
+    let turns = args.before.turns;
+    let are_enough = |turns: u32| {
+        let turns = usize::try_from(turns).unwrap_or(usize::MAX);
+        can_show_a_change(turns, turns, Pairing::Turns)
+    };
+    let timing = timing::here().map_err(Usage::new)?;
+    if args.before.fail_above.is_none() || timing == Timing::Instructions || are_enough(turns) {
+        return Ok(());
+    }
+    let enough = (turns..).find(|more| are_enough(*more));
+    let text = format!(
+        "not enough data for --fail-above: times need --turns {} or more",
+        enough.unwrap_or(u32::MAX)
+    );
+    Err(Usage::new(text).into())
 }
 
 fn options(seed: u64) -> CompareOptions {
