@@ -14,13 +14,13 @@ use vmbell_report::Timing;
 /// What a double does in its run with this number, and with this number of operations.
 type Run = Arc<dyn Fn(u32, u64) -> Result<RunSample, SubjectError> + Send + Sync>;
 
-struct Double {
+struct SubjectDouble {
     name: String,
     runs: u32,
     run: Run,
 }
 
-impl Subject for Double {
+impl Subject for SubjectDouble {
     fn name(&self) -> &str {
         &self.name
     }
@@ -38,7 +38,7 @@ fn entry(
     let (name, run): (_, Run) = (name.to_owned(), Arc::new(run));
     BenchEntry::new(Group::Scenario, name.clone(), "", move |_| {
         let (name, run) = (name.clone(), Arc::clone(&run));
-        Ok(Box::new(Double { name, runs: 0, run }))
+        Ok(Box::new(SubjectDouble { name, runs: 0, run }))
     })
 }
 

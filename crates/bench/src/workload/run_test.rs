@@ -164,9 +164,9 @@ fn impossible_variants_are_refused() {
 }
 
 /// A device whose search for a buffer has this result.
-struct Double(fn() -> Result<Option<Head>, QueueError>);
+struct DeviceDouble(fn() -> Result<Option<Head>, QueueError>);
 
-impl DeviceQueue for Double {
+impl DeviceQueue for DeviceDouble {
     fn size(&self) -> u16 {
         4
     }
@@ -211,7 +211,7 @@ fn failed(pop: fn() -> Result<Option<Head>, QueueError>, threads: Threads) -> Wo
     brand::scoped(|brand| {
         let queue = SplitDriver::new(&memory, &layout, Features::default(), brand).unwrap();
         let driver = WorkloadDriver::new(queue, options, 0).unwrap();
-        with(driver, || Double(pop), &options, &|_| {}).unwrap_err()
+        with(driver, || DeviceDouble(pop), &options, &|_| {}).unwrap_err()
     })
 }
 

@@ -4,14 +4,14 @@ use super::*;
 
 /// The arguments of `vmbell gate`.
 #[derive(Debug, Parser)]
-struct Line {
+struct GateLine {
     #[command(flatten)]
     args: GateArgs,
 }
 
 pub(in crate::gate) fn args(words: &str) -> Result<GateArgs, clap::Error> {
     let line = ["gate"].into_iter().chain(words.split_whitespace());
-    Line::try_parse_from(line).map(|line| line.args)
+    GateLine::try_parse_from(line).map(|line| line.args)
 }
 
 #[test]

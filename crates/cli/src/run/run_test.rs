@@ -4,13 +4,13 @@ use clap::Parser;
 
 /// A command line of `vmbell run`, without the name.
 #[derive(Debug, Parser)]
-struct Line {
+struct RunLine {
     #[command(flatten)]
     args: RunArgs,
 }
 
 fn args(words: &[&str]) -> RunArgs {
-    Line::parse_from([&["run", "vmlinuz"], words].concat()).args
+    RunLine::parse_from([&["run", "vmlinuz"], words].concat()).args
 }
 
 #[test]

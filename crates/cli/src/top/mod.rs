@@ -256,7 +256,7 @@ impl TopCounts {
             ..TopInterval::new(&self.sources, &now.since(&self.before), used)
         };
         if let Some(metrics) = &mut self.metrics {
-            let command = openmetrics::Command {
+            let command = openmetrics::TopMetrics {
                 sources: interval.sources.clone(),
                 lost: now.bpf.as_ref().map(|bpf| bpf.lost),
                 unreadable: now.unreadable,

@@ -62,7 +62,7 @@ const COUNTS: [(&str, &str, Metric); 8] = [
 
 /// What is exported in addition to the VMs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Command {
+pub(super) struct TopMetrics {
     /// The sources in use.
     pub(super) sources: Vec<&'static str>,
     /// Events that were not counted; `None` without BPF programs.
@@ -105,13 +105,13 @@ impl Metrics {
     }
 
     /// Rewrites the file with the counts since the command's start.
-    pub(super) fn write(&mut self, vms: &[Vm], command: &Command) -> Result<()> {
+    pub(super) fn write(&mut self, vms: &[Vm], command: &TopMetrics) -> Result<()> {
         let text = self.text(vms, command);
         Export::open(&self.path)?.finish(&text)?;
         Ok(())
     }
 
-    fn text(&mut self, vms: &[Vm], command: &Command) -> String {
+    fn text(&mut self, vms: &[Vm], command: &TopMetrics) -> String {
         let vms = keys(vms);
         let before = std::mem::take(&mut self.vms);
         for (key, vm) in &vms {
@@ -204,7 +204,7 @@ const ADDRESS_FAMILIES: [(&str, &str, Metric); 2] = [
     ),
 ];
 
-fn of_command(text: &mut MetricsText, command: &Command) {
+fn of_command(text: &mut MetricsText, command: &TopMetrics) {
     let name = "vmbell_top_source_used";
     text.family(
         name,

@@ -7,10 +7,10 @@ fn metrics(path: PathBuf) -> Metrics {
 }
 
 fn text(metrics: &mut Metrics, vms: &[Vm]) -> String {
-    let command = Command {
+    let command = TopMetrics {
         sources: vec!["bpf"],
         lost: Some(3),
-        ..Command::default()
+        ..TopMetrics::default()
     };
     metrics.text(vms, &command)
 }
@@ -215,7 +215,7 @@ fn the_file_is_replaced_as_a_whole_and_a_bad_path_is_found_at_once() {
     let mut metrics = metrics(path.clone());
     assert!(!path.exists());
     for _ in 0..2 {
-        metrics.write(&[vm()], &Command::default()).unwrap();
+        metrics.write(&[vm()], &TopMetrics::default()).unwrap();
         assert!(std::fs::read_to_string(&path).unwrap().ends_with("# EOF\n"));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }

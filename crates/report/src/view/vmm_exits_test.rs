@@ -2,11 +2,11 @@ use super::*;
 use crate::sample::{self, vmm};
 
 /// A VMM, the name of a row, and its exits.
-type Measured<'a> = (&'a str, &'a str, Result<(f64, f64), &'a str>);
+type MeasuredExits<'a> = (&'a str, &'a str, Result<(f64, f64), &'a str>);
 
 /// A report of two VMMs. Each row has exits, light and heavy, or the reason why it has none.
-fn report(rows: &[Measured<'_>]) -> Report {
-    let row = |(vmm, name, exits): &Measured<'_>| {
+fn report(rows: &[MeasuredExits<'_>]) -> Report {
+    let row = |(vmm, name, exits): &MeasuredExits<'_>| {
         let mut row = sample::of_vmm(vmm, name, 1000.0);
         let measured = sample::of(&mut row);
         measured.exits = exits.ok().map(|(light, heavy)| Exits {

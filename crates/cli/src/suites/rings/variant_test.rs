@@ -3,14 +3,14 @@ use clap::Parser;
 use super::*;
 
 #[derive(Parser)]
-struct Command {
+struct RingsLine {
     #[command(flatten)]
     args: RingsArgs,
 }
 
 fn variants(words: &[&str]) -> Result<Vec<RingVariant>> {
     let words = std::iter::once("virtqueue").chain(words.iter().copied());
-    all(&Command::try_parse_from(words).unwrap().args)
+    all(&RingsLine::try_parse_from(words).unwrap().args)
 }
 
 fn names(words: &[&str]) -> Vec<String> {
