@@ -206,7 +206,8 @@ impl Verdict {
         let what = match &self.failure {
             Some(failure) => failure.what.to_string(),
             None if self.complete && spurious > 0 => {
-                format!("no notification is lost, at most {spurious} spurious wake-ups")
+                let ending = if spurious == 1 { "" } else { "s" };
+                format!("no notification is lost, at most {spurious} spurious wake-up{ending}")
             }
             None if self.complete => "no notification is lost".to_string(),
             None => "nothing found so far, which is no proof".to_string(),

@@ -1,6 +1,8 @@
 //! The reference sides of virtqueues, and that a defect in either side is found.
 
-use vmbell_check::{Explorer, Failure, Load, Model, Order, Report, Shape, What, fence};
+use vmbell_check::{
+    Explorer, Failure, Load, Model, Order, Report, Shape, What, fence, spurious_wake_up,
+};
 
 fn shapes(size: u16) -> impl Iterator<Item = Shape> {
     [false, true].into_iter().flat_map(move |event_idx| {
@@ -351,4 +353,23 @@ fn an_exploration_that_met_its_limit_is_no_proof() {
     let report = report.expect("it can be explored");
     assert!(!report.is_complete());
     assert!(report.to_string().contains("which is no proof"), "{report}");
+}
+
+#[test]
+fn a_report_counts_spurious_wake_ups() {
+    for (count, text) in [
+        (0, "no notification is lost\n"),
+        (1, "no notification is lost, at most 1 spurious wake-up\n"),
+        (2, "no notification is lost, at most 2 spurious wake-ups\n"),
+    ] {
+        let report = Explorer::new().run(|scenario| {
+            scenario.task("driver", move || {
+                for _ in 0..count {
+                    spurious_wake_up();
+                }
+            });
+        });
+        let report = report.expect("it can be explored").to_string();
+        assert!(report.contains(text), "{report}");
+    }
 }
