@@ -7,6 +7,7 @@
 //! list is short. A graph on the list is replayed: its tasks run again and get the recorded values.
 
 mod access;
+mod events;
 mod orders;
 mod replay;
 mod revisit;

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use super::Search;
-use super::access::callers_of;
+use super::events::callers_of;
 use crate::code::{Frame, Origin, frames};
 use crate::graph::Order;
 
