@@ -7,7 +7,7 @@ use vmbell_subjects::Values;
 
 /// Whether no ring here needs an order, and why it is kept.
 fn is_kept(site: &Site) -> bool {
-    let functions = site.function.split(" in ");
+    let functions = site.source.function.split(" in ");
     let functions: Vec<&str> = functions
         .map(|name| name.split(':').next().unwrap_or_default())
         .collect();
@@ -25,7 +25,7 @@ fn is_kept(site: &Site) -> bool {
         // The further descriptors of a chain: a poller that is a lap late looks there.
         Operation::Store => {
             is_in("{closure#0}")
-                && (site.file.ends_with("packed/driver.rs") || is_in("offer_chain"))
+                && (site.source.file.ends_with("packed/driver.rs") || is_in("offer_chain"))
         }
         _ => false,
     }
@@ -45,7 +45,7 @@ fn each_order_is_needed(format: Format) {
             explorations += weakening.explorations;
             executions += weakening.executions;
             for site in &weakening.sites {
-                if let Owner::Standard(name) = &site.owner {
+                if let Owner::Standard(name) = &site.source.owner {
                     // The sides of the scenario share their notifications.
                     assert_eq!(name, "Arc::drop");
                     continue;
@@ -58,7 +58,7 @@ fn each_order_is_needed(format: Format) {
                         assert!(is_free, "{values}, {model}:\n{weakening}");
                         continue;
                     }
-                    let name = format!("{}, {}, {}", site.place(), site.function, site.operation);
+                    let name = format!("{}, {}, {}", site.source.place(), site.source.function, site.operation);
                     *is_needed.entry((name, *model)).or_default() |= words == "needed";
                 }
             }

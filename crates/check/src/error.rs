@@ -142,13 +142,13 @@ pub enum Error {
         "it shares memory that is not explored (with_guarded_data), which weaker orders would not affect"
     )]
     GuardedData,
-    /// With a weaker order, the scenario cannot be explored.
-    #[error("cannot explore the scenario under {model} with {orders}")]
-    Weakened {
+    /// With a change in the code under test, the scenario cannot be explored.
+    #[error("cannot explore the scenario under {model} with {changes}")]
+    Changed {
         /// The model.
         model: Model,
-        /// The sites that are weaker, with their orders.
-        orders: String,
+        /// The sites that are weaker, with their orders, or the store that is moved.
+        changes: String,
         /// Why it cannot be explored.
         source: Box<Error>,
     },

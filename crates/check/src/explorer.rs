@@ -1,7 +1,6 @@
 //! The entry points of the crate: a scenario, the models under which it is explored, and the report.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr::NonNull;
@@ -11,14 +10,13 @@ use std::time::Duration;
 
 use crate::bell::{Sleeper, Word};
 use crate::error::Error;
-use crate::graph::Order;
 use crate::hooks;
 use crate::memory::Mapping;
 use crate::model::Model;
 use crate::names::{Meaning, Named, Names, WordNames};
 use crate::native::{self, Witness};
 use crate::report::{Failure, Report, Verdict};
-use crate::search::{CallSite, Execution, Limits, Orders, Search, SetUp, Spec, Stats, Wrong};
+use crate::search::{Changes, Execution, Limits, Met, Orders, Search, SetUp, Spec, Stats, Wrong};
 use crate::shared::Memory;
 use crate::signals::Handlers;
 use crate::task;
@@ -199,21 +197,21 @@ impl Explorer {
         explorer
     }
 
-    /// Explores a scenario. With orders to weaken, also returns the sites that were met under each model.
+    /// Explores a scenario, with changes in the code under test. Also returns what was met under each model.
     pub(crate) fn explore(
         &self,
-        weakened: Option<&HashMap<CallSite, Order>>,
+        changes: Option<&Changes>,
         set_up: &mut dyn FnMut(&mut Scenario),
-    ) -> Result<(Report, Vec<Vec<CallSite>>), Error> {
+    ) -> Result<(Report, Vec<Met>), Error> {
         let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         let _watchdog = Watchdog::new(self.patience, self.process);
         let _handlers = Handlers::install()?;
         task::quiet_panics();
         hooks::set_exploring(true);
-        let explored: Result<Vec<(Verdict, Vec<CallSite>)>, Error> = self
+        let explored: Result<Vec<(Verdict, Met)>, Error> = self
             .models
             .iter()
-            .map(|&model| self.explore_model(model, weakened, set_up))
+            .map(|&model| self.explore_model(model, changes, set_up))
             .collect();
         hooks::set_exploring(false);
         let (verdicts, met) = explored?.into_iter().unzip();
@@ -269,11 +267,11 @@ impl Explorer {
     fn explore_model(
         &self,
         model: Model,
-        weakened: Option<&HashMap<CallSite, Order>>,
+        changes: Option<&Changes>,
         set_up: &mut dyn FnMut(&mut Scenario),
-    ) -> Result<(Verdict, Vec<CallSite>), Error> {
+    ) -> Result<(Verdict, Met), Error> {
         let mut search = Search::new(model, self.map()?, self.limits);
-        search.orders = weakened.map(|weakened| Orders::new(weakened.clone()));
+        search.orders = changes.map(Orders::new);
         search.in_order = self.guarded_data;
         let checks = Rc::new(RefCell::new(Vec::new()));
         let mut scenario = |search: &Search| {
@@ -331,7 +329,7 @@ impl Explorer {
             failure,
             crashed,
         };
-        let met = search.orders.map(|orders| orders.met.into_iter().collect());
+        let met = search.orders.map(Orders::into_met);
         Ok((verdict, met.unwrap_or_default()))
     }
 }

@@ -58,4 +58,4 @@ pub use report::{Failure, Report, Verdict, What};
 pub use ring::{Format, Load, Ring, Shape};
 pub use search::Operation;
 pub use shared::{Memory, choose, claim, fence, spurious_wake_up};
-pub use weaken::{Break, Effect, Minimal, Owner, Site, Weakening};
+pub use weaken::{Break, Effect, Minimal, Mutant, Outcome, Owner, Site, Source, Weakening};

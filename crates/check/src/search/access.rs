@@ -17,16 +17,19 @@ impl Search {
         mut access: Access,
         change: impl FnOnce(u64) -> Option<u64>,
     ) -> Result<u64, Stop> {
+        self.enter(access.site);
+        self.before_access(&access, None)?;
         let value = match access.compare {
             Some((expected, _)) => self.read_to_compare(&mut access, expected)?,
             None => {
-                access.order = self.order(Operation::Update, access.order, access.site);
+                access.order = self.order(Operation::Update, access.order, access.site).0;
                 self.read(access, true)?
             }
         };
         if let Some(new) = change(value) {
             self.write_event(access, new, true)?;
         }
+        self.after_access(&access, None)?;
         Ok(value)
     }
 
@@ -75,19 +78,27 @@ impl Search {
     }
 
     fn load_of(&mut self, operation: Operation, mut access: Access) -> Result<u64, Stop> {
-        access.order = self.order(operation, access.order, access.site);
-        self.read(access, false)
+        let call;
+        (access.order, call) = self.order(operation, access.order, access.site);
+        self.enter(access.site);
+        self.before_access(&access, call)?;
+        let value = self.read(access, false)?;
+        self.after_access(&access, call)?;
+        Ok(value)
     }
 
     pub(crate) fn store(&mut self, mut access: Access, value: u64) -> Result<(), Stop> {
-        access.order = self.order(Operation::Store, access.order, access.site);
+        let call;
+        (access.order, call) = self.order(Operation::Store, access.order, access.site);
         self.enter(access.site);
-        self.write_event(access, value, false)
+        self.write(access, value, call)
     }
 
     /// Begins a step that announces plain stores.
     pub(crate) fn begin_announcement(&mut self, site: usize) {
         self.enter(site);
+        let call = self.site(Operation::Store, Order::Relaxed, site);
+        self.tasks[self.current].announced_at = call;
         if self.callers.is_some() {
             self.tasks[self.current].announced_by = callers_of(site);
         }
@@ -101,18 +112,10 @@ impl Search {
     }
 
     pub(crate) fn fence(&mut self, order: Order, site: usize) -> Result<(), Stop> {
-        let order = self.order(Operation::Fence, order, site);
+        let order = self.order(Operation::Fence, order, site).0;
         self.enter(site);
-        if self.ending || !self.model.has_fence(order) {
-            return Ok(());
-        }
-        self.turn()?;
-        if self.replayed(Kind::Fence, None, None)?.is_some() {
-            return Ok(());
-        }
-        self.tasks[self.current].reads.clear();
-        let event = self.event(Kind::Fence, order, Span::default(), 0, site);
-        self.add(event);
+        self.fence_event(order, site)?;
+        self.after_fence(order, site);
         Ok(())
     }
 
@@ -182,7 +185,7 @@ impl Search {
         }
         while let Some(&(access, value)) = self.tasks[task].stored.first() {
             // A write that is not a read-modify-write always has a place.
-            let placed = self.write_event(access, value, false);
+            let placed = self.write(access, value, self.tasks[task].announced_at);
             if self.tasks[task].state == State::Behind {
                 break;
             }

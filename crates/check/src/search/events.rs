@@ -139,6 +139,20 @@ impl Search {
         Ok(Some(value))
     }
 
+    pub(super) fn fence_event(&mut self, order: Order, site: usize) -> Result<(), Stop> {
+        if self.ending || !self.model.has_fence(order) {
+            return Ok(());
+        }
+        self.turn()?;
+        if self.replayed(Kind::Fence, None, None)?.is_some() {
+            return Ok(());
+        }
+        self.tasks[self.current].reads.clear();
+        let event = self.event(Kind::Fence, order, Span::default(), 0, site);
+        self.add(event);
+        Ok(())
+    }
+
     /// The atoms of an access. If it divides one, the search begins again with a finer partition.
     fn span(&mut self, access: &Access) -> Result<Span, Stop> {
         if let Some(span) = self.atoms.span(access.offset, access.size) {
@@ -160,7 +174,6 @@ impl Search {
     }
 
     pub(super) fn read(&mut self, access: Access, exclusive: bool) -> Result<u64, Stop> {
-        self.enter(access.site);
         if self.ending {
             return if access.awaits == 0 {
                 Ok(self.direct(&access))

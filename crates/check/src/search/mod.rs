@@ -12,9 +12,11 @@ mod orders;
 mod replay;
 mod revisit;
 mod spin;
+mod swap;
 
 pub use orders::Operation;
-pub(crate) use orders::{CallSite, Orders};
+pub(crate) use orders::{CallSite, Changes, Met, Orders};
+pub(crate) use swap::Pair;
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -139,6 +141,8 @@ pub(crate) struct Task {
     cursor: usize,
     /// The plain stores that a hook announced: their values are in memory at the next step.
     announced: Vec<Access>,
+    /// Their place in the code under test, if they can be moved.
+    announced_at: Option<CallSite>,
     /// The announced stores that are not events yet, with their values.
     stored: Vec<(Access, u64)>,
     /// The return addresses on the stack when the stores were announced, if they are recorded.
@@ -147,6 +151,10 @@ pub(crate) struct Task {
     reads: Vec<Id>,
     /// The sites of weak compare-exchanges that it has already failed for no reason.
     failed: Vec<usize>,
+    /// The stores that its next access may be paired with.
+    window: swap::Window,
+    /// The store that an order mutant holds back.
+    held: Option<swap::Held>,
     site: usize,
 }
 

@@ -1,10 +1,10 @@
-//! The orders that the code under test asks for, and those that count as weaker in an exploration.
+//! The orders that the code under test asks for, and what an exploration changes in them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
-use super::Search;
 use super::events::callers_of;
+use super::{Pair, Search};
 use crate::code::{Frame, Origin, frames};
 use crate::graph::Order;
 
@@ -39,11 +39,34 @@ pub(crate) struct CallSite {
     pub(crate) order: Order,
 }
 
-/// The orders above relaxed that were met, and those that are replaced.
+/// What an exploration changes in the code under test.
+#[derive(Clone, Debug)]
+pub(crate) enum Changes {
+    /// Nothing: the orders and the stores that could be moved are recorded.
+    None,
+    /// These orders are weaker.
+    Weaker(HashMap<CallSite, Order>),
+    /// Each of these stores is moved past a later access, the first of these that its task comes to.
+    Swap(HashMap<CallSite, Vec<CallSite>>),
+}
+
+/// What weakening can change in the code under test.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Met {
+    /// The orders above relaxed.
+    pub(crate) calls: BTreeSet<CallSite>,
+    /// The stores, each with a later access that it can be moved past.
+    pub(crate) pairs: BTreeSet<Pair>,
+}
+
+/// The orders that were met, and what is changed.
 #[derive(Debug)]
 pub(crate) struct Orders {
-    pub(crate) met: BTreeSet<CallSite>,
+    met: BTreeSet<CallSite>,
+    /// The pairs that were met, if they are recorded.
+    pub(super) pairs: Option<BTreeSet<Pair>>,
     weakened: HashMap<CallSite, Order>,
+    pub(super) swapped: HashMap<CallSite, Vec<CallSite>>,
     /// Whether an address is in a function that is not of a library.
     is_own: HashMap<usize, bool>,
     /// Whether all functions at an address are core's atomics.
@@ -51,13 +74,33 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
-    pub(crate) fn new(weakened: HashMap<CallSite, Order>) -> Orders {
-        Orders {
+    pub(crate) fn new(changes: &Changes) -> Orders {
+        let mut orders = Orders {
             met: BTreeSet::new(),
-            weakened,
+            pairs: None,
+            weakened: HashMap::new(),
+            swapped: HashMap::new(),
             is_own: HashMap::new(),
             is_atomic: HashMap::new(),
+        };
+        match changes {
+            Changes::None => orders.pairs = Some(BTreeSet::new()),
+            Changes::Weaker(weakened) => orders.weakened.clone_from(weakened),
+            Changes::Swap(swapped) => orders.swapped.clone_from(swapped),
         }
+        orders
+    }
+
+    pub(crate) fn into_met(self) -> Met {
+        Met {
+            calls: self.met,
+            pairs: self.pairs.unwrap_or_default(),
+        }
+    }
+
+    /// Whether accesses count whose order cannot be weaker.
+    fn counts_relaxed(&self) -> bool {
+        self.pairs.is_some() || !self.swapped.is_empty()
     }
 
     fn is_own(&mut self, address: usize) -> bool {
@@ -74,9 +117,9 @@ impl Orders {
         })
     }
 
-    /// The site of an operation of the code under test, if its order can be weaker.
+    /// The site of an operation of the code under test, if it can be changed.
     fn site(&mut self, operation: Operation, order: Order, hook: usize) -> Option<CallSite> {
-        if hook == 0 || order == Order::Relaxed {
+        if hook == 0 || (order == Order::Relaxed && !self.counts_relaxed()) {
             return None;
         }
         let (mut caller, mut own) = (hook, hook);
@@ -103,18 +146,21 @@ impl Orders {
 }
 
 impl Search {
-    /// The order that an operation of the code under test has in this exploration.
-    pub(super) fn order(&mut self, operation: Operation, order: Order, hook: usize) -> Order {
-        match self.site(operation, order, hook) {
-            Some(site) => {
-                self.meet(site);
-                self.order_of(site)
-            }
-            None => order,
+    /// The order that an operation of the code under test has in this exploration, and its site.
+    pub(super) fn order(
+        &mut self,
+        operation: Operation,
+        order: Order,
+        hook: usize,
+    ) -> (Order, Option<CallSite>) {
+        let site = self.site(operation, order, hook);
+        if let Some(site) = site {
+            self.meet(site);
         }
+        (site.map_or(order, |site| self.order_of(site)), site)
     }
 
-    /// The site of an operation of the code under test, if orders are recorded or weakened. It is not met yet.
+    /// The site of an operation of the code under test, if it can be changed. It is not met yet.
     pub(super) fn site(
         &mut self,
         operation: Operation,
@@ -137,7 +183,9 @@ impl Search {
 
     /// Records that an operation used the order of a site.
     pub(super) fn meet(&mut self, site: CallSite) {
-        if let Some(orders) = &mut self.orders {
+        if let Some(orders) = &mut self.orders
+            && site.order != Order::Relaxed
+        {
             orders.met.insert(site);
         }
     }

@@ -110,10 +110,13 @@ impl Search {
                 state: State::Ready,
                 cursor: 0,
                 announced: Vec::new(),
+                announced_at: None,
                 stored: Vec::new(),
                 announced_by: Vec::new(),
                 reads: Vec::new(),
                 failed: Vec::new(),
+                window: Default::default(),
+                held: None,
                 site: 0,
             })
             .collect();
@@ -204,6 +207,8 @@ impl Search {
     fn returned(&mut self, task: usize) {
         self.tasks[task].state = State::Done;
         self.complete_store(task);
+        let placed = self.put_back();
+        debug_assert!(placed.is_ok() || self.over(), "a store has a place");
     }
 
     pub(super) fn diverged(&self, task: usize, now: &str) -> Error {

@@ -77,7 +77,7 @@ impl Work<'_> {
             }
             done.push(model);
             let all = sites.iter().zip(orders.iter().copied());
-            let tried = self.explore(model, all)?;
+            let tried = self.explore_weaker(model, all)?;
             if !matches!(tried, Tried::Clean) {
                 return Ok(tried);
             }
@@ -102,7 +102,7 @@ fn floor(site: &Site) -> Order {
 impl Site {
     /// The orders one step weaker, if the site is weakened.
     fn weaker(&self, order: Order) -> &'static [Order] {
-        match self.is_weakened() {
+        match self.source.is_changed() {
             true => steps::weaker(self.operation, order),
             false => &[],
         }

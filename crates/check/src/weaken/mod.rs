@@ -5,15 +5,20 @@
 //! still be necessary: the scenario may lack the case that needs it.
 
 mod minimal;
+mod mutant;
 pub(crate) mod session;
 mod site;
+mod source;
 mod steps;
 mod text;
 
 pub use minimal::Minimal;
-pub use site::{Owner, Site};
+pub use mutant::{Mutant, Outcome};
+pub use site::Site;
+pub use source::{Owner, Source};
 
 use session::Progress;
+use source::Sources;
 
 use std::collections::HashMap;
 use std::panic::Location;
@@ -23,7 +28,7 @@ use crate::explorer::{Explorer, Scenario};
 use crate::graph::Order;
 use crate::model::Model;
 use crate::report::{Failure, Report, Verdict};
-use crate::search::CallSite;
+use crate::search::{CallSite, Changes, Met};
 
 /// What weakening the orders of a scenario's code does.
 #[derive(Debug)]
@@ -34,7 +39,9 @@ pub struct Weakening {
     pub sites: Vec<Site>,
     /// The sites weakened together: exploration is complete and clean, and no site can be one step weaker.
     pub minimal: Minimal,
-    /// How many explorations with weaker orders were made.
+    /// The stores that were moved past a later access, in the order of their lines.
+    pub mutants: Vec<Mutant>,
+    /// How many explorations with weaker orders, or with a store moved, were made.
     pub explorations: u64,
     /// How many executions these explorations had.
     pub executions: u64,
@@ -67,7 +74,7 @@ pub struct Break {
     pub failure: Failure,
 }
 
-/// The explorations of one scenario with weaker orders.
+/// The explorations of one scenario with changes in the code under test.
 struct Work<'a> {
     explorer: Explorer,
     set_up: &'a mut dyn FnMut(&mut Scenario),
@@ -77,7 +84,7 @@ struct Work<'a> {
     crashed: bool,
 }
 
-/// How an exploration with weaker orders ended.
+/// How an exploration with changes ended.
 enum Tried {
     Clean,
     Fails(Failure),
@@ -86,7 +93,8 @@ enum Tried {
 
 impl Explorer {
     /// Weakens the order of each atomic access and fence of the code under test in turn, step by step, and explores the
-    /// scenario again. Limits apply to each exploration; without a limit on time, two runs have the same result. After
+    /// scenario again. Then moves each store past the store that publishes it, or past the load that follows a SeqCst
+    /// fence, and explores again. Limits apply to each exploration; without a limit on time, two runs have the same result. After
     /// a crash of the code under test, what is not yet explored counts as limited.
     ///
     /// # Errors
@@ -98,25 +106,29 @@ impl Explorer {
         if self.guarded_data {
             return Err(Error::GuardedData);
         }
-        let (unchanged, met) = self.explore(Some(&HashMap::new()), &mut set_up)?;
+        let (unchanged, met) = self.explore(Some(&Changes::None), &mut set_up)?;
         if !unchanged.is_clean() {
             let report = unchanged.to_string();
             return Err(Error::NotClean { report });
         }
-        weaken(self, &unchanged, &met, Location::caller(), &mut set_up)
+        weaken(self, &unchanged, met, Location::caller(), &mut set_up)
     }
 }
 
-/// Weakens the sites that a clean exploration met under each model.
+/// Changes what a clean exploration met under each model.
 fn weaken(
     explorer: &Explorer,
     unchanged: &Report,
-    met: &[Vec<CallSite>],
+    met: Vec<Met>,
     scenario: &Location<'_>,
     set_up: &mut dyn FnMut(&mut Scenario),
 ) -> Result<Weakening, Error> {
-    let all = met.iter().flatten().copied();
-    let mut sites = site::sites(all, scenario, explorer.site.as_ref());
+    let models = unchanged.verdicts.iter().map(|verdict| verdict.model);
+    let met: Vec<(Model, Met)> = models.zip(met).collect();
+    let sources = Sources::new(scenario, explorer.site.as_ref());
+    let all = met.iter().flat_map(|(_, met)| met.calls.iter().copied());
+    let mut sites = site::sites(all, &sources);
+    let mut mutants = mutant::mutants(met.iter().map(|(_, met)| met), &sources);
     let mut work = Work {
         explorer: explorer.for_short_traces(),
         set_up,
@@ -124,27 +136,26 @@ fn weaken(
         executions: 0,
         crashed: false,
     };
-    let progress = Progress::new();
-    let all = sites.len();
+    let progress = Progress::new(sites.len() + mutants.len());
     for (done, site) in sites.iter_mut().enumerate() {
-        progress.show(done, all);
-        if !site.is_weakened() {
-            continue;
+        progress.show(done);
+        if site.source.is_changed() {
+            for (model, met) in &met {
+                let effect = work.effect(site, *model, met)?;
+                site.effects.push((*model, effect));
+            }
         }
-        for (verdict, met) in unchanged.verdicts.iter().zip(met) {
-            let effect = work.effect(site, verdict.model, met)?;
-            site.effects.push((verdict.model, effect));
-        }
+    }
+    for (done, mutant) in mutants.iter_mut().enumerate() {
+        progress.show(sites.len() + done);
+        mutant.outcomes = work.mutate(mutant, &met)?;
     }
     let minimal = work.minimize(&sites)?;
     Ok(Weakening {
-        models: unchanged
-            .verdicts
-            .iter()
-            .map(|verdict| verdict.model)
-            .collect(),
+        models: met.into_iter().map(|(model, _)| model).collect(),
         sites,
         minimal,
+        mutants,
         explorations: work.explorations,
         executions: work.executions,
     })
@@ -152,8 +163,8 @@ fn weaken(
 
 impl Work<'_> {
     /// Weakens one site under one model until no weaker step is clean.
-    fn effect(&mut self, site: &Site, model: Model, met: &[CallSite]) -> Result<Effect, Error> {
-        if !site.calls.iter().any(|call| met.contains(call)) {
+    fn effect(&mut self, site: &Site, model: Model, met: &Met) -> Result<Effect, Error> {
+        if !site.calls.iter().any(|call| met.calls.contains(call)) {
             return Ok(Effect::NotReached);
         }
         if steps::are_alike(model, site.operation, site.order, Order::Relaxed) {
@@ -167,7 +178,7 @@ impl Work<'_> {
             for &order in steps::weaker(site.operation, least) {
                 let tried = match steps::are_alike(model, site.operation, least, order) {
                     true => Tried::Clean,
-                    false => self.explore(model, [(site, order)])?,
+                    false => self.explore_weaker(model, [(site, order)])?,
                 };
                 match tried {
                     Tried::Clean => {
@@ -191,30 +202,41 @@ impl Work<'_> {
         }
     }
 
-    fn explore<'s>(
+    fn explore_weaker<'s>(
         &mut self,
         model: Model,
         orders: impl IntoIterator<Item = (&'s Site, Order)>,
     ) -> Result<Tried, Error> {
-        if self.crashed {
-            return Ok(Tried::Limit);
-        }
         let orders: Vec<(&Site, Order)> = orders.into_iter().collect();
         let weakened: HashMap<CallSite, Order> = orders
             .iter()
             .flat_map(|&(site, order)| site.calls.iter().map(move |&call| (call, order)))
             .collect();
+        self.explore(model, &Changes::Weaker(weakened), || {
+            weaker_in_words(&orders)
+        })
+    }
+
+    fn explore(
+        &mut self,
+        model: Model,
+        changes: &Changes,
+        in_words: impl FnOnce() -> String,
+    ) -> Result<Tried, Error> {
+        if self.crashed {
+            return Ok(Tried::Limit);
+        }
         let explorer = self.explorer.clone().models([model]);
         self.explorations += 1;
-        let report = match explorer.explore(Some(&weakened), self.set_up) {
+        let report = match explorer.explore(Some(changes), self.set_up) {
             Ok((report, _)) => report,
             Err(Error::TooManySteps { .. } | Error::TooManyFences { .. }) => {
                 return Ok(Tried::Limit);
             }
             Err(error) => {
-                return Err(Error::Weakened {
+                return Err(Error::Changed {
                     model,
-                    orders: weaker_in_words(&orders),
+                    changes: in_words(),
                     source: Box::new(error),
                 });
             }
@@ -237,8 +259,8 @@ impl Work<'_> {
 /// Names the sites whose orders are weaker than in the code.
 fn weaker_in_words(orders: &[(&Site, Order)]) -> String {
     let weaker = orders.iter().filter(|(site, order)| site.order != *order);
-    let names =
-        weaker.map(|(site, order)| format!("{} {order:?} at {}", site.operation, site.place()));
+    let names = weaker
+        .map(|(site, order)| format!("{} {order:?} at {}", site.operation, site.source.place()));
     names.collect::<Vec<_>>().join(", ")
 }
 

@@ -11,10 +11,11 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
-use super::{Effect, Site, Weakening, weaken};
+use super::{Effect, Mutant, Outcome, Site, Source, Weakening, weaken};
 use crate::error::Error;
 use crate::explorer::{Explorer, Scenario};
-use crate::report::{Report, Verdict};
+use crate::report::{Failure, Report, Verdict};
+use crate::search::Changes;
 
 /// The folder of the records.
 pub(crate) const FOLDER: &str = "VMBELL_CHECK_WEAKEN";
@@ -24,7 +25,7 @@ const SITE: &str = "VMBELL_CHECK_WEAKEN_SITE";
 const BOUND: &str = "VMBELL_CHECK_WEAKEN_BOUND";
 
 /// The version of a record's fields, which the subcommand checks.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// Where the explorations of this process are recorded.
 pub(crate) struct Session {
@@ -45,7 +46,7 @@ impl Session {
         set_up: &mut dyn FnMut(&mut Scenario),
         scenario: &Location<'_>,
     ) -> Result<Report, Error> {
-        let (report, met) = explorer.explore(Some(&Default::default()), set_up)?;
+        let (report, met) = explorer.explore(Some(&Changes::None), set_up)?;
         let mut weaker = explorer.clone();
         if let Ok(site) = env::var(SITE)
             && let Some((file, line)) = site.rsplit_once(':')
@@ -60,7 +61,7 @@ impl Session {
         } else if explorer.guarded_data {
             json!({ "refused": Error::GuardedData.to_string() })
         } else {
-            let weakening = weaken(&weaker, &report, &met, scenario, set_up)?;
+            let weakening = weaken(&weaker, &report, met, scenario, set_up)?;
             weakening_record(&weakening)
         };
         self.record(&report, scenario, result)?;
@@ -122,6 +123,7 @@ fn weakening_record(weakening: &Weakening) -> Value {
     json!({
         "sites": sites,
         "minimal": weakening.minimal.is_minimal,
+        "mutants": weakening.mutants.iter().map(mutant_record).collect::<Vec<_>>(),
         "explorations": weakening.explorations,
         "executions": weakening.executions,
     })
@@ -130,14 +132,40 @@ fn weakening_record(weakening: &Weakening) -> Value {
 fn site_record(site: &Site) -> Value {
     let effects = site.effects.iter();
     let effects = effects.map(|(model, effect)| (model.to_string(), effect_record(effect)));
+    let mut record = source_record(&site.source);
+    record["operation"] = site.operation.to_string().into();
+    record["order"] = format!("{:?}", site.order).into();
+    record["effects"] = effects.collect::<Map<_, _>>().into();
+    record
+}
+
+fn source_record(source: &Source) -> Value {
     json!({
-        "file": site.file,
-        "line": site.line,
-        "function": site.function,
-        "owner": site.owner.to_string(),
-        "operation": site.operation.to_string(),
-        "order": format!("{:?}", site.order),
-        "effects": effects.collect::<Map<_, _>>(),
+        "file": source.file,
+        "line": source.line,
+        "function": source.function,
+        "owner": source.owner.to_string(),
+    })
+}
+
+fn failure_record(failure: &Failure) -> Value {
+    json!({ "what": failure.what.to_string(), "trace": failure.trace })
+}
+
+fn mutant_record(mutant: &Mutant) -> Value {
+    let outcomes = mutant.outcomes.iter().map(|(model, outcome)| {
+        let failure = match outcome {
+            Outcome::Found(failure) => failure.as_ref().map(failure_record),
+            Outcome::NotReached | Outcome::NotFound | Outcome::Limit => None,
+        };
+        let record = json!({ "result": outcome.in_words(), "breaks": failure });
+        (model.to_string(), record)
+    });
+    json!({
+        "store": source_record(&mutant.store),
+        "past": source_record(&mutant.past),
+        "operation": mutant.operation.to_string(),
+        "outcomes": outcomes.collect::<Map<_, _>>(),
     })
 }
 
@@ -151,11 +179,9 @@ fn effect_record(effect: &Effect) -> Value {
             limit,
         } => {
             let breaks = breaks.iter().map(|weaker| {
-                json!({
-                    "order": format!("{:?}", weaker.order),
-                    "what": weaker.failure.what.to_string(),
-                    "trace": weaker.failure.trace,
-                })
+                let mut record = failure_record(&weaker.failure);
+                record["order"] = format!("{:?}", weaker.order).into();
+                record
             });
             json!({
                 "least": format!("{least:?}"),
@@ -169,22 +195,26 @@ fn effect_record(effect: &Effect) -> Value {
 /// Shows how far weakening is, on a terminal.
 pub(super) struct Progress {
     begun: Instant,
+    all: usize,
     shown: bool,
 }
 
 impl Progress {
-    pub(super) fn new() -> Progress {
+    /// `all` orders are weakened and stores moved.
+    pub(super) fn new(all: usize) -> Progress {
         Progress {
             begun: Instant::now(),
+            all,
             shown: env::var_os(FOLDER).is_some() && stderr().is_terminal(),
         }
     }
 
-    /// `done` of `all` sites are weakened.
-    pub(super) fn show(&self, done: usize, all: usize) {
+    /// `done` of them are done.
+    pub(super) fn show(&self, done: usize) {
         if !self.shown {
             return;
         }
+        let all = self.all;
         let left = match u32::try_from(done) {
             Ok(done) if done > 0 => {
                 let rest = u32::try_from(all).unwrap_or(u32::MAX) - done;

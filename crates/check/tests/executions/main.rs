@@ -13,6 +13,7 @@ mod litmus;
 mod locks;
 mod machine;
 mod models;
+mod mutants;
 mod native;
 mod published;
 mod reference;

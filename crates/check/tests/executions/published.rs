@@ -20,7 +20,12 @@ fn least(set_up: impl FnMut(&mut Scenario)) -> Vec<String> {
         .iter()
         .zip(least)
         .map(|(site, least)| {
-            let caller = site.function.split(" in ").nth(1).expect("a function");
+            let caller = site
+                .source
+                .function
+                .split(" in ")
+                .nth(1)
+                .expect("a function");
             (caller.to_string(), format!("{} {least:?}", site.operation))
         })
         .collect();

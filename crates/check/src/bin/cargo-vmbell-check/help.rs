@@ -19,9 +19,10 @@ Options:
       --target <TRIPLE>    Build for another Linux target on x86-64 or arm64. Defaults to the host
       --target-dir <DIR>   Build in DIR/vmbell-check. Defaults to cargo's target folder
       --weaken             With `test`: weaken each memory order of the code under test in turn, explore each test again,
-                           and print which orders the tests need
-      --site <FILE:LINE>   Weaken only the orders at this line, and print the traces that break
-      --bound <N>          Stop an exploration with weaker orders after N executions. Defaults to the test's own limits
+                           and print which orders the tests need. Then move each store past a later access, and print
+                           which of these mutants the tests find
+      --site <FILE:LINE>   Change only the orders and stores at this line, and print the traces that break
+      --bound <N>          Stop an exploration with a change after N executions. Defaults to the test's own limits
       --fail-unneeded      Fail if an order is stronger than any test needs. Orders in the file that calls `Explorer::run`
                            count as the scenario's and are not reported: put tests in another file
       --export-json <FILE>

@@ -1,56 +1,37 @@
 //! The summary as text, Markdown and JSON.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
+use super::instructions;
+use super::mutants::Mutant;
 use super::summary::{Break, Site, Summary};
 
-/// The headings and the rows of the table.
-fn table(summary: &Summary) -> Vec<Vec<String>> {
-    let mut head: Vec<String> = ["site", "function", "order"].map(String::from).to_vec();
-    head.extend(summary.models.iter().cloned());
-    head.extend(["together", "needed by"].map(String::from));
-    let rows = summary.sites.iter().map(|site| {
-        let place = &site.place;
-        let order = format!("{} {}", place.operation, site.order.name());
-        let mut row = vec![place.name(), place.function.clone(), order];
-        if site.is_weakened() {
-            row.extend(summary.models.iter().map(|model| site.in_words(model)));
-            row.push(site.together.name().to_string());
-            row.push(match site.needed_by.len() {
-                0 => "no test".to_string(),
-                1 => "1 test".to_string(),
-                tests => format!("{tests} tests"),
-            });
-            if place.owner != "tested code" {
-                row[1] += &format!(" ({})", place.owner);
-            }
-        } else {
-            row.push(format!("not weakened: {}", place.owner));
-        }
-        row
-    });
-    std::iter::once(head).chain(rows).collect()
+/// Headings and rows. What a shorter row has in the column `wide` runs across the others.
+struct Table {
+    rows: Vec<Vec<String>>,
+    wide: usize,
 }
 
-/// The table, what no test or one test alone needs, and the traces of the site that was asked for.
-pub(super) fn text(summary: &Summary, site: Option<&str>) -> String {
-    let rows = table(summary);
-    let columns = rows[0].len();
-    let width = |column: usize| {
-        // The text about a site that is not weakened spans the other columns.
-        let cells = rows.iter().filter(|row| row.len() == columns || column < 3);
-        let cells = cells.filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    if summary.sites.is_empty() {
-        text += &match site {
-            Some(site) => format!("No test reaches an order above Relaxed at {site}.\n"),
-            None => "No order above Relaxed was weakened.\n".to_string(),
+impl Table {
+    fn new(head: Vec<String>, rows: impl Iterator<Item = Vec<String>>) -> Table {
+        let wide = head.len();
+        let rows = std::iter::once(head).chain(rows).collect();
+        Table { rows, wide }
+    }
+
+    fn text(&self) -> String {
+        let columns = self.rows[0].len();
+        let width = |column: usize| {
+            let rows = self.rows.iter();
+            let cells = rows.filter(|row| row.len() == columns || column < self.wide);
+            let cells = cells.filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
-    } else {
-        for row in &rows {
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let mut text = String::new();
+        for row in &self.rows {
             let cells = row.iter().zip(&widths);
             let line: String = cells
                 .map(|(cell, width)| format!("{cell:width$}  "))
@@ -58,7 +39,111 @@ pub(super) fn text(summary: &Summary, site: Option<&str>) -> String {
             text += line.trim_end();
             text += "\n";
         }
+        text
     }
+
+    fn markdown(&self) -> String {
+        let columns = self.rows[0].len();
+        let mut text = String::new();
+        for (at, row) in self.rows.iter().enumerate() {
+            let mut cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
+            cells.resize(columns, String::new());
+            text += &format!("| {} |\n", cells.join(" | "));
+            if at == 0 {
+                text += &format!("|{}\n", "---|".repeat(columns));
+            }
+        }
+        text
+    }
+}
+
+/// A row of words.
+fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+    words.map(String::from).to_vec()
+}
+
+fn tests(count: usize) -> String {
+    match count {
+        0 => "no test".to_string(),
+        1 => "1 test".to_string(),
+        tests => format!("{tests} tests"),
+    }
+}
+
+/// The sites.
+fn table(summary: &Summary) -> Table {
+    let mut head = words(["site", "function", "order"]);
+    head.extend(summary.models.iter().cloned());
+    head.extend(words(["together", "needed by"]));
+    let rows = summary.sites.iter().map(|site| {
+        let source = &site.place.source;
+        let order = format!("{} {}", site.place.operation, site.order.name());
+        let mut row = vec![source.name(), source.function.clone(), order];
+        if site.is_weakened() {
+            row.extend(summary.models.iter().map(|model| site.in_words(model)));
+            row.push(site.together.name().to_string());
+            row.push(tests(site.needed_by.len()));
+            row[1] = source.function();
+        } else {
+            row.push(format!("not weakened: {}", source.owner));
+        }
+        row
+    });
+    let mut table = Table::new(head, rows);
+    table.wide = 3;
+    table
+}
+
+/// The order mutants.
+fn mutants(summary: &Summary) -> Table {
+    let models: BTreeSet<&String> = summary
+        .mutants
+        .iter()
+        .flat_map(|mutant| mutant.outcomes.keys())
+        .collect();
+    // In the order of their strength.
+    let mut models: Vec<&String> = models.into_iter().collect();
+    models.sort_by_key(|model| ["SC", "TSO", "RC11"].iter().position(|name| name == model));
+    let mut head = words(["store", "function", "moved past", "function"]);
+    head.extend(models.iter().map(|model| (*model).clone()));
+    head.push("found by".to_string());
+    let rows = summary.mutants.iter().map(|mutant| {
+        let (store, past) = (&mutant.store, &mutant.past);
+        let access = format!("{} {}", mutant.operation, past.name());
+        let mut row = vec![store.name(), store.function(), access, past.function()];
+        row.extend(
+            models
+                .iter()
+                .map(|model| mutant.in_words(model).to_string()),
+        );
+        row.push(tests(mutant.found_by.len()));
+        row
+    });
+    Table::new(head, rows)
+}
+
+/// The instructions that the orders together save.
+fn saved(summary: &Summary) -> Option<Table> {
+    let counts = instructions::count(summary);
+    let is_saved = counts.iter().any(|count| count.code != count.together);
+    let head = words(["architecture", "instruction", "sites", "together"]);
+    let rows = counts.into_iter().map(|count| {
+        let (code, together) = (count.code.to_string(), count.together.to_string());
+        words([count.arch, count.instruction, &code, &together])
+    });
+    is_saved.then(|| Table::new(head, rows))
+}
+
+/// The tables, what no test or one test alone needs, and the traces of the site that was asked for.
+pub(super) fn text(summary: &Summary, site: Option<&str>) -> String {
+    let mut text = String::new();
+    if summary.sites.is_empty() && summary.mutants.is_empty() {
+        text += &match site {
+            Some(site) => format!("No test reaches an order above Relaxed at {site}.\n"),
+            None => "No order above Relaxed was weakened.\n".to_string(),
+        };
+    }
+    text += &tables(summary, Table::text);
     for paragraph in notes(summary) {
         text += &format!("\n{paragraph}");
     }
@@ -70,26 +155,30 @@ pub(super) fn text(summary: &Summary, site: Option<&str>) -> String {
                 }
             }
         }
+        for trace in summary.mutants.iter().flat_map(Mutant::traces) {
+            text += &format!("\n{trace}");
+        }
     }
     text
 }
 
 pub(super) fn markdown(summary: &Summary) -> String {
-    let rows = table(summary);
-    let columns = rows[0].len();
-    let mut text = String::new();
-    for (at, row) in rows.iter().enumerate() {
-        let mut cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
-        cells.resize(columns, String::new());
-        text += &format!("| {} |\n", cells.join(" | "));
-        if at == 0 {
-            text += &format!("|{}\n", "---|".repeat(columns));
-        }
-    }
+    let mut text = tables(summary, Table::markdown);
     for paragraph in notes(summary) {
         text += &format!("\n{}", paragraph.replace("\n    ", "\n- "));
     }
     text
+}
+
+/// The tables that are not empty.
+fn tables(summary: &Summary, form: fn(&Table) -> String) -> String {
+    let sites = (!summary.sites.is_empty()).then(|| table(summary));
+    let mutants = (!summary.mutants.is_empty()).then(|| mutants(summary));
+    let tables = [sites, mutants, saved(summary)].into_iter().flatten();
+    tables
+        .map(|table| form(&table))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// What follows from the table.
@@ -121,7 +210,11 @@ fn notes(summary: &Summary) -> Vec<String> {
         let report: String = report.lines().map(|line| format!("    {line}\n")).collect();
         notes.push(format!("Not weakened: {test}\n{report}"));
     }
-    if summary.sites.iter().any(|site| site.place.file.is_empty()) {
+    if summary
+        .sites
+        .iter()
+        .any(|site| site.place.source.file.is_empty())
+    {
         notes.push(
             "A site without a line has no debug information: compile it with line tables (-g in C).\n"
                 .into(),
@@ -133,8 +226,9 @@ fn notes(summary: &Summary) -> Vec<String> {
 fn describe(site: &Site) -> String {
     let place = &site.place;
     let (operation, order) = (&place.operation, site.order.name());
-    let function = &place.function;
-    format!("{}, {function}, {operation} {order}", place.name())
+    let function = &place.source.function;
+    let name = place.source.name();
+    format!("{name}, {function}, {operation} {order}")
 }
 
 fn trace(site: &Site, model: &str, weaker: &Break) -> String {
@@ -159,6 +253,18 @@ pub(super) fn json(summary: &Summary) -> Value {
     json!({
         "models": summary.models,
         "sites": summary.sites.iter().map(|site| site_json(site, summary)).collect::<Vec<_>>(),
+        "mutants": summary.mutants.iter().map(Mutant::json).collect::<Vec<_>>(),
+        "instructions": instructions::count(summary)
+            .iter()
+            .map(|count| {
+                json!({
+                    "architecture": count.arch,
+                    "instruction": count.instruction,
+                    "sites": count.code,
+                    "together": count.together,
+                })
+            })
+            .collect::<Vec<_>>(),
         "is_minimal": summary.is_minimal,
         "unneeded": names(summary.unneeded().collect()),
         "needed_by_one_test": alone.collect::<Map<String, Value>>(),
@@ -190,15 +296,11 @@ fn site_json(site: &Site, summary: &Summary) -> Value {
         });
         (model.clone(), value)
     });
-    json!({
-        "file": site.place.file,
-        "line": site.place.line,
-        "function": site.place.function,
-        "owner": site.place.owner,
-        "operation": site.place.operation,
-        "order": site.order.name(),
-        "effects": effects.collect::<Map<String, Value>>(),
-        "together": site.together.name(),
-        "needed_by": site.needed_by,
-    })
+    let mut value = site.place.source.json();
+    value["operation"] = site.place.operation.clone().into();
+    value["order"] = site.order.name().into();
+    value["effects"] = effects.collect::<Map<String, Value>>().into();
+    value["together"] = site.together.name().into();
+    value["needed_by"] = site.needed_by.iter().cloned().collect();
+    value
 }

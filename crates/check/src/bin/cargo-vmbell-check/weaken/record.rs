@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::error::Error;
 
 /// The version of the records that this program reads.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// The record of one scenario.
 #[derive(Debug)]
@@ -18,6 +18,7 @@ pub(super) struct Record {
     /// Why it was not weakened: its report.
     pub(super) refused: Option<String>,
     pub(super) sites: Vec<Value>,
+    pub(super) mutants: Vec<Value>,
     pub(super) is_minimal: bool,
     pub(super) explorations: u64,
     pub(super) executions: u64,
@@ -59,6 +60,7 @@ impl Record {
             models: models.collect(),
             refused: value["refused"].as_str().map(str::to_string),
             sites: list(&value["sites"]),
+            mutants: list(&value["mutants"]),
             is_minimal: value["minimal"].as_bool().unwrap_or(true),
             explorations: value["explorations"].as_u64().unwrap_or(0),
             executions: value["executions"].as_u64().unwrap_or(0),

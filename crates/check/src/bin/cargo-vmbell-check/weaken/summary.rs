@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::mutants::{self, Mutant};
 use super::record::{Record, text_of};
 
 /// The result of all tests.
@@ -11,6 +12,7 @@ use super::record::{Record, text_of};
 pub(super) struct Summary {
     pub(super) models: Vec<String>,
     pub(super) sites: Vec<Site>,
+    pub(super) mutants: Vec<Mutant>,
     /// The tests that were not weakened, with the reports of their scenarios.
     pub(super) refused: Vec<(String, String)>,
     /// Whether no limit kept a site's order stronger than it need be.
@@ -31,15 +33,21 @@ pub(super) struct Site {
     pub(super) needed_by: BTreeSet<String>,
 }
 
-/// Where an order is.
+/// A place in the code under test.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct Source {
     pub(super) file: String,
     pub(super) line: u64,
     pub(super) function: String,
+    pub(super) owner: String,
+}
+
+/// Where an order is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) source: Source,
     pub(super) operation: String,
     order: Strength,
-    pub(super) owner: String,
 }
 
 /// What weaker orders of a site do under one model, in all tests.
@@ -81,9 +89,19 @@ const NAMES: [(&str, u8); 5] = [
 ];
 
 impl Strength {
+    pub(super) const SEQ_CST: Strength = Strength(7);
+
+    pub(super) fn acquires(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    pub(super) fn releases(self) -> bool {
+        self.0 & 2 != 0
+    }
+
     pub(super) fn of(name: &str) -> Strength {
         let found = NAMES.iter().find(|(other, _)| *other == name);
-        // An unknown order counts as the strongest, so that it is not overlooked.
+        // An unknown order is needed, so that it is seen.
         Strength(found.map_or(7, |(_, bits)| *bits))
     }
 
@@ -121,9 +139,12 @@ impl Summary {
                 let site = sites.entry(place).or_insert_with_key(Site::new);
                 site.add(&record.test, value);
             }
+            mutants::add(&mut summary.mutants, &record.test, &record.mutants);
         }
         summary.sites = sites.into_values().collect();
-        // Orders make no difference under sequential consistency, so that model needs no column.
+        let key = |mutant: &Mutant| (mutant.store.clone(), mutant.past.clone());
+        summary.mutants.sort_by_cached_key(key);
+        // Under sequential consistency orders make no difference, which needs no column.
         let Summary { models, sites, .. } = &mut summary;
         models.retain(|model| {
             let mut effects = sites.iter().filter_map(|site| site.effects.get(model));
@@ -153,11 +174,19 @@ impl Summary {
 impl Place {
     fn new(value: &Value) -> Place {
         Place {
+            source: Source::new(value),
+            operation: text_of(&value["operation"]),
+            order: Strength::of(&text_of(&value["order"])),
+        }
+    }
+}
+
+impl Source {
+    pub(super) fn new(value: &Value) -> Source {
+        Source {
             file: text_of(&value["file"]),
             line: value["line"].as_u64().unwrap_or(0),
             function: text_of(&value["function"]),
-            operation: text_of(&value["operation"]),
-            order: Strength::of(&text_of(&value["order"])),
             owner: text_of(&value["owner"]),
         }
     }
@@ -169,6 +198,23 @@ impl Place {
             0 => self.file.clone(),
             line => format!("{}:{line}", self.file),
         }
+    }
+
+    /// The function, and whose code it is if it is not the code under test.
+    pub(super) fn function(&self) -> String {
+        match &*self.owner {
+            "tested code" => self.function.clone(),
+            owner => format!("{} ({owner})", self.function),
+        }
+    }
+
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "file": self.file,
+            "line": self.line,
+            "function": self.function,
+            "owner": self.owner,
+        })
     }
 }
 
@@ -203,7 +249,7 @@ impl Site {
         let weakened = || self.effects.values().filter(|effect| effect.is_weakened);
         let mut least = Strength::default();
         weakened().for_each(|effect| least.join(effect.least));
-        self.place.owner == "tested code"
+        self.place.source.owner == "tested code"
             && weakened().next().is_some()
             && least != self.order
             // Of two fences that replace each other, one is needed.

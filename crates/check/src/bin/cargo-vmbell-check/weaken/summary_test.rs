@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::{Record, Summary};
-use crate::weaken::forms;
+use crate::weaken::{forms, instructions};
 
 /// The record of a test that meets one load, with its effect under RC11.
 fn record(test: &str, order: &str, effect: Value) -> Record {
     let record = Record::new(&json!({
-        "version": 1,
+        "version": 2,
         "program": "rings",
         "test": test,
         "number": 0,
@@ -94,8 +94,8 @@ fn a_site_that_no_model_can_weaken_is_not_called_unneeded() {
 
 #[test]
 fn a_record_of_another_version_is_refused() {
-    let error = Record::new(&json!({ "version": 2, "program": "rings" })).unwrap_err();
-    let told = "writes records of version 2, and this program reads version 1";
+    let error = Record::new(&json!({ "version": 1, "program": "rings" })).unwrap_err();
+    let told = "writes records of version 1, and this program reads version 2";
     assert!(error.to_string().contains(told), "{error}");
     let error = Record::new(&json!({ "program": "rings" })).unwrap_err();
     assert!(error.to_string().contains("version null"), "{error}");
@@ -114,7 +114,7 @@ fn a_site_without_a_line_is_named_by_its_file_and_without_a_file_by_its_function
         record.sites[0]["line"] = line.into();
         record.sites[0]["function"] = "take+0x1c".into();
         let summary = Summary::new(vec![record]);
-        assert_eq!(summary.sites[0].place.name(), name);
+        assert_eq!(summary.sites[0].place.source.name(), name);
         let text = forms::text(&summary, None);
         assert!(text.contains(&format!("\n{name}  ")), "{text}");
         assert_eq!(text.contains(note), has_note, "{text}");
@@ -157,4 +157,82 @@ Not weakened: rings b
     assert_eq!(effect["result"], "Acquire is enough");
     assert_eq!(effect["breaks"]["trace"][0], "step");
     assert_eq!(json["refused"][0]["test"], "rings b");
+}
+
+/// The same record with a mutant, and what comes of it under SC.
+fn with_mutant(test: &str, result: &str) -> Record {
+    let mut record = record(test, "Acquire", weakened("Relaxed", None, None));
+    let source = |line: u32, function| json!({ "file": "ring/src/lib.rs", "line": line, "function": function, "owner": "tested code" });
+    let is_found = result == "found";
+    let breaks = is_found.then(|| json!({ "what": "it is lost", "trace": ["step"] }));
+    record.mutants.push(json!({
+        "store": source(3, "fill"),
+        "past": source(4, "publish"),
+        "operation": "store",
+        "outcomes": { "SC": { "result": result, "breaks": breaks }, "RC11": { "result": result } },
+    }));
+    record
+}
+
+#[test]
+fn a_mutant_that_one_test_finds_is_found() {
+    let results = ["not reached", "not found", "limit", "found"];
+    for (at, strong) in results.iter().enumerate() {
+        for weak in &results[..=at] {
+            for [one, other] in [[strong, weak], [weak, strong]] {
+                let summary = Summary::new(vec![with_mutant("a", one), with_mutant("b", other)]);
+                assert_eq!(summary.mutants.len(), 1);
+                assert_eq!(summary.mutants[0].in_words("SC"), *strong);
+            }
+        }
+    }
+}
+
+#[test]
+fn mutants_and_instructions_have_tables() {
+    let summary = Summary::new(vec![
+        with_mutant("a", "found"),
+        with_mutant("b", "not found"),
+    ]);
+    let text = forms::text(&summary, Some("lib.rs:3"));
+    let expected = "
+store              function  moved past               function  SC     RC11   found by
+ring/src/lib.rs:3  fill      store ring/src/lib.rs:4  publish   found  found  1 test
+
+architecture  instruction  sites  together
+arm64         ldar         1      0
+";
+    assert!(text.contains(expected), "{text}");
+    let trace = "\nstore ring/src/lib.rs:3 past the store ring/src/lib.rs:4: under SC, rings a: it is lost\n    step\n";
+    assert!(text.ends_with(trace), "{text}");
+    let json = forms::json(&summary);
+    assert_eq!(json["mutants"][0]["found_by"], json!(["rings a"]));
+    assert_eq!(json["instructions"][0]["instruction"], "ldar");
+}
+
+#[test]
+fn each_order_has_its_instruction() {
+    let count = |operation: &str, order: &str| {
+        let mut record = record("a", order, weakened("Relaxed", None, None));
+        record.sites[0]["operation"] = operation.into();
+        let counts = instructions::count(&Summary::new(vec![record]));
+        let names = counts.iter().map(|count| count.instruction);
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let rules = [
+        ("fence", "SeqCst", "mfence, dmb ish"),
+        ("fence", "Release", "dmb ish"),
+        ("fence", "Acquire", "dmb ishld"),
+        ("load", "SeqCst", "ldar"),
+        ("store", "SeqCst", "xchg, stlr"),
+        ("store", "Release", "stlr"),
+        ("update", "AcqRel", "ldaddal"),
+        ("compare-exchange, success", "Acquire", "ldadda"),
+        ("compare-exchange, failure", "Acquire", ""),
+        ("update", "Release", "ldaddl"),
+        ("load", "Relaxed", ""),
+    ];
+    for (operation, order, instructions) in rules {
+        assert_eq!(count(operation, order), instructions, "{operation} {order}");
+    }
 }
