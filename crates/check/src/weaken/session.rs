@@ -142,6 +142,7 @@ fn site_record(site: &Site) -> Value {
 fn source_record(source: &Source) -> Value {
     json!({
         "file": source.file,
+        "path": source.path.to_string_lossy(),
         "line": source.line,
         "function": source.function,
         "owner": source.owner.to_string(),

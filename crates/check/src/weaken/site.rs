@@ -27,15 +27,15 @@ pub(super) fn sites(calls: impl IntoIterator<Item = CallSite>, sources: &Sources
     let mut found: BTreeMap<_, Vec<CallSite>> = BTreeMap::new();
     for call in calls {
         if sources.is_chosen(call) {
-            let (place, owner) = sources.key(call);
-            let key = (place, (call.operation, call.order, owner));
+            let (place, owner, path) = sources.key(call);
+            let key = (place, (call.operation, call.order, owner, path));
             found.entry(key).or_default().push(call);
         }
     }
     found
         .into_iter()
-        .map(|((place, (operation, order, owner)), calls)| Site {
-            source: Source::new((place, owner)),
+        .map(|((place, (operation, order, owner, path)), calls)| Site {
+            source: Source::new((place, owner, path)),
             operation,
             order,
             effects: Vec::new(),

@@ -16,6 +16,8 @@ use crate::search::CallSite;
 pub struct Source {
     /// The file, from its package's folder on. Empty if the code has no debug information.
     pub file: String,
+    /// The file's whole path, where the code was compiled.
+    pub path: PathBuf,
     /// The line, or 0 if the code has none, as where the compiler merged it.
     pub line: u32,
     /// The function, and the functions of the same package into which it is inlined.
@@ -38,8 +40,8 @@ pub enum Owner {
 /// Each function with its line, or with the offset in the function if it has no debug information.
 type Chain = Vec<(String, u32, usize)>;
 
-/// What tells a place from others: the file, the line, the functions and the owner.
-pub(super) type Key = ((String, u32, Chain), Owner);
+/// What tells a place from others: the file, the line, the functions, the owner and the path.
+pub(super) type Key = ((String, u32, Chain), Owner, PathBuf);
 
 /// Finds the places of calls.
 pub(super) struct Sources<'a> {
@@ -115,8 +117,8 @@ impl Sources<'_> {
                 .display()
                 .to_string()
         });
-        let line = place.map_or(0, |(_, line)| line);
-        ((file.unwrap_or_default(), line, chain), owner)
+        let (path, line) = place.unwrap_or_default();
+        ((file.unwrap_or_default(), line, chain), owner, path)
     }
 }
 
@@ -161,9 +163,10 @@ fn standard_name(frame: &Frame) -> String {
 }
 
 impl Source {
-    pub(super) fn new(((file, line, chain), owner): Key) -> Source {
+    pub(super) fn new(((file, line, chain), owner, path): Key) -> Source {
         Source {
             file,
+            path,
             line,
             function: name(&chain),
             owner,

@@ -179,7 +179,7 @@ fn failed_test_is_status_1() {
 #[test]
 fn records_of_weaker_orders_make_a_table_and_files() {
     let fixture = Fixture::new();
-    let record = r##"{"version":1,"program":"hooks","test":"weak","number":0,
+    let record = r##"{"version":2,"program":"hooks","test":"weak","number":0,
         "unchanged":[{"model":"RC11","executions":3}],"minimal":true,"explorations":1,"executions":4,
         "sites":[{"file":"subject/src/lib.rs","line":7,"function":"take","owner":"tested code","operation":"load",
         "order":"Acquire","effects":{"RC11":{"least":"Relaxed","limit":null,"breaks":[]}},"together":"Relaxed"}]}"##;
@@ -203,7 +203,7 @@ fn records_of_weaker_orders_make_a_table_and_files() {
     let row = "subject/src/lib.rs:7  take      load Acquire  not needed  Relaxed   no test";
     assert!(text.contains(row), "{text}");
     assert!(
-        errors.contains("1 exploration with weaker orders, 4 executions"),
+        errors.contains("1 exploration with changes, 4 executions"),
         "{errors}"
     );
     let file = |name| fs::read_to_string(fixture.path().join(name)).unwrap();
@@ -213,6 +213,17 @@ fn records_of_weaker_orders_make_a_table_and_files() {
     let left = fs::read_dir(&builds[0]).unwrap();
     let names = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     assert!(names.into_iter().all(|name| !name.starts_with("weaken-")));
+
+    let (_, text, errors) = weaken(&["--export-json", "-"]);
+    assert!(text.starts_with("{\n") && text.ends_with("}\n"), "{text}");
+    assert!(
+        errors.contains(row) && errors.contains("test result: ok"),
+        "{errors}"
+    );
+    assert!(!fixture.path().join("-").exists());
+    let (code, _, errors) = weaken(&["--export-json=-", "--export-html=-"]);
+    assert_eq!(code, Some(2));
+    assert!(errors.contains("can go to standard output"), "{errors}");
 
     assert_eq!(weaken(&["--fail-unneeded"]).0, Some(1));
     let (code, _, errors) = weaken(&["--site=none.rs:1"]);

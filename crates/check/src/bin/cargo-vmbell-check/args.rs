@@ -73,6 +73,7 @@ pub(crate) fn parse(args: Vec<OsString>) -> Result<Request, Error> {
     match (invocation.weaken.weaken, invocation.weaken.dependent()) {
         (true, _) if command != "test" => return Err(Error::OnlyTests),
         (false, Some(option)) => return Err(Error::NeedsWeaken(option)),
+        (true, _) => invocation.weaken.check()?,
         _ => {}
     }
     Ok(if command == "clean" {
@@ -133,6 +134,9 @@ impl Invocation {
                 }
                 "--export-markdown" => {
                     self.weaken.export_markdown = Some(value(name, inline, &mut args)?.into());
+                }
+                "--export-html" => {
+                    self.weaken.export_html = Some(value(name, inline, &mut args)?.into());
                 }
                 "--doc" => return Err(Error::DocTests),
                 "--target" => {

@@ -22,6 +22,10 @@ pub(crate) enum Error {
     NeedsWeaken(&'static str),
     #[error("only `cargo vmbell-check test` weakens orders")]
     OnlyTests,
+    #[error(
+        "only one of --export-json, --export-markdown and --export-html can go to standard output (`-`)"
+    )]
+    OneStdout,
     #[error("`--site {0}` is not FILE:LINE")]
     Site(String),
     #[error("`--bound {0}` is not a number of executions")]
@@ -95,6 +99,7 @@ impl Error {
             | Self::NoValue(_)
             | Self::NeedsWeaken(_)
             | Self::OnlyTests
+            | Self::OneStdout
             | Self::Site(_)
             | Self::Bound(_)
             | Self::DocTests

@@ -27,7 +27,9 @@ Options:
                            count as the scenario's and are not reported: put tests in another file
       --export-json <FILE>
       --export-markdown <FILE>
-                           Write the table of --weaken to FILE
+                           Write the tables of --weaken to FILE. With `-`, write them to standard output, and all else to
+                           standard error
+      --export-html <FILE> Write a page to FILE that has the source around each order, with a mark at its line
   -h, --help               Print help
   -V, --version            Print the version
 

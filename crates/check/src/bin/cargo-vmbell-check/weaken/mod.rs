@@ -4,17 +4,23 @@
 //! all tests make one table.
 
 mod forms;
+mod html;
 mod instructions;
 mod mutants;
 mod record;
 mod summary;
 
 use std::fs;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use crate::error::Error;
 use summary::Summary;
+
+/// The path that stands for standard output.
+const STDOUT: &str = "-";
 
 /// What `--weaken` and the options after it ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +33,7 @@ pub(crate) struct Options {
     pub(crate) fail_unneeded: bool,
     pub(crate) export_json: Option<PathBuf>,
     pub(crate) export_markdown: Option<PathBuf>,
+    pub(crate) export_html: Option<PathBuf>,
 }
 
 impl Options {
@@ -38,11 +45,27 @@ impl Options {
             ("--fail-unneeded", self.fail_unneeded),
             ("--export-json", self.export_json.is_some()),
             ("--export-markdown", self.export_markdown.is_some()),
+            ("--export-html", self.export_html.is_some()),
         ];
         given
             .iter()
             .find(|(_, is_given)| *is_given)
             .map(|(name, _)| *name)
+    }
+
+    /// How many exports go to standard output.
+    fn exports_to_stdout(&self) -> usize {
+        let exports = [&self.export_json, &self.export_markdown, &self.export_html];
+        let to_stdout = |path: &&PathBuf| path.as_os_str() == STDOUT;
+        exports.into_iter().flatten().filter(to_stdout).count()
+    }
+
+    /// Checks that standard output has room for what goes there.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self.exports_to_stdout() {
+            0 | 1 => Ok(()),
+            _ => Err(Error::OneStdout),
+        }
     }
 }
 
@@ -77,6 +100,10 @@ impl<'a> Records<'a> {
         if let Some(bound) = options.bound {
             cargo.env("VMBELL_CHECK_WEAKEN_BOUND", bound.to_string());
         }
+        if options.exports_to_stdout() > 0 {
+            let stderr = io::stderr().as_fd().try_clone_to_owned();
+            cargo.stdout(stderr.map_err(Error::file("open", "standard error"))?);
+        }
         Ok(Records { options, folder })
     }
 
@@ -87,15 +114,22 @@ impl<'a> Records<'a> {
             return Err(Error::NothingExplored);
         }
         let summary = Summary::new(records);
-        print!("{}", forms::text(&summary, self.options.site.as_deref()));
+        let text = forms::text(&summary, self.options.site.as_deref());
+        match self.options.exports_to_stdout() {
+            0 => print!("{text}"),
+            _ => eprint!("{text}"),
+        }
         if let Some(path) = &self.options.export_markdown {
             export(path, &forms::markdown(&summary))?;
         }
         if let Some(path) = &self.options.export_json {
             export(path, &format!("{:#}\n", forms::json(&summary)))?;
         }
+        if let Some(path) = &self.options.export_html {
+            export(path, &html::page(&summary))?;
+        }
         eprintln!(
-            "vmbell-check: {} with weaker orders or a moved store, {}",
+            "vmbell-check: {} with changes, {}",
             counted(summary.explorations, "exploration"),
             counted(summary.executions, "execution"),
         );
@@ -122,5 +156,9 @@ fn counted(count: u64, what: &str) -> String {
 }
 
 fn export(path: &Path, text: &str) -> Result<(), Error> {
+    if path.as_os_str() == STDOUT {
+        let written = io::stdout().write_all(text.as_bytes());
+        return written.map_err(Error::file("write", "standard output"));
+    }
     fs::write(path, text).map_err(Error::file("write", path))
 }

@@ -40,6 +40,8 @@ pub(super) struct Source {
     pub(super) line: u64,
     pub(super) function: String,
     pub(super) owner: String,
+    /// The file's whole path.
+    pub(super) path: String,
 }
 
 /// Where an order is.
@@ -188,6 +190,7 @@ impl Source {
             line: value["line"].as_u64().unwrap_or(0),
             function: text_of(&value["function"]),
             owner: text_of(&value["owner"]),
+            path: text_of(&value["path"]),
         }
     }
 
@@ -214,6 +217,7 @@ impl Source {
             "line": self.line,
             "function": self.function,
             "owner": self.owner,
+            "path": self.path,
         })
     }
 }
@@ -245,7 +249,7 @@ impl Site {
         !self.effects.is_empty()
     }
 
-    fn is_unneeded(&self) -> bool {
+    pub(super) fn is_unneeded(&self) -> bool {
         let weakened = || self.effects.values().filter(|effect| effect.is_weakened);
         let mut least = Strength::default();
         weakened().for_each(|effect| least.join(effect.least));

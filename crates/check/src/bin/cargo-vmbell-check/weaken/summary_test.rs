@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Record, Summary};
-use crate::weaken::{forms, instructions};
+use crate::weaken::{forms, html, instructions};
 
 /// The record of a test that meets one load, with its effect under RC11.
 fn record(test: &str, order: &str, effect: Value) -> Record {
@@ -235,4 +235,35 @@ fn each_order_has_its_instruction() {
     for (operation, order, instructions) in rules {
         assert_eq!(count(operation, order), instructions, "{operation} {order}");
     }
+}
+
+#[test]
+fn the_page_has_the_source_with_marks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lib.rs");
+    let source: String = (1..=30).map(|line| format!("line<{line}>;\n")).collect();
+    std::fs::write(&path, source).unwrap();
+    let mut record = with_mutant("a", "found");
+    record.sites[0]["path"] = path.to_str().into();
+    record.mutants[0]["store"]["path"] = path.to_str().into();
+    let page = html::page(&Summary::new(vec![record]));
+    let marked = [
+        r#"<span class="needed"><span class="number">3</span>line&lt;3&gt;;</span>"#,
+        r#"<span class="unneeded"><span class="number">7</span>line&lt;7&gt;;</span>"#,
+        "store moved past the store ring/src/lib.rs:4, publish: RC11 found, SC found</summary>under SC, rings a: it is lost",
+        "load Acquire, take: RC11 not needed</span>",
+    ];
+    for text in marked {
+        assert!(page.contains(text), "{text} in {page}");
+    }
+    assert!(
+        page.contains("line&lt;11&gt;") && !page.contains("line&lt;12&gt;"),
+        "{page}"
+    );
+    // Without the source, the marks remain.
+    let page = html::page(&Summary::new(vec![with_mutant("a", "found")]));
+    assert!(
+        page.contains(r#"<span class="number">7</span></span>"#),
+        "{page}"
+    );
 }
