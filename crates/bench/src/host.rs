@@ -39,7 +39,7 @@ pub fn probe() -> Host {
             .into_iter()
             .filter(|(_, text)| text != "Not affected")
             .collect(),
-        kvm_params: kvm_params(),
+        kvm_params: kvm_params("/sys/module".as_ref()),
     }
 }
 
@@ -53,25 +53,16 @@ fn virtual_board() -> Option<String> {
     is_virtual.then(|| "a virtual machine (linux,dummy-virt)".to_owned())
 }
 
-/// The parameters of the KVM module that affect the cost of a doorbell.
-fn kvm_params() -> BTreeMap<String, String> {
-    const NAMES: [&str; 9] = [
-        "kvm/parameters/halt_poll_ns",
-        "kvm/parameters/halt_poll_ns_grow",
-        "kvm/parameters/halt_poll_ns_grow_start",
-        "kvm/parameters/halt_poll_ns_shrink",
-        "kvm/parameters/mmio_caching",
-        "kvm_intel/parameters/nested",
-        "kvm_intel/parameters/ple_gap",
-        "kvm_amd/parameters/nested",
-        "kvm_amd/parameters/avic",
-    ];
-    NAMES
-        .iter()
-        .filter_map(|name| {
-            let text = line(&format!("/sys/module/{name}"))?;
-            Some((name.replace("/parameters/", "."), text))
-        })
+/// The parameters of KVM's modules, each as `MODULE.NAME`.
+fn kvm_params(modules: &Path) -> BTreeMap<String, String> {
+    let of = |module: &'static str| {
+        let parameters = directory(modules.join(module).join("parameters"));
+        let named = move |(name, value)| (format!("{module}.{name}"), value);
+        parameters.into_iter().map(named)
+    };
+    ["kvm", "kvm_amd", "kvm_intel"]
+        .into_iter()
+        .flat_map(of)
         .collect()
 }
 
@@ -108,8 +99,8 @@ pub fn line(path: &str) -> Option<String> {
 }
 
 /// The files of a directory: their names and texts.
-fn directory(path: &str) -> BTreeMap<String, String> {
-    let Ok(entries) = fs::read_dir(Path::new(path)) else {
+fn directory(path: impl AsRef<Path>) -> BTreeMap<String, String> {
+    let Ok(entries) = fs::read_dir(path) else {
         return BTreeMap::new();
     };
     entries
@@ -138,6 +129,23 @@ mod tests {
             with_kvm("Linux 6.12", None, true),
             "Linux 6.12 with kvm_ioeventfd"
         );
+    }
+
+    #[test]
+    fn every_parameter_of_kvms_modules_is_read() {
+        let modules = tempfile::tempdir().unwrap();
+        for (module, name) in [
+            ("kvm", "halt_poll_ns"),
+            ("kvm_intel", "enable_apicv"),
+            ("ccp", "a"),
+        ] {
+            let folder = modules.path().join(module).join("parameters");
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join(name), "1\n").unwrap();
+        }
+        let read = ["kvm.halt_poll_ns", "kvm_intel.enable_apicv"];
+        let read = read.map(|name| (name.to_owned(), "1".to_owned()));
+        assert_eq!(kvm_params(modules.path()), read.into());
     }
 
     #[test]

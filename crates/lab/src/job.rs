@@ -82,9 +82,9 @@ pub struct InitJob {
     pub phase: u64,
     /// L1's devices, which are prepared before the program starts.
     pub devices: Vec<JobDevice>,
-    /// A module that must be loaded, or the program does not start.
+    /// Modules that must be loaded, or the program does not start.
     #[serde(default)]
-    pub required: Option<String>,
+    pub required: Vec<String>,
     /// The depth of this Linux: 1 for L1, 2 for the Linux inside it.
     #[serde(default = "l1", skip_serializing_if = "is_l1")]
     pub depth: u32,

@@ -73,6 +73,8 @@ pub struct Lab {
     pub drivers: Vec<PathBuf>,
     /// The file of the module that takes over KVM's ioeventfds, if it is to be loaded.
     pub ioeventfd: Option<PathBuf>,
+    /// Kernel parameters for KVM's modules, from [`kvm_parameters`](crate::kvm_parameters).
+    pub kvm_parameters: Vec<String>,
     /// The saved states of machines; `None` if every machine is to boot.
     pub states: Option<Store>,
     /// Keeps `clean` from removing the cache.
@@ -82,6 +84,13 @@ pub struct Lab {
 }
 
 impl Lab {
+    /// Returns the settings with the parameters of KVM's modules.
+    pub(crate) fn with_kvm_parameters(&self, settings: &Settings) -> Settings {
+        let mut settings = settings.clone();
+        settings.parameters.extend_from_slice(&self.kvm_parameters);
+        settings
+    }
+
     /// Plans a boot of L1 in QEMU with these settings, which takes its files from this window.
     pub(crate) fn boot<'a>(
         &'a self,

@@ -53,7 +53,7 @@ mod unfinished;
 pub use begin::Began;
 pub use error::{LabError, LabFailure};
 pub use files::OutFiles;
-pub use kvm::KvmChanges;
+pub use kvm::{KvmChanges, KvmParameter, kvm_parameters};
 pub use lab::{Emulator, Lab};
 pub use payload::LabTask;
 pub use prepare::LabKernel;

@@ -359,12 +359,23 @@ fn job(
         deterministic: matches!(settings.mode, TimeMode::Deterministic { .. }),
         phase: settings.phase(),
         devices: settings.devices.iter().map(job_device).collect(),
-        required: lab.ioeventfd.as_ref().map(|_| IOEVENTFD.to_owned()),
+        required: required(lab),
         depth,
         check: false,
         exits: false,
         marks: None,
     })
+}
+
+/// Returns the modules without which the run would not be what the user asked for.
+fn required(lab: &Lab) -> Vec<String> {
+    let ours = lab.ioeventfd.as_ref().map(|_| IOEVENTFD);
+    // A module does not load with a wrong value of a parameter.
+    let kvms = lab
+        .board
+        .kvm_module
+        .filter(|_| !lab.kvm_parameters.is_empty());
+    ours.into_iter().chain(kvms).map(str::to_owned).collect()
 }
 
 /// Returns the command with which a Linux starts the lab's QEMU, whose files it has at the host's paths.

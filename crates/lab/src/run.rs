@@ -98,7 +98,7 @@ impl Lab {
             program: (&self.init).into(),
             ..LabTask::default()
         };
-        let mut settings = settings.clone();
+        let mut settings = self.with_kvm_parameters(settings);
         let header = nest::header(settings.mode)?;
         let (initramfs, window) = nest::files(self, &task, &mut settings, header)?;
         Ok(match self.begin(&settings, &window, &initramfs) {
@@ -114,7 +114,7 @@ impl Lab {
         most_retries: u32,
         stdout: impl Fn(&WaitingSpinner) -> Box<dyn Write + Send>,
     ) -> Result<LabOutcome, LabError> {
-        let mut settings = settings.clone();
+        let mut settings = self.with_kvm_parameters(settings);
         let mut retries = 0;
         loop {
             let result = self.run_at_moment(task, &settings, most_retries, &mut retries, &stdout);

@@ -385,6 +385,9 @@ pub(super) fn announce(lab: &Lab, settings: &Settings, why: Option<&str>) {
     if lab.ioeventfd.is_some() {
         mode += ", kvm_ioeventfd";
     }
+    for parameter in &lab.kvm_parameters {
+        mode += &format!(", {parameter}");
+    }
     if let Some(gic) = settings.gic {
         mode += &format!(", GICv{}", gic.version());
     }

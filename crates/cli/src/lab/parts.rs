@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
@@ -28,7 +29,8 @@ use vmbell_lab::debian::KernelVersion;
 use vmbell_lab::device::L1Driver;
 use vmbell_lab::saved::Store;
 use vmbell_lab::{
-    Emulator, KernelChoice, KvmChanges, Lab, LabError, LabKernel, LabProgress, Provision,
+    Emulator, KernelChoice, KvmChanges, KvmParameter, Lab, LabError, LabKernel, LabProgress,
+    Provision, kvm_parameters,
 };
 
 /// Headings of options in `--help`.
@@ -105,6 +107,11 @@ pub(super) struct Changes {
     /// Build KVM from arch/x86/kvm, virt/kvm and KVM's headers of this kernel source, which has the kernel's version
     #[arg(long, value_name = "FOLDER")]
     kvm_source: Option<PathBuf>,
+    /// Set a parameter of KVM's modules: NAME=VALUE in the CPU's module (kvm_amd, kvm_intel) or, if that has no NAME, in
+    /// kvm; MODULE.NAME=VALUE in this module, on the CPUs that load it. With --cpu amd,intel, a parameter of only one of
+    /// the CPUs is written kvm_intel.enable_apicv=0
+    #[arg(long, value_name = "[MODULE.]NAME=VALUE,...", value_delimiter = ',', value_parser = KvmParameter::from_str)]
+    kvm_param: Vec<KvmParameter>,
     /// Build vmbell's kernel module kvm_ioeventfd for the kernel and load it: it takes over KVM's ioeventfds, on x86-64
     #[arg(long, conflicts_with_all = ["kvm_patch", "kvm_source"])]
     kvm_ioeventfd: bool,
@@ -268,6 +275,7 @@ pub(super) struct Prepared {
     pub(super) tree: Option<PathBuf>,
     pub(super) drivers: Vec<PathBuf>,
     pub(super) ioeventfd: Option<PathBuf>,
+    pub(super) kvm_parameters: Vec<String>,
     pub(super) lock: Use,
 }
 
@@ -391,6 +399,13 @@ impl LabParts {
                 bail!("{what} KVM for AMD's SVM only: leave out --cpu intel");
             }
         }
+        let boards = choices.iter().map(|choice| choice.board(board));
+        let boards = boards.collect::<anyhow::Result<Vec<_>>>()?;
+        let is_for_none =
+            |parameter: &&KvmParameter| boards.iter().all(|board| !parameter.is_for(board));
+        if let Some(parameter) = self.changes.kvm_param.iter().find(is_for_none) {
+            bail!("--kvm-param {parameter}: no CPU of this run loads this module");
+        }
         if self.changes.bochs.is_some() && !has_bochs {
             bail!("--bochs is for --cpu intel: QEMU emulates this machine");
         }
@@ -398,6 +413,11 @@ impl LabParts {
             bail!("--qemu is for --cpu amd: Bochs emulates a CPU with VMX");
         }
         Ok(())
+    }
+
+    /// Whether the user sets parameters of KVM's modules.
+    pub(super) fn has_kvm_parameters(&self) -> bool {
+        !self.changes.kvm_param.is_empty()
     }
 
     /// Finds the emulator and the kernel, or prepares what is missing.
@@ -439,6 +459,7 @@ impl LabParts {
             true => provision.debug_kernel(choice.kernel.as_ref())?,
             false => provision.kernel_with(choice.kernel.as_ref(), &choice.kvm)?,
         };
+        let kvm_parameters = kvm_parameters(&self.changes.kvm_param, board, &kernel)?;
         let shell = provision.shell(own_kernel)?;
         let tree = match &emulator {
             Emulator::Qemu(qemu) => provision.tree(qemu, settings)?,
@@ -462,6 +483,7 @@ impl LabParts {
             tree,
             drivers,
             ioeventfd,
+            kvm_parameters,
             emulator,
             kernel,
             shell,
@@ -501,6 +523,7 @@ impl LabParts {
             tree: prepared.tree,
             drivers: prepared.drivers,
             ioeventfd: prepared.ioeventfd,
+            kvm_parameters: prepared.kvm_parameters,
             states: self.states()?,
             lock: prepared.lock,
             progress: self.progress(),

@@ -154,6 +154,15 @@ pub(super) fn run(
     {
         return Ok(ExitCode::from(run_in(arguments, run, None)?));
     }
+    if arguments.parts.has_kvm_parameters() {
+        // A kernel's modules say which parameters they have, so each kernel is prepared before the first boot.
+        for run in &runs {
+            let (settings, choice) = (&run.settings, run.place.choice);
+            arguments
+                .parts
+                .prepare(run.host, &run.board, settings, choice)?;
+        }
+    }
     let folder =
         TempDir::with_prefix("vmbell-kernels-").context("cannot make a temporary folder")?;
     let (mut first, mut reports) = (0, Vec::new());

@@ -43,20 +43,23 @@ fn vmx_has_fast_mmio_and_eois_without_exits_and_a_repeated_run_writes_the_same_r
     assert_eq!(figure(EOI, "exits")["total"], 0.0);
     assert!(instructions(EOI) < 100.0);
     assert!(instructions(HALTED) > 1000.0);
+    assert_eq!(report["host"]["kvm_params"]["kvm_intel.enable_apicv"], "Y");
 }
 
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn a_program_in_bochs_has_its_streams_its_files_and_its_exit_status() {
     let out = tempfile::tempdir().unwrap();
-    let mut lab = lab(&["--cpu", "intel:haswell", "--out"]);
-    let script =
-        "cat /sys/module/kvm_intel/parameters/enable_apicv; echo e >&2; echo f >/out/f; exit 3";
+    let parameters = ["--kvm-param", "kvm_intel.ple_gap=7,halt_poll_ns=9"];
+    let mut lab = lab(&["--cpu", "intel:haswell"]);
+    lab.args(parameters).arg("--out");
+    let script = "cd /sys/module; cat kvm_intel/parameters/enable_apicv kvm_intel/parameters/ple_gap \
+                  kvm/parameters/halt_poll_ns; echo e >&2; echo f >/out/f; exit 3";
     let output = output(lab.arg(out.path()).args(["--", "/bin/sh", "-c", script]));
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
     // That CPU has no posted interrupts, without which KVM has no APICv.
-    assert_eq!(text(&output.stdout), "N\n");
+    assert_eq!(text(&output.stdout), "N\n7\n9\n");
     assert!(said.contains("\ne\n"), "{said}");
     assert_eq!(fs::read_to_string(out.path().join("f")).unwrap(), "f\n");
 }

@@ -33,6 +33,8 @@ pub struct LabBoard {
     pub kernel: Option<&'static str>,
     /// Modules that L1's init and `/dev/kvm` need. Their dependencies are added, and built-in modules are left out.
     pub modules: &'static [&'static str],
+    /// KVM's module for the CPU's virtualization; `None` if KVM is built in.
+    pub kvm_module: Option<&'static str>,
     /// QEMU's machine with its options.
     pub machine: &'static str,
     /// The interrupt controllers that the machine can have, the default first; empty if there is no choice.

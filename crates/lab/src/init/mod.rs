@@ -127,9 +127,8 @@ fn run_job(
             fs::write(path, text)?;
         }
     }
-    if let Some(name) = &job.required
-        && !Path::new("/sys/module").join(name).exists()
-    {
+    let is_missing = |name: &&String| !Path::new("/sys/module").join(name).exists();
+    if let Some(name) = job.required.iter().find(is_missing) {
         let said = notes.iter().find(|note| note.contains(name));
         let said = said.map_or("it is not in the archive", String::as_str);
         let message = format!("the module {name} is not loaded: {said}");

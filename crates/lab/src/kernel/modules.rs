@@ -87,6 +87,25 @@ impl ModuleTree {
         Ok(order)
     }
 
+    /// Returns the names of a module's parameters, sorted; `None` if the module is built in.
+    pub fn parameters(&self, name: &str) -> Result<Option<Vec<String>>, LabError> {
+        let name = canonical(name);
+        let Some(path) = self.files.get(&name) else {
+            return match self.builtin.contains(&name) {
+                true => Ok(None),
+                false => Err(no_module(&name, &self.folder)),
+            };
+        };
+        // An entry is `parmtype=NAME:TYPE`.
+        let entries = module_info(&read(path)?, path, "parmtype=")?;
+        let names = entries
+            .iter()
+            .filter_map(|entry| entry.split(':').next().map(str::to_owned));
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        Ok(Some(names))
+    }
+
     fn add(
         &self,
         name: &str,
@@ -104,12 +123,7 @@ impl ModuleTree {
             }
             return Err(no_module(name, &self.folder));
         };
-        let bytes = fs::read(path).map_err(cannot("read", path))?;
-        let bytes = match unpack(&bytes) {
-            Some(result) => result.map_err(cannot("decompress the module in", path))?,
-            None => bytes,
-        };
-        let bytes = without_signature(bytes);
+        let bytes = without_signature(read(path)?);
         above.push(name.to_owned());
         for dependency in dependencies(&bytes, path)? {
             self.add(&dependency, above, order)?;
@@ -128,8 +142,27 @@ pub(crate) fn no_module(name: &str, folder: &Path) -> LabError {
     failed!("module {name} is not in {}", folder.display())
 }
 
-/// Returns the modules in the `depends=` entries of the `.modinfo` section. Soft dependencies are not included.
+/// Reads a module and decompresses it.
+fn read(path: &Path) -> Result<Vec<u8>, LabError> {
+    let bytes = fs::read(path).map_err(cannot("read", path))?;
+    match unpack(&bytes) {
+        Some(result) => result.map_err(cannot("decompress the module in", path)),
+        None => Ok(bytes),
+    }
+}
+
+/// Returns the modules that a module depends on. Soft dependencies are not included.
 fn dependencies(bytes: &[u8], path: &Path) -> Result<Vec<String>, LabError> {
+    let lists = module_info(bytes, path, "depends=")?;
+    let names = lists.iter().flat_map(|list| list.split(','));
+    Ok(names
+        .filter(|name| !name.is_empty())
+        .map(canonical)
+        .collect())
+}
+
+/// Returns the entries of the `.modinfo` section that begin with `key`, without it.
+fn module_info(bytes: &[u8], path: &Path, key: &str) -> Result<Vec<String>, LabError> {
     let bad = |error: object::Error| {
         failed!("module {} is not an ELF object", path.display()).because(error)
     };
@@ -140,11 +173,9 @@ fn dependencies(bytes: &[u8], path: &Path) -> Result<Vec<String>, LabError> {
     let data = section.data().map_err(bad)?;
     let entries = data
         .split(|byte| *byte == 0)
-        .filter_map(|entry| entry.strip_prefix(b"depends="));
-    let names = entries.flat_map(|list| list.split(|byte| *byte == b','));
-    Ok(names
-        .filter(|name| !name.is_empty())
-        .map(|name| canonical(&String::from_utf8_lossy(name)))
+        .filter_map(|entry| entry.strip_prefix(key.as_bytes()));
+    Ok(entries
+        .map(|entry| String::from_utf8_lossy(entry).into_owned())
         .collect())
 }
 

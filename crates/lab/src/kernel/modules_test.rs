@@ -2,7 +2,9 @@ use super::*;
 
 /// Makes a relocatable ELF with nothing but `.modinfo`.
 fn module(depends: &str) -> Vec<u8> {
-    let info = format!("license=GPL\0depends={depends}\0name=x\0").into_bytes();
+    let info =
+        format!("license=GPL\0parmtype=vnmi:bool\0parmtype=avic:bool\0depends={depends}\0name=x\0")
+            .into_bytes();
     let names = b"\0.modinfo\0.shstrtab\0";
     let mut elf = vec![0; 64];
     elf[..20].copy_from_slice(&[
@@ -136,4 +138,13 @@ fn a_signature_is_cut_off_and_nothing_else() {
     let at = broken.len() - 28 - 4;
     broken[at..at + 4].copy_from_slice(&[0xff; 4]);
     assert_eq!(without_signature(broken.clone()), broken);
+}
+
+#[test]
+fn the_parameters_of_a_module_are_known_unless_it_is_built_in() {
+    let (_folder, tree) = tree(&[("kvm-amd", "")]);
+    let names = ["avic", "vnmi"].map(str::to_owned);
+    assert_eq!(tree.parameters("kvm_amd").unwrap().unwrap(), names);
+    assert_eq!(tree.parameters("virtio_pci").unwrap(), None);
+    tree.parameters("kvm").unwrap_err();
 }

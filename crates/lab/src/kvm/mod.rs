@@ -6,6 +6,7 @@
 //! changed patch rebuilds only what it affects. Our module ([`IOEVENTFD`]) is built with the same packages.
 
 mod changes;
+mod parameters;
 mod selftests;
 mod tools;
 mod tree;
@@ -14,6 +15,7 @@ use crate::own_sources::{OwnSources, own_sources};
 
 pub use changes::KvmChanges;
 pub(crate) use changes::ReadChanges;
+pub use parameters::{KvmParameter, kvm_parameters};
 pub(crate) use tools::{Tools, run_in_place, write_programs};
 pub(crate) use tree::KvmTree;
 

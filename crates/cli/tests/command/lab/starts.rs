@@ -221,6 +221,29 @@ fn a_kvm_that_cannot_be_built_is_told_before_anything_is_downloaded() {
 
 #[test]
 #[cfg(target_arch = "x86_64")]
+fn a_parameter_of_kvm_is_checked_before_the_boot() {
+    let sandbox = sandbox();
+    let usage = "
+        --kvm-param avic        => 'avic' is neither NAME=VALUE nor MODULE.NAME=VALUE: write enable_apicv=0 or
+        --kvm-param kvm_arm.a=1 => 'kvm_arm' is not one of KVM's modules: kvm, kvm_amd, kvm_intel
+    ";
+    let line = "lab kernel --qemu bin/fake-qemu {} -- /bin/true";
+    sandbox.refuses(2, line, usage);
+    let modules = sandbox.path("modules");
+    fs::create_dir(&modules).unwrap();
+    for name in ["virtio_pci.ko", "virtio_console.ko", "kvm_amd.ko", "kvm.ko"] {
+        fs::copy("/bin/true", modules.join(name)).unwrap();
+    }
+    let rows = "
+        --kvm-param kvm_intel.ept=0 => --kvm-param kvm_intel.ept=0: no CPU of this run loads this module
+        --kernel kernel --modules none --kvm-param avic=1 => --kvm-param avic=1: this kernel has KVM built in
+        --kernel kernel --modules modules --kvm-param npt=0,avci=1 => kvm_amd and kvm have no such parameter; kvm_amd has
+    ";
+    sandbox.refuses(125, line, rows);
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
 fn a_bisection_is_between_two_kernels_of_debian() {
     let sandbox = sandbox();
     let line = "lab kernel --bisect --kernel debian:6.1 {} -- vmbell bench vmcall";
