@@ -105,6 +105,67 @@ fn a_notification_that_exits_often_is_for_an_ioeventfd() {
     );
 }
 
+/// The costs of a host whose CPU has VMX.
+fn costs_of_vmx() -> Costs {
+    let rows = [
+        ("mmio-no-eventfd", 6000.0),
+        ("mmio-wildcard-eventfd", 4000.0),
+        ("mmio-any-length-eventfd", 1000.0),
+    ];
+    Costs::new(rows.map(|(name, time)| (name.to_owned(), time)))
+}
+
+/// A doorbell that signals an ioeventfd this often in a second, by writes of this size.
+fn signalling(rings: u64, size: u8) -> Address {
+    Address {
+        rings,
+        ..address(Space::Mmio, 0xd000_0050, &[(true, size)], 0)
+    }
+}
+
+#[test]
+fn an_exit_is_for_an_ioeventfd_of_any_length_where_that_is_much_cheaper() {
+    let vm = with_addresses(vec![doorbell(100_000)]);
+    let [advice] = &advice(&[vm], &costs_of_vmx(), 1.0)[..] else {
+        panic!("not one");
+    };
+    let with = "with an ioeventfd of any length 0.10 core (mmio-any-length-eventfd, 1.00 us)";
+    assert!(advice.text.contains(with), "{}", advice.text);
+    assert_eq!(advice.kind, AdviceKind::UseIoeventfd);
+}
+
+#[test]
+fn an_ioeventfd_with_a_length_is_for_any_length_only_where_that_is_much_cheaper() {
+    let of = |costs: &Costs, size| {
+        let vm = with_addresses(vec![signalling(100_000, size)]);
+        advice(&[vm], costs, 1.0)
+    };
+    let expected = Advice {
+        pid: 4711,
+        kind: AdviceKind::UseAnyLength,
+        text: "mmio 0xd0000050: 100000 ioeventfds a second take 0.40 core (mmio-wildcard-eventfd, 4.00 us); registered for any \
+               length (length 0) 0.10 core (mmio-any-length-eventfd, 1.00 us), because KVM on VMX then does not decode the store"
+            .to_owned(),
+    };
+    assert_eq!(of(&costs_of_vmx(), 4), [expected]);
+    // Fast MMIO has no size: that ioeventfd is of any length already.
+    assert_eq!(of(&costs_of_vmx(), 0), []);
+    // SVM decodes both.
+    let rows = [
+        ("mmio-wildcard-eventfd", 4000.0),
+        ("mmio-any-length-eventfd", 3950.0),
+    ];
+    let of_svm = Costs::new(rows.map(|(name, time)| (name.to_owned(), time)));
+    assert_eq!(of(&of_svm, 4), []);
+    assert_eq!(of(&costs(), 4), [], "the row was not measured");
+    let port = Address {
+        space: Space::Port,
+        ..signalling(100_000, 4)
+    };
+    let advice = advice(&[with_addresses(vec![port])], &costs_of_vmx(), 1.0);
+    assert_eq!(advice, [], "for a port the CPU reports the size");
+}
+
 #[test]
 fn the_rate_is_that_of_a_second() {
     let vm = with_addresses(vec![doorbell(2499)]);

@@ -33,7 +33,7 @@ impl Costs {
     pub fn cores(&self, address: &Address, seconds: f64) -> Option<f64> {
         let parts = [
             (address.to_vmm, exit_row(address.space)),
-            (address.rings, ring_row(address.space)),
+            (address.rings, ring_row(address)),
             (address.by_kvm, kvm_row(address)),
         ];
         let mut sum = 0.0;
@@ -55,12 +55,23 @@ pub(crate) const fn exit_row(space: Space) -> Option<&'static str> {
     }
 }
 
-/// The row of a write that signals an eventfd.
-pub(crate) const fn ring_row(space: Space) -> Option<&'static str> {
+/// The row of a write that signals an eventfd registered with the write's length.
+pub(crate) const fn doorbell_row(space: Space) -> Option<&'static str> {
     match space {
         Space::Port => Some("portio-wildcard-eventfd"),
         Space::Mmio => Some("mmio-wildcard-eventfd"),
         Space::Msr | Space::Bus(_) => None,
+    }
+}
+
+/// The row of a write to memory that signals an eventfd registered for any length.
+pub(crate) const ANY_LENGTH_ROW: &str = "mmio-any-length-eventfd";
+
+/// The row of this address's writes that signal an eventfd.
+fn ring_row(address: &Address) -> Option<&'static str> {
+    match address.is_fast_mmio() {
+        true => Some(ANY_LENGTH_ROW),
+        false => doorbell_row(address.space),
     }
 }
 
@@ -108,6 +119,24 @@ mod tests {
     fn cores(space: Space, at: u64, counts: [u64; 3]) -> Option<f64> {
         let cores = costs().cores(&address(space, at, counts), 2.0)?;
         Some((cores * 1e6).round() / 1e6)
+    }
+
+    #[test]
+    fn a_write_without_a_size_costs_what_an_ioeventfd_of_any_length_costs() {
+        let rows = [
+            ("mmio-wildcard-eventfd", 4000.0),
+            ("mmio-any-length-eventfd", 1000.0),
+        ];
+        let costs = Costs::new(rows.map(|(name, time)| (name.to_owned(), time)));
+        let cores = |size| {
+            let ringing = Address {
+                accesses: BTreeSet::from([(true, size)]),
+                ..address(Space::Mmio, 0xd000_0050, [0, 1000, 0])
+            };
+            costs.cores(&ringing, 1.0)
+        };
+        assert_eq!(cores(0), Some(0.001));
+        assert_eq!(cores(4), Some(0.004));
     }
 
     #[test]

@@ -111,6 +111,7 @@ const fn vmx(reason: u64) -> Option<&'static str> {
         8 => "nmi-window",
         9 => "task-switch",
         10 => "cpuid",
+        11 => "getsec",
         12 => "hlt",
         13 => "invd",
         14 => "invlpg",
@@ -122,8 +123,9 @@ const fn vmx(reason: u64) -> Option<&'static str> {
         28 => "cr-access",
         29 => "dr-access",
         30 => "io",
-        31 => "msr-read",
-        32 => "msr-write",
+        // 84 and 85 are the forms with an immediate MSR number.
+        31 | 84 => "msr-read",
+        32 | 85 => "msr-write",
         33 | 34 | 41 => "failed-entry",
         36 => "mwait",
         37 => "monitor-trap",
@@ -152,6 +154,7 @@ const fn vmx(reason: u64) -> Option<&'static str> {
         68 => "tpause",
         74 => "bus-lock",
         75 => "notify",
+        76 => "seamcall",
         77 => "tdcall",
         _ => return None,
     })
@@ -176,7 +179,24 @@ mod tests {
             assert_eq!(name(Isa::Vmx, intel), expected);
         }
         assert_eq!(name(Isa::Svm, 0x400), "npf");
-        assert_eq!(name(Isa::Vmx, 49), "ept-misconfig");
+    }
+
+    #[test]
+    fn what_only_intels_cpu_does_has_its_own_name() {
+        for (reason, expected) in [
+            (1, "interrupt"),
+            (43, "tpr-threshold"),
+            (44, "apic-access"),
+            (45, "eoi-induced"),
+            (48, "ept-violation"),
+            (49, "ept-misconfig"),
+            (52, "preemption-timer"),
+            (56, "apic-write"),
+            (62, "pml-full"),
+            (85, "msr-write"),
+        ] {
+            assert_eq!(name(Isa::Vmx, reason), expected, "{reason}");
+        }
     }
 
     #[test]

@@ -343,8 +343,12 @@ pub(crate) fn named(addresses: BTreeMap<(Space, u64), Address>) -> Vec<Address> 
     addresses.retain(|address| address.count() > 0);
     for address in &mut addresses {
         let writes = address.accesses.iter().filter(|(is_write, _)| *is_write);
-        let writes: Vec<u8> = writes.map(|(_, size)| *size).collect();
+        let mut writes: Vec<u8> = writes.map(|(_, size)| *size).collect();
         let has_reads = writes.len() != address.accesses.len();
+        // KVM decodes only the first write to an ioeventfd that it signals by fast MMIO.
+        if writes.len() > 1 && address.is_fast_mmio() {
+            writes.retain(|size| *size != 0);
+        }
         let writes = if has_reads { &[][..] } else { &writes };
         address.name = names::of(address.space, address.address, writes);
     }
@@ -378,6 +382,12 @@ impl Address {
             eventfds: Vec::new(),
             name: None,
         }
+    }
+
+    /// Whether KVM signals the address's eventfd without decoding the write (fast MMIO, on VMX): then no program sees
+    /// the write's size.
+    pub(crate) fn is_fast_mmio(&self) -> bool {
+        self.space == Space::Mmio && self.rings > 0 && self.accesses.contains(&(true, 0))
     }
 
     /// Accesses of all kinds.

@@ -228,6 +228,26 @@ fn exits_and_rings_of_an_address_are_one_row_with_its_eventfd_and_its_name() {
 }
 
 #[test]
+fn a_doorbell_by_fast_mmio_has_the_name_that_its_first_write_gave_it() {
+    let fast_mmio_bus = 3;
+    let without_size = Event {
+        size: 0,
+        ..event(1, RecordKind::Ring, 0xfebf_1000)
+    };
+    let fast = (without_size, 20, fast_mmio_bus << 32 | 31);
+    let names = |counts: &[_]| {
+        let [doorbell] = &counted(counts).addresses[..] else {
+            panic!("not one address");
+        };
+        assert_eq!(doorbell.space, Space::Mmio);
+        doorbell.name.as_ref().map(|name| name.text.clone())
+    };
+    let first = (event(1, RecordKind::Ring, 0xfebf_1000), 1, 31);
+    assert_eq!(names(&[first, fast]).as_deref(), Some("virtio-pci notify"));
+    assert_eq!(names(&[fast]), None);
+}
+
+#[test]
 fn an_irqfd_counts_what_a_worker_had_to_raise() {
     let at_once = Event {
         is_write: false,
