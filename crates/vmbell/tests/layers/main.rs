@@ -176,6 +176,7 @@ const CRATES: &[&str] = &[
     "probe-image",
     "statistics",
     "report",
+    "sweep",
     "top",
     "bench",
     "cli",
@@ -195,6 +196,7 @@ const ALONE: &[(&str, &[&str])] = &[
     ("probe-image", &[]),
     ("statistics", &[]),
     ("report", &["statistics"]),
+    ("sweep", &[]),
     ("top", &[]),
 ];
 

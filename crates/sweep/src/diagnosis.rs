@@ -1,0 +1,320 @@
+//! Names the fault: joins what was open at the pause with what the guest did afterwards and what revived it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::guest::{GuestFault, Help, Wait};
+use crate::ring::OpenRing;
+
+/// Why a guest did not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    /// The driver notified the device, and the device never looked.
+    KickLost,
+    /// The device had taken a request, and never answered it.
+    RequestForgotten,
+    /// One of these two: the device's position at the pause is unknown.
+    KickOrRequestLost,
+    /// The answer came without its interrupt.
+    InterruptLost,
+    /// The device's event index told the driver not to notify it, and the device did not look either.
+    SuppressionStale,
+    /// The guest halts, its VMM is idle, and not even the guest's timer wakes it.
+    TimerLost,
+    /// The device answered a request twice.
+    AnsweredTwice,
+    /// The device answered with wrong data.
+    WrongAnswer,
+    /// The VMM ended, or refused a command.
+    VmmFailed,
+    /// The emulated CPU under KVM is the cause: the guest spins without output, or KVM reports an internal error.
+    Emulator,
+    /// A thread did not run for long; the answer came late, or not at all in some of the restores.
+    Starvation,
+}
+
+impl Fault {
+    /// The name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::KickLost => "kick lost",
+            Self::RequestForgotten => "in-flight request forgotten",
+            Self::KickOrRequestLost => "kick lost or in-flight request forgotten",
+            Self::InterruptLost => "interrupt lost",
+            Self::SuppressionStale => "suppression stale",
+            Self::TimerLost => "timer lost",
+            Self::AnsweredTwice => "answered twice",
+            Self::WrongAnswer => "wrong answer",
+            Self::VmmFailed => "VMM failed",
+            Self::Emulator => "emulator",
+            Self::Starvation => "starvation",
+        }
+    }
+
+    /// Whether the VMM may be to blame.
+    pub const fn is_of_vmm(self) -> bool {
+        !matches!(self, Self::Emulator | Self::Starvation)
+    }
+}
+
+/// What was known at the pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paused {
+    /// What was open.
+    pub open: OpenRing,
+    /// Whether the device had taken an open request, if its position is known.
+    pub taken: Option<bool>,
+    /// Whether an eventfd was unread that is read while nothing is open.
+    pub unread: bool,
+    /// How the guest waits.
+    pub wait: Wait,
+}
+
+/// What the guest did after the event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Behaviour {
+    /// Its traffic went on.
+    WentOn,
+    /// It found a fault itself.
+    Found(GuestFault),
+    /// It printed nothing; `ran` says whether its VMM used the CPU meanwhile.
+    Silent {
+        /// Whether the VMM used more than half of the time.
+        ran: bool,
+    },
+    /// The VMM ended or refused a command, with this message.
+    Failed(String),
+}
+
+/// How KVM's errors read in VMMs' messages: QEMU's, Cloud Hypervisor's and Firecracker's.
+const KVM_ERRORS: [&str; 3] = [
+    "KVM internal error",
+    "InternalError",
+    "KVM_EXIT_INTERNAL_ERROR",
+];
+
+/// Names the fault of one VM after an event; `None` if it went on. `repeats` says whether every restore of this snapshot
+/// behaved in this way.
+pub fn fault(paused: &Paused, behaviour: &Behaviour, repeats: bool) -> Option<Fault> {
+    let loss = match behaviour {
+        Behaviour::WentOn => return None,
+        Behaviour::Found(GuestFault::AnsweredTwice) => return Some(Fault::AnsweredTwice),
+        Behaviour::Found(GuestFault::WrongAnswer) => return Some(Fault::WrongAnswer),
+        Behaviour::Silent { ran: true } => return Some(Fault::Emulator),
+        // A polling guest would notice by itself, so its thread did not run.
+        Behaviour::Silent { ran: false } => {
+            return Some(match paused.wait {
+                Wait::Poll => Fault::Starvation,
+                Wait::Timer | Wait::Interrupt => Fault::TimerLost,
+            });
+        }
+        Behaviour::Failed(message) => {
+            let is_kvms = KVM_ERRORS.iter().any(|error| message.contains(error));
+            return Some(if is_kvms {
+                Fault::Emulator
+            } else {
+                Fault::VmmFailed
+            });
+        }
+        Behaviour::Found(GuestFault::Lost(loss)) => loss,
+    };
+    Some(match (loss.help, paused.wait) {
+        (Help::Look, Wait::Interrupt) | (Help::Interrupt, _) => Fault::InterruptLost,
+        (Help::Look, Wait::Poll | Wait::Timer) => Fault::Starvation,
+        (Help::Kick, _) if !loss.kicked => Fault::SuppressionStale,
+        (Help::Kick, _) => match (paused.taken, paused.unread) {
+            (Some(true), _) => Fault::RequestForgotten,
+            (Some(false), _) => Fault::KickLost,
+            (None, true) if paused.open.requests != 0 => Fault::KickLost,
+            (None, _) => Fault::KickOrRequestLost,
+        },
+        // The device's position is beyond the request, so a notification does not make it look at it again.
+        (Help::Nothing, _) if repeats && paused.open.requests != 0 => Fault::RequestForgotten,
+        (Help::Nothing, _) => Fault::Starvation,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guest::{Loss, PrintedRing};
+
+    fn paused(wait: Wait, taken: Option<bool>, unread: bool) -> Paused {
+        let open = OpenRing {
+            requests: 1,
+            answers: 0,
+            suppressed: false,
+        };
+        Paused {
+            open,
+            taken,
+            unread,
+            wait,
+        }
+    }
+
+    fn lost(help: Help, kicked: bool) -> Behaviour {
+        let ring = PrintedRing {
+            available: 2,
+            used: 1,
+            seen: 1,
+            avail_event: 1,
+            used_event: 1,
+        };
+        Behaviour::Found(GuestFault::Lost(Loss {
+            operation: 1,
+            kicked,
+            interrupts: 0,
+            ring,
+            help,
+        }))
+    }
+
+    #[test]
+    fn every_fault_has_its_evidence() {
+        use Fault::{
+            AnsweredTwice, Emulator, InterruptLost, KickLost, KickOrRequestLost, RequestForgotten,
+            Starvation, SuppressionStale, TimerLost, VmmFailed, WrongAnswer,
+        };
+        use Wait::{Interrupt, Poll, Timer};
+        let failed = |message: &str| Behaviour::Failed(message.to_owned());
+        let silent = |ran| Behaviour::Silent { ran };
+        let found = Behaviour::Found;
+        for (wait, taken, unread, behaviour, repeats, expected) in [
+            (Timer, None, false, Behaviour::WentOn, true, None),
+            (
+                Timer,
+                Some(false),
+                false,
+                lost(Help::Kick, true),
+                true,
+                Some(KickLost),
+            ),
+            (
+                Timer,
+                None,
+                true,
+                lost(Help::Kick, true),
+                true,
+                Some(KickLost),
+            ),
+            (
+                Timer,
+                None,
+                false,
+                lost(Help::Kick, true),
+                true,
+                Some(KickOrRequestLost),
+            ),
+            (
+                Timer,
+                Some(true),
+                true,
+                lost(Help::Kick, true),
+                true,
+                Some(RequestForgotten),
+            ),
+            (
+                Timer,
+                None,
+                false,
+                lost(Help::Nothing, true),
+                true,
+                Some(RequestForgotten),
+            ),
+            (
+                Timer,
+                None,
+                false,
+                lost(Help::Nothing, true),
+                false,
+                Some(Starvation),
+            ),
+            (
+                Interrupt,
+                None,
+                false,
+                lost(Help::Look, true),
+                true,
+                Some(InterruptLost),
+            ),
+            (
+                Interrupt,
+                None,
+                false,
+                lost(Help::Interrupt, true),
+                true,
+                Some(InterruptLost),
+            ),
+            (
+                Timer,
+                None,
+                false,
+                lost(Help::Look, true),
+                true,
+                Some(Starvation),
+            ),
+            (
+                Poll,
+                None,
+                false,
+                lost(Help::Look, true),
+                true,
+                Some(Starvation),
+            ),
+            (
+                Timer,
+                Some(false),
+                true,
+                lost(Help::Kick, false),
+                true,
+                Some(SuppressionStale),
+            ),
+            (Timer, None, false, silent(false), true, Some(TimerLost)),
+            (Poll, None, false, silent(false), true, Some(Starvation)),
+            (Poll, None, false, silent(true), true, Some(Emulator)),
+            (
+                Timer,
+                None,
+                false,
+                failed("KVM internal error. Suberror: 1"),
+                true,
+                Some(Emulator),
+            ),
+            (
+                Timer,
+                None,
+                false,
+                failed("cannot load state"),
+                true,
+                Some(VmmFailed),
+            ),
+            (
+                Timer,
+                None,
+                false,
+                found(GuestFault::AnsweredTwice),
+                true,
+                Some(AnsweredTwice),
+            ),
+            (
+                Timer,
+                None,
+                false,
+                found(GuestFault::WrongAnswer),
+                true,
+                Some(WrongAnswer),
+            ),
+        ] {
+            let paused = paused(wait, taken, unread);
+            let named = fault(&paused, &behaviour, repeats);
+            assert_eq!(named, expected, "{paused:?} {behaviour:?} {repeats}");
+        }
+    }
+
+    #[test]
+    fn only_the_emulator_and_starvation_are_not_the_vmms() {
+        assert!(Fault::TimerLost.is_of_vmm() && Fault::VmmFailed.is_of_vmm());
+        assert!(!Fault::Emulator.is_of_vmm() && !Fault::Starvation.is_of_vmm());
+    }
+}

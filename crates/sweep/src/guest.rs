@@ -1,0 +1,269 @@
+//! What the probe image prints during a sweep (`crates/probe-image/README.md`): its rings' addresses once, a dot for
+//! each step of its traffic, and a report of each notification that did not come.
+//!
+//! The output passes through the VMM, so nothing in it is trusted. Only complete lines are read.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ring::SplitPlace;
+
+/// How the guest waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wait {
+    /// It reads the used index in a loop.
+    Poll,
+    /// It halts, is woken by its own timer, and then reads the used index.
+    Timer,
+    /// It halts until the device interrupts.
+    Interrupt,
+}
+
+/// A step by which the guest helps itself after a notification did not come, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Help {
+    /// It looked again, and the answer was there.
+    Look,
+    /// It notified the device again, and the answer came.
+    Kick,
+    /// It asked for the interrupt again, and the interrupt came.
+    Interrupt,
+    /// Nothing helped.
+    Nothing,
+}
+
+/// The guest's view of its ring when it noticed that nothing came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrintedRing {
+    /// The driver's index.
+    pub available: u16,
+    /// The device's index.
+    pub used: u16,
+    /// The number of answers taken, modulo 65536.
+    pub seen: u16,
+    /// The device's event index.
+    pub avail_event: u16,
+    /// The driver's event index.
+    pub used_event: u16,
+}
+
+/// A notification that did not come within the guest's own bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loss {
+    /// The number of requests before.
+    pub operation: u64,
+    /// Whether the driver notified the device of its last request.
+    pub kicked: bool,
+    /// The interrupts of the device since the wait began.
+    pub interrupts: u64,
+    /// The ring.
+    pub ring: PrintedRing,
+    /// What helped.
+    pub help: Help,
+}
+
+/// What went wrong in the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuestFault {
+    /// A notification did not come.
+    Lost(Loss),
+    /// The device answered a request that was not open.
+    AnsweredTwice,
+    /// The device answered with wrong data.
+    WrongAnswer,
+}
+
+/// The guest's rings, which it prints before its traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// Where the queue is.
+    pub place: SplitPlace,
+    /// Whether EVENT_IDX was negotiated.
+    pub event_idx: bool,
+    /// The most requests in flight.
+    pub in_flight: u16,
+}
+
+/// The guest's output, from some point on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// The steps of its traffic.
+    pub dots: usize,
+    /// The first fault.
+    pub fault: Option<GuestFault>,
+    /// Why the guest has no traffic.
+    pub failed: Option<String>,
+}
+
+/// The most characters that are kept of the guest's reason.
+const LONGEST_REASON: usize = 100;
+
+/// Returns the guest's rings, once it has printed them.
+pub fn ready(output: &[u8]) -> Option<Ready> {
+    let text = String::from_utf8_lossy(output);
+    lines(&text).find_map(|line| {
+        let words = line.strip_prefix("sweep ready ")?;
+        Some(Ready {
+            place: SplitPlace {
+                size: short(words, "size")?,
+                available: number(words, "available")?,
+                used: number(words, "used")?,
+                seen: number(words, "seen")?,
+            },
+            event_idx: number(words, "event_idx")? != 0,
+            in_flight: short(words, "in_flight")?,
+        })
+    })
+}
+
+/// Reads what the guest printed. A notification that did not come is reported only with what helped.
+pub fn said(output: &[u8]) -> Said {
+    let text = String::from_utf8_lossy(output);
+    let mut said = Said {
+        dots: output.iter().filter(|byte| **byte == b'.').count(),
+        ..Said::default()
+    };
+    let mut lost = None;
+    for line in lines(&text) {
+        let Some((what, words)) = line
+            .strip_prefix("sweep ")
+            .map(|rest| rest.split_once(' ').unwrap_or((rest, "")))
+        else {
+            continue;
+        };
+        let fault = match what {
+            "lost" => {
+                lost = lost.or_else(|| loss(words));
+                None
+            }
+            "revived" | "dead" => lost
+                .zip(help(what, words))
+                .map(|(loss, help)| GuestFault::Lost(Loss { help, ..loss })),
+            "twice" => Some(GuestFault::AnsweredTwice),
+            "wrong" => Some(GuestFault::WrongAnswer),
+            "failed" => {
+                let visible = words.chars().filter(|c| !c.is_control());
+                said.failed = Some(visible.take(LONGEST_REASON).collect());
+                None
+            }
+            _ => None,
+        };
+        said.fault = said.fault.or(fault);
+    }
+    said
+}
+
+fn help(what: &str, words: &str) -> Option<Help> {
+    match (what, word(words, "by")) {
+        ("dead", _) => Some(Help::Nothing),
+        (_, Some("look")) => Some(Help::Look),
+        (_, Some("kick")) => Some(Help::Kick),
+        (_, Some("interrupt")) => Some(Help::Interrupt),
+        _ => None,
+    }
+}
+
+fn loss(words: &str) -> Option<Loss> {
+    Some(Loss {
+        operation: number(words, "op")?,
+        kicked: number(words, "kicked")? != 0,
+        interrupts: number(words, "interrupts")?,
+        ring: PrintedRing {
+            available: short(words, "available")?,
+            used: short(words, "used")?,
+            seen: short(words, "seen")?,
+            avail_event: short(words, "avail_event")?,
+            used_event: short(words, "used_event")?,
+        },
+        help: Help::Nothing,
+    })
+}
+
+/// The complete lines. A serial port ends lines with `\n` or `\r\n`.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let complete = text.rfind('\n').map_or("", |end| &text[..end]);
+    complete.lines().map(str::trim_end)
+}
+
+fn word<'a>(words: &'a str, name: &str) -> Option<&'a str> {
+    words
+        .split_ascii_whitespace()
+        .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+}
+
+fn number(words: &str, name: &str) -> Option<u64> {
+    let text = word(words, name)?;
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+fn short(words: &str, name: &str) -> Option<u16> {
+    number(words, name)?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LOST: &str = "sweep lost op=12 kicked=1 interrupts=3 available=13 used=12 seen=12 avail_event=13 used_event=12\r\n";
+
+    #[test]
+    fn the_rings_are_those_of_the_ready_line() {
+        let line = "SeaBIOS\r\nsweep ready event_idx=1 in_flight=2 size=8 available=0x204080 used=0x205000 seen=0x206000\r\n";
+        let found = ready(line.as_bytes()).unwrap();
+        assert_eq!(found.place.used, 0x20_5000);
+        assert_eq!((found.place.size, found.in_flight), (8, 2));
+        assert!(found.event_idx);
+        let cut = &line[..line.len() - 3];
+        assert_eq!(ready(cut.as_bytes()), None);
+    }
+
+    #[test]
+    fn a_loss_is_known_with_what_helped() {
+        let said = |text: &str| super::said(text.as_bytes());
+        assert_eq!(said(LOST).fault, None);
+        for (line, expected) in [
+            ("sweep revived by=look\n", Help::Look),
+            ("sweep revived by=kick\n", Help::Kick),
+            ("sweep revived by=interrupt\n", Help::Interrupt),
+            ("sweep dead\n", Help::Nothing),
+        ] {
+            let said = said(&format!("..\n{LOST}{line}."));
+            let Some(GuestFault::Lost(loss)) = said.fault else {
+                panic!("{line}: {said:?}");
+            };
+            assert_eq!(
+                (loss.help, loss.operation, loss.interrupts),
+                (expected, 12, 3)
+            );
+            assert_eq!((loss.ring.used, loss.ring.avail_event), (12, 13));
+            assert_eq!(said.dots, 3);
+        }
+    }
+
+    #[test]
+    fn the_first_fault_counts() {
+        let said = said(b"sweep twice id=3\nsweep wrong\n");
+        assert_eq!(said.fault, Some(GuestFault::AnsweredTwice));
+        let failed = super::said(b"sweep failed there is no such device\n").failed;
+        assert_eq!(failed.as_deref(), Some("there is no such device"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_output_is_read(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = (ready(&bytes), said(&bytes));
+        }
+
+        #[test]
+        fn any_words_are_read(text in "(sweep (ready|lost|revived|dead|twice|failed)( (op|size|used|by|seen)=(0x)?[0-9a-z]{0,20}){0,8}\n){0,4}") {
+            let _ = (ready(text.as_bytes()), said(text.as_bytes()));
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! The result of a sweep. Its JSON is this model. A shard has the same model with a part of the instants; all shards
+//! merged are equal to one report with all of them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::diagnosis::Fault;
+use crate::edit::Edit;
+use crate::guest::{Loss, Wait};
+use crate::instant::{Instant, Shard};
+use crate::process::UnreadEventfd;
+use crate::ring::{OpenRing, SplitState};
+use crate::verdict::Verdict;
+
+/// The version of the JSON.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The device that the guest uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Device {
+    /// A disk, which is read.
+    Blk,
+    /// An entropy device.
+    Rng,
+}
+
+impl Device {
+    /// The name, as in the guest's command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Blk => "blk",
+            Self::Rng => "rng",
+        }
+    }
+}
+
+/// The guest's traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Traffic {
+    /// The device.
+    pub device: Device,
+    /// How the guest waits for answers.
+    pub wait: Wait,
+    /// Whether the guest asks for EVENT_IDX.
+    pub event_idx: bool,
+    /// The most requests in flight.
+    pub in_flight: u16,
+}
+
+/// What is done to the VM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Event {
+    /// Nothing: the control group.
+    Control,
+    /// It is paused and resumed.
+    Pause,
+    /// A snapshot of it is restored in a new process.
+    Restore,
+    /// Two processes restore the same snapshot and run at the same time.
+    Clones,
+}
+
+impl Event {
+    /// The name in options and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Control => "control",
+            Self::Pause => "pause",
+            Self::Restore => "restore",
+            Self::Clones => "clones",
+        }
+    }
+}
+
+/// One event at one instant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstantResult {
+    /// When.
+    #[serde(flatten)]
+    pub instant: Instant,
+    /// What was open at the pause; nothing in the control group.
+    pub open: OpenRing,
+    /// The ring at the pause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ring: Option<SplitState>,
+    /// The eventfds that were unread at the pause.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<UnreadEventfd>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The fault, if a VM did not go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Fault>,
+    /// What the first VM that did not go on printed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss: Option<Loss>,
+    /// Why the VMM failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// All instants of one event, with one kind of traffic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventResults {
+    /// The traffic.
+    pub traffic: Traffic,
+    /// The event.
+    pub event: Event,
+    /// Why this VMM or traffic does not have the event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub has_none: Option<String>,
+    /// The instants, by their numbers.
+    pub instants: Vec<InstantResult>,
+}
+
+/// How many of what.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Instants tried.
+    pub instants: usize,
+    /// Instants with something open.
+    pub open: usize,
+    /// Lost notifications.
+    pub lost: usize,
+    /// Failures that the emulator explains.
+    pub emulator: usize,
+    /// Failures that a thread that did not run explains.
+    pub starvation: usize,
+    /// The names of the lost notifications.
+    pub faults: BTreeMap<Fault, usize>,
+}
+
+impl EventResults {
+    /// The counts.
+    pub fn counts(&self) -> Counts {
+        let waits_for_interrupt = self.traffic.wait == Wait::Interrupt;
+        let mut counts = Counts::default();
+        for result in &self.instants {
+            counts.instants += 1;
+            // A VMM that failed lost its guest whatever was open, so the instant counts as open.
+            let is_lost = result.verdict == Verdict::Lost;
+            if is_lost || result.open.is_open(waits_for_interrupt) {
+                counts.open += 1;
+            }
+            match result.verdict {
+                Verdict::Lost => {
+                    counts.lost += 1;
+                    if let Some(fault) = result.fault {
+                        *counts.faults.entry(fault).or_default() += 1;
+                    }
+                }
+                Verdict::Emulator => counts.emulator += 1,
+                Verdict::Starvation => counts.starvation += 1,
+                Verdict::Kept | Verdict::Inconclusive => {}
+            }
+        }
+        counts
+    }
+}
+
+/// A VMM of a sweep.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SweptVmm {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// `kvm` or `tcg`.
+    pub accelerator: String,
+    /// Why it was not swept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<String>,
+    /// Its results.
+    pub events: Vec<EventResults>,
+}
+
+/// A sweep, or a shard of one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SweepReport {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// The seed of the instants.
+    pub seed: u64,
+    /// The number of instants of each event in the whole sweep.
+    pub instants: u32,
+    /// Whether a repeated run gives the same result: only in the deterministic lab.
+    pub repeats: bool,
+    /// The fault that every snapshot was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edit: Option<Edit>,
+    /// Which part this is; `None` is all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
+    /// The VMMs.
+    pub vmms: Vec<SweptVmm>,
+}
+
+/// What a sweep has shown, as an exit status tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// At least one VMM lost a notification.
+    Lost,
+    /// Some VMM or event never had anything open.
+    Inconclusive,
+    /// No notification was lost, and each event had something open.
+    NothingLost,
+    /// No VMM could be swept.
+    Skipped,
+}
+
+impl SweepReport {
+    /// What the sweep has shown. An event that a VMM does not have is no obstacle.
+    pub fn shown(&self) -> Shown {
+        let swept = || self.vmms.iter().filter(|vmm| vmm.skipped.is_none());
+        let events = swept().flat_map(|vmm| &vmm.events);
+        let events =
+            events.filter(|event| event.event != Event::Control && event.has_none.is_none());
+        let counts: Vec<Counts> = events.map(EventResults::counts).collect();
+        match () {
+            () if swept().next().is_none() => Shown::Skipped,
+            () if counts.iter().any(|counts| counts.lost != 0) => Shown::Lost,
+            () if counts.is_empty() || counts.iter().any(|counts| counts.open == 0) => {
+                Shown::Inconclusive
+            }
+            () => Shown::NothingLost,
+        }
+    }
+}
+
+/// Why shards cannot be merged.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MergeError {
+    /// There is no report.
+    #[error("there is no report to merge")]
+    Empty,
+    /// A report is not a shard.
+    #[error("report {0} is a whole sweep, not a shard")]
+    Whole(usize),
+    /// Reports of different sweeps, or of VMMs that differ.
+    #[error("reports 1 and {0} are of different sweeps: {1} differs")]
+    Differs(usize, &'static str),
+    /// A shard is missing or there twice.
+    #[error("expected each shard from 1 to {count} once; shard {index} is there {found} times")]
+    Shards {
+        /// The shard.
+        index: u32,
+        /// How often it is there.
+        found: usize,
+        /// How many shards there are.
+        count: u32,
+    },
+}
+
+/// Merges all shards of a sweep, in any order.
+pub fn merge(parts: &[SweepReport]) -> Result<SweepReport, MergeError> {
+    let first = parts.first().ok_or(MergeError::Empty)?;
+    let mut merged = first.clone();
+    merged.shard = None;
+    let mut shards = Vec::new();
+    for (number, part) in (1..).zip(parts) {
+        let shard = part.shard.ok_or(MergeError::Whole(number))?;
+        shards.push(shard);
+        let differs = |what| Err(MergeError::Differs(number, what));
+        match () {
+            () if Some(shard.count) != first.shard.map(|first| first.count) => {
+                return differs("the number of shards");
+            }
+            () if part.schema_version != first.schema_version => return differs("the schema"),
+            () if part.seed != first.seed => return differs("the seed"),
+            () if part.instants != first.instants => return differs("the number of instants"),
+            () if part.repeats != first.repeats => return differs("the kind of machine"),
+            () if part.edit != first.edit => return differs("the edit of snapshots"),
+            () if heads(part) != heads(first) => return differs("the list of VMMs or events"),
+            () => {}
+        }
+        if number > 1 {
+            let events = |report| SweepReport::events(report);
+            for (into, from) in
+                events(&mut merged).zip(part.vmms.iter().flat_map(|vmm| &vmm.events))
+            {
+                into.instants.extend_from_slice(&from.instants);
+            }
+        }
+    }
+    let count = shards[0].count;
+    for index in 1..=count {
+        let found = shards.iter().filter(|shard| shard.index == index).count();
+        if found != 1 {
+            return Err(MergeError::Shards {
+                index,
+                found,
+                count,
+            });
+        }
+    }
+    for event in merged.events() {
+        event.instants.sort_by_key(|result| result.instant.number);
+    }
+    Ok(merged)
+}
+
+impl SweepReport {
+    fn events(&mut self) -> impl Iterator<Item = &mut EventResults> {
+        self.vmms.iter_mut().flat_map(|vmm| &mut vmm.events)
+    }
+}
+
+/// The report's VMMs and events, without instants.
+fn heads(report: &SweepReport) -> Vec<SweptVmm> {
+    let mut bare = report.clone();
+    bare.events().for_each(|event| event.instants.clear());
+    bare.vmms
+}
+
+#[cfg(test)]
+#[path = "report_test.rs"]
+mod tests;

@@ -1,0 +1,173 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn traffic(wait: Wait) -> Traffic {
+    Traffic {
+        device: Device::Blk,
+        wait,
+        event_idx: true,
+        in_flight: 1,
+    }
+}
+
+fn result(number: u32, requests: u16, verdict: Verdict, fault: Option<Fault>) -> InstantResult {
+    InstantResult {
+        instant: Instant::new(number, 1, 1000),
+        open: OpenRing {
+            requests,
+            answers: 0,
+            suppressed: false,
+        },
+        ring: None,
+        unread: Vec::new(),
+        verdict,
+        fault,
+        loss: None,
+        message: None,
+    }
+}
+
+fn report(events: Vec<(Event, Vec<InstantResult>)>) -> SweepReport {
+    let event = |(event, instants)| EventResults {
+        traffic: traffic(Wait::Timer),
+        event,
+        has_none: None,
+        instants,
+    };
+    SweepReport {
+        schema_version: SCHEMA_VERSION,
+        seed: 1,
+        instants: 8,
+        repeats: true,
+        edit: None,
+        shard: None,
+        vmms: vec![SweptVmm {
+            name: "a".to_owned(),
+            version: None,
+            accelerator: "kvm".to_owned(),
+            skipped: None,
+            events: events.into_iter().map(event).collect(),
+        }],
+    }
+}
+
+fn shard(report: &SweepReport, index: u32, count: u32) -> SweepReport {
+    let mut part = report.clone();
+    let shard = Shard { index, count };
+    part.shard = Some(shard);
+    part.events().for_each(|event| {
+        event
+            .instants
+            .retain(|result| shard.has(result.instant.number));
+    });
+    part
+}
+
+#[test]
+fn a_sweep_without_an_open_ring_is_inconclusive() {
+    let closed = || vec![result(0, 0, Verdict::Inconclusive, None)];
+    let kept = || vec![result(0, 1, Verdict::Kept, None)];
+    let lost = || vec![result(0, 1, Verdict::Lost, Some(Fault::KickLost))];
+    let shown = |events| report(events).shown();
+    assert_eq!(shown(vec![(Event::Pause, closed())]), Shown::Inconclusive);
+    assert_eq!(shown(vec![]), Shown::Inconclusive);
+    assert_eq!(shown(vec![(Event::Pause, kept())]), Shown::NothingLost);
+    let mixed = vec![(Event::Pause, kept()), (Event::Restore, closed())];
+    assert_eq!(shown(mixed), Shown::Inconclusive);
+    let lost = vec![(Event::Pause, closed()), (Event::Restore, lost())];
+    assert_eq!(shown(lost), Shown::Lost);
+}
+
+#[test]
+fn the_control_group_shows_nothing_about_the_vmm() {
+    let lost = vec![result(0, 0, Verdict::Lost, Some(Fault::KickLost))];
+    let kept = vec![result(0, 1, Verdict::Kept, None)];
+    let report = report(vec![(Event::Control, lost), (Event::Pause, kept)]);
+    assert_eq!(report.shown(), Shown::NothingLost);
+}
+
+#[test]
+fn an_event_that_a_vmm_does_not_have_is_no_obstacle() {
+    let kept = vec![result(0, 1, Verdict::Kept, None)];
+    let mut report = report(vec![(Event::Pause, kept), (Event::Restore, vec![])]);
+    assert_eq!(report.shown(), Shown::Inconclusive);
+    report.vmms[0].events[1].has_none = Some("no snapshots".to_owned());
+    assert_eq!(report.shown(), Shown::NothingLost);
+    report.vmms[0].skipped = Some("not found".to_owned());
+    assert_eq!(report.shown(), Shown::Skipped);
+}
+
+#[test]
+fn counts_are_by_verdict_and_fault() {
+    let instants = vec![
+        result(0, 1, Verdict::Lost, Some(Fault::KickLost)),
+        result(1, 1, Verdict::Lost, Some(Fault::KickLost)),
+        result(2, 0, Verdict::Lost, Some(Fault::VmmFailed)),
+        result(3, 1, Verdict::Kept, None),
+        result(4, 0, Verdict::Inconclusive, None),
+        result(5, 1, Verdict::Emulator, Some(Fault::Emulator)),
+        result(6, 1, Verdict::Starvation, Some(Fault::Starvation)),
+    ];
+    let counts = report(vec![(Event::Pause, instants)]).vmms[0].events[0].counts();
+    assert_eq!((counts.instants, counts.open, counts.lost), (7, 6, 3));
+    assert_eq!((counts.emulator, counts.starvation), (1, 1));
+    assert_eq!(
+        counts.faults,
+        [(Fault::KickLost, 2), (Fault::VmmFailed, 1)].into()
+    );
+}
+
+#[test]
+fn parts_of_different_sweeps_are_refused() {
+    let whole = report(vec![(
+        Event::Pause,
+        vec![result(0, 1, Verdict::Kept, None)],
+    )]);
+    let [one, two] = [1, 2].map(|index| shard(&whole, index, 2));
+    assert_eq!(merge(&[]), Err(MergeError::Empty));
+    assert_eq!(
+        merge(std::slice::from_ref(&whole)),
+        Err(MergeError::Whole(1))
+    );
+    let found = |found| MergeError::Shards {
+        index: 2,
+        found,
+        count: 2,
+    };
+    assert_eq!(merge(std::slice::from_ref(&one)), Err(found(0)));
+    assert_eq!(
+        merge(&[one.clone(), two.clone(), two.clone()]),
+        Err(found(2))
+    );
+    let mut other = two.clone();
+    other.seed = 2;
+    assert_eq!(
+        merge(&[one.clone(), other]),
+        Err(MergeError::Differs(2, "the seed"))
+    );
+    let mut other = two;
+    other.vmms[0].name.push('b');
+    let differs = MergeError::Differs(2, "the list of VMMs or events");
+    assert_eq!(merge(&[one, other]), Err(differs));
+}
+
+proptest! {
+    #[test]
+    fn all_shards_merged_are_the_whole_sweep_to_the_byte(
+        count in 1..6_u32, requests in prop::collection::vec(0..2_u16, 0..20), reverse: bool
+    ) {
+        let instants = || (0..).zip(&requests).map(|(number, requests)| {
+            let verdict = if *requests == 0 { Verdict::Inconclusive } else { Verdict::Kept };
+            result(number, *requests, verdict, None)
+        }).collect();
+        let whole = report(vec![(Event::Control, instants()), (Event::Restore, instants())]);
+        let mut parts: Vec<SweepReport> = (1..=count).map(|index| shard(&whole, index, count)).collect();
+        if reverse {
+            parts.reverse();
+        }
+        let text = |report: &SweepReport| serde_json::to_string_pretty(report).unwrap();
+        let parts: Vec<SweepReport> = parts.iter().map(|part| serde_json::from_str(&text(part)).unwrap()).collect();
+        prop_assert_eq!(text(&merge(&parts).unwrap()), text(&whole));
+    }
+}
