@@ -75,6 +75,81 @@ impl<'a> Options<'a> {
     }
 }
 
+/// The device that a sweep uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SweepDevice {
+    /// The disk.
+    Blk,
+    /// The entropy device.
+    Rng,
+}
+
+/// How the image waits for an answer in a sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SweepWait {
+    /// It reads the used index in a loop.
+    Poll,
+    /// It halts, and its own timer wakes it to read the used index.
+    Timer,
+    /// It halts until the device interrupts.
+    Interrupt,
+}
+
+/// The traffic of `vmbell sweep`, instead of rows: the words `sweep=DEVICE`, `wait=`, `eventidx`, `inflight=N`,
+/// `bound=US`, `tick=US` and `dot=N`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SweepOptions {
+    /// The device.
+    pub device: SweepDevice,
+    /// How the image waits.
+    pub wait: SweepWait,
+    /// Whether it asks for EVENT_IDX.
+    pub event_idx: bool,
+    /// The most requests in flight.
+    pub in_flight: u32,
+    /// The microseconds after which an answer is missing.
+    pub bound_us: u32,
+    /// The microseconds between two looks of a CPU that halts.
+    pub tick_us: u32,
+    /// The answers for each printed dot.
+    pub dot: u32,
+}
+
+impl SweepOptions {
+    /// Reads the options from a command line; `None` if it asks for no sweep, or for one with an unknown device.
+    pub fn parse(line: &str) -> Option<Self> {
+        let device = words(line).find_map(|word| match word.strip_prefix("sweep=")? {
+            "blk" => Some(SweepDevice::Blk),
+            "rng" => Some(SweepDevice::Rng),
+            _ => None,
+        })?;
+        let mut options = Self {
+            device,
+            wait: SweepWait::Poll,
+            event_idx: false,
+            in_flight: 1,
+            bound_us: 100_000,
+            tick_us: 1000,
+            dot: 1,
+        };
+        const MOST_US: u32 = 10_000_000;
+        for word in words(line) {
+            match word.split_once('=').unwrap_or((word, "")) {
+                ("wait", "poll") => options.wait = SweepWait::Poll,
+                ("wait", "timer") => options.wait = SweepWait::Timer,
+                ("wait", "interrupt") => options.wait = SweepWait::Interrupt,
+                ("eventidx", "") => options.event_idx = true,
+                ("inflight", value) => set(&mut options.in_flight, value, 8),
+                ("bound", value) => set(&mut options.bound_us, value, MOST_US),
+                ("tick", value) => set(&mut options.tick_us, value, MOST_US),
+                ("dot", value) => set(&mut options.dot, value, u32::MAX),
+                _ => {}
+            }
+        }
+        Some(options)
+    }
+}
+
 /// The places 0 to N - 1 in the order of a seed; seed 0 keeps their order.
 pub fn order<const N: usize>(seed: u32) -> [usize; N] {
     let mut places = core::array::from_fn(|place| place);
@@ -135,7 +210,9 @@ pub fn mmio_devices(line: &str) -> impl Iterator<Item = MmioDevice> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{MmioDevice, Options, mmio_devices, order, text};
+    use super::{
+        MmioDevice, Options, SweepDevice, SweepOptions, SweepWait, mmio_devices, order, text,
+    };
 
     #[test]
     fn a_plain_line_has_the_defaults() {
@@ -153,6 +230,29 @@ mod tests {
         assert!(options.x2apic && options.verbose);
         assert!(options.wants("a") && options.wants("b"));
         assert!(!options.wants("ab") && !options.wants(""));
+    }
+
+    #[test]
+    fn a_sweep_needs_a_device() {
+        assert_eq!(SweepOptions::parse("wait=timer eventidx"), None);
+        assert_eq!(SweepOptions::parse("sweep=gpu"), None);
+        let sweep = SweepOptions::parse("a sweep=rng").unwrap();
+        assert_eq!(
+            (sweep.device, sweep.wait),
+            (SweepDevice::Rng, SweepWait::Poll)
+        );
+        assert_eq!((sweep.in_flight, sweep.event_idx), (1, false));
+        let line = "sweep=blk wait=interrupt eventidx inflight=99 bound=5 tick=6 dot=7";
+        let sweep = SweepOptions::parse(line).unwrap();
+        assert_eq!(
+            (sweep.device, sweep.wait),
+            (SweepDevice::Blk, SweepWait::Interrupt)
+        );
+        assert!(sweep.event_idx);
+        assert_eq!(
+            [sweep.in_flight, sweep.bound_us, sweep.tick_us, sweep.dot],
+            [8, 5, 6, 7]
+        );
     }
 
     #[test]
@@ -212,7 +312,7 @@ mod tests {
         fn any_line_is_read(line in ".{0,200}") {
             let options = Options::parse(&line);
             prop_assert!((1..=64).contains(&options.batches));
-            let _ = mmio_devices(&line).count();
+            let _ = (mmio_devices(&line).count(), SweepOptions::parse(&line));
         }
     }
 }

@@ -213,10 +213,15 @@ impl LocalApic {
     /// Starts the watchdog, which interrupts repeatedly until the timer is stopped: it wakes a CPU whose interrupt does
     /// not come, and ends an instruction that never completes.
     pub fn start_watchdog(&self) {
+        self.start_periodic(WATCHDOG_COUNT);
+    }
+
+    /// Starts the watchdog with this period, in counts of the timer.
+    pub fn start_periodic(&self, count: u32) {
         if self.has_timer {
             self.write(DIVIDE, DIVIDE_BY_ONE);
             self.write(TIMER, PERIODIC | u32::from(WATCHDOG_VECTOR));
-            self.write(INITIAL_COUNT, WATCHDOG_COUNT);
+            self.write(INITIAL_COUNT, count);
         }
     }
 

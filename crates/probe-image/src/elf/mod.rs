@@ -15,6 +15,7 @@ mod report;
 mod rows;
 mod second_cpu;
 mod serial;
+mod sweep;
 mod time;
 mod virtio;
 
@@ -22,7 +23,7 @@ use core::arch::global_asm;
 use core::panic::PanicInfo;
 
 use crate::acpi::tables::Acpi;
-use crate::cmdline::Options;
+use crate::cmdline::{Options, SweepOptions};
 use crate::number::Digits;
 use rows::Probe;
 use serial::say;
@@ -53,7 +54,13 @@ extern "sysv64" fn probe_main() -> ! {
         let _ = apic.switch_to_x2apic(&cpu);
     }
     let second_cpu = second_cpu::SecondCpu::start(&acpi, &apic);
-    let devices = virtio::Devices::find(line, &acpi, apic.id());
+    let sweep = SweepOptions::parse(line);
+    let event_idx = sweep.is_some_and(|sweep| sweep.event_idx);
+    let devices = virtio::Devices::find(line, &acpi, apic.id(), event_idx);
+    if let Some(options) = sweep {
+        sweep::run(options, &devices, &apic, clock.map(|(hz, _)| hz));
+        ending::end(&acpi);
+    }
     let end = ending::first(&acpi, options.safe);
     let mode = apic.mode.name();
     let mut probe = Probe {

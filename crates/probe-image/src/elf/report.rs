@@ -92,7 +92,7 @@ fn document(
 fn write_device(json: &mut Json<'_, Serial>, device: &Device) -> fmt::Result {
     let (interrupt, gsi) = match device.interrupt {
         None => (None, None),
-        Some(Interrupt::Msix) => (Some("msix"), None),
+        Some(Interrupt::Msix(_)) => (Some("msix"), None),
         Some(Interrupt::Intx(line)) => (Some("intx"), Some(line.gsi)),
         Some(Interrupt::Mmio(line)) => (Some("line"), Some(line.gsi)),
     };

@@ -3,7 +3,7 @@
 
 use super::kind::Kind;
 use super::queue::Queue;
-use super::{Device, mmio, pci};
+use super::{Device, EVENT_IDX, mmio, pci};
 use crate::acpi::dsdt::Interrupt;
 use crate::acpi::tables::Acpi;
 use crate::cmdline::mmio_devices;
@@ -16,8 +16,9 @@ static QUEUES: [Queue; Kind::ALL.len()] = [const { Queue::new() }; Kind::ALL.len
 pub struct Devices([Option<Result<Device, &'static str>>; Kind::ALL.len()]);
 
 impl Devices {
-    /// Finds and starts the devices. They interrupt the CPU with this number.
-    pub fn find(line: &str, acpi: &Acpi, cpu: u32) -> Self {
+    /// Finds and starts the devices. They interrupt the CPU with this number, and get EVENT_IDX if it is wanted.
+    pub fn find(line: &str, acpi: &Acpi, cpu: u32, event_idx: bool) -> Self {
+        let wanted = if event_idx { EVENT_IDX } else { 0 };
         let mut found = Self([None; Kind::ALL.len()]);
         for device in mmio_devices(line) {
             // Linux treats these lines as edge-triggered.
@@ -25,10 +26,10 @@ impl Devices {
                 gsi: device.gsi,
                 level: false,
             };
-            found.mmio(device.address, Some(interrupt), "cmdline", acpi);
+            found.mmio(device.address, Some(interrupt), "cmdline", acpi, wanted);
         }
         for device in acpi.devices.iter().flatten() {
-            found.mmio(device.address, device.interrupt, "dsdt", acpi);
+            found.mmio(device.address, device.interrupt, "dsdt", acpi, wanted);
         }
         if let Some(access) = Access::find(acpi.mcfg) {
             for (function, config) in access.functions() {
@@ -38,7 +39,16 @@ impl Devices {
                     let queue = &QUEUES[kind as usize];
                     found.keep(
                         kind,
-                        pci::open(access, function, &config, kind, queue, &acpi.io_apics, cpu),
+                        pci::open(
+                            access,
+                            function,
+                            &config,
+                            kind,
+                            queue,
+                            &acpi.io_apics,
+                            cpu,
+                            wanted,
+                        ),
                     );
                 }
             }
@@ -52,6 +62,7 @@ impl Devices {
         interrupt: Option<Interrupt>,
         found_by: &'static str,
         acpi: &Acpi,
+        wanted: u32,
     ) {
         let Some((registers, kind)) = mmio::kind(address) else {
             return;
@@ -62,7 +73,10 @@ impl Devices {
         let pin = interrupt
             .and_then(|line| Some((line.gsi, Pin::new(&acpi.io_apics, line.gsi, line.level)?)));
         let queue = &QUEUES[kind as usize];
-        self.keep(kind, mmio::open(registers, kind, queue, found_by, pin));
+        self.keep(
+            kind,
+            mmio::open(registers, kind, queue, found_by, pin, wanted),
+        );
     }
 
     /// Returns whether no device of a kind works yet.

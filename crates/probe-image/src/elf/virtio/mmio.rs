@@ -3,8 +3,8 @@
 use super::kind::Kind;
 use super::queue::{Queue, SIZE};
 use super::{
-    ACKNOWLEDGE, DRIVER, DRIVER_OK, Device, FEATURES_OK, Interrupt, Line, Notify, NotifyPlace,
-    VERSION_1_HIGH,
+    ACKNOWLEDGE, DRIVER, DRIVER_OK, Device, EVENT_IDX, FEATURES_OK, Interrupt, Line, Notify,
+    NotifyPlace, VERSION_1_HIGH,
 };
 use crate::elf::apic::Pin;
 use crate::elf::memory::Registers;
@@ -13,6 +13,8 @@ pub const LEN: u64 = 0x100;
 const MAGIC: u64 = 0;
 const VERSION: u64 = 4;
 const DEVICE_TYPE: u64 = 8;
+const DEVICE_FEATURES: u64 = 0x10;
+const DEVICE_FEATURES_SELECT: u64 = 0x14;
 const DRIVER_FEATURES: u64 = 0x20;
 const DRIVER_FEATURES_SELECT: u64 = 0x24;
 const GUEST_PAGE_SIZE: u64 = 0x28;
@@ -39,13 +41,14 @@ pub fn kind(address: u64) -> Option<(Registers, Kind)> {
     ))
 }
 
-/// Starts a device.
+/// Starts a device. It gets the features of `wanted` that it offers.
 pub fn open(
     registers: Registers,
     kind: Kind,
     queue: &'static Queue,
     found_by: &'static str,
     pin: Option<(u32, Pin)>,
+    wanted: u32,
 ) -> Result<Device, &'static str> {
     let status = |bits: u8| registers.write32(STATUS, u32::from(bits));
     status(0);
@@ -57,7 +60,9 @@ pub fn open(
         _ => return Err("the device has an unknown version of virtio-mmio"),
     };
     let mut done = ACKNOWLEDGE | DRIVER;
-    for (select, features) in [(0, 0), (1, if legacy { 0 } else { VERSION_1_HIGH })] {
+    registers.write32(DEVICE_FEATURES_SELECT, 0);
+    let accepted = registers.read32(DEVICE_FEATURES) & wanted;
+    for (select, features) in [(0, accepted), (1, if legacy { 0 } else { VERSION_1_HIGH })] {
         registers.write32(DRIVER_FEATURES_SELECT, select);
         registers.write32(DRIVER_FEATURES, features);
     }
@@ -111,6 +116,7 @@ pub fn open(
         },
         status: reset,
         queue,
+        event_idx: accepted & EVENT_IDX != 0,
         sum: 0,
     }
     .tried()

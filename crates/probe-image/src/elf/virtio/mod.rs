@@ -13,18 +13,19 @@ use super::cpu::{disable_interrupts, enable_interrupts, out16};
 use super::interrupt::{STATUS_ACKNOWLEDGE, STATUS_ADDRESS};
 use super::memory::Registers;
 use super::time::wait_until;
-use queue::Queue;
-
 pub use find::Devices;
 pub use kind::Kind;
+pub use queue::{Part, Queue, SIZE};
 
 /// Bits of a device's status.
 const ACKNOWLEDGE: u8 = 1;
 const DRIVER: u8 = 2;
 const DRIVER_OK: u8 = 4;
 const FEATURES_OK: u8 = 8;
-/// The upper half of VIRTIO_F_VERSION_1, the only feature that the image accepts.
+/// The upper half of VIRTIO_F_VERSION_1, the only feature that the rows use.
 const VERSION_1_HIGH: u32 = 1;
+/// VIRTIO_RING_F_EVENT_IDX, which only a sweep accepts.
+const EVENT_IDX: u32 = 1 << 29;
 
 /// Why a device that did not answer has no rows.
 pub const NO_ANSWER: &str = "the device does not answer";
@@ -32,8 +33,8 @@ pub const NO_ANSWER: &str = "the device does not answer";
 /// How a device interrupts.
 #[derive(Clone, Copy)]
 pub enum Interrupt {
-    /// By MSI-X.
-    Msix,
+    /// By MSI-X, with the mask of its vector in this register.
+    Msix(Registers),
     /// By a PCI device's INTx line.
     Intx(Line),
     /// By a virtio-mmio device's own line.
@@ -76,6 +77,8 @@ pub struct Device {
     /// Its status register, by which it is reset.
     status: Registers,
     queue: &'static Queue,
+    /// Whether EVENT_IDX was negotiated.
+    pub event_idx: bool,
     sum: u64,
 }
 
@@ -83,6 +86,26 @@ impl Device {
     /// Whether it is on a PCI bus.
     pub fn is_pci(&self) -> bool {
         !matches!(self.notify.place, NotifyPlace::Mmio(_))
+    }
+
+    /// The queue.
+    pub fn queue(&self) -> &'static Queue {
+        self.queue
+    }
+
+    /// Masks the device's interrupt and unmasks it again, so that a pending one is delivered.
+    pub fn ask_again(&self, cpu: u32) {
+        match self.interrupt {
+            None => {}
+            Some(Interrupt::Msix(mask)) => {
+                mask.write32(0, 1);
+                mask.write32(0, 0);
+            }
+            Some(Interrupt::Intx(line) | Interrupt::Mmio(line)) => {
+                line.pin.close();
+                line.pin.open(cpu);
+            }
+        }
     }
 
     /// Makes the request available to the device, without a notification.
@@ -155,7 +178,7 @@ impl Device {
     pub fn listen(&self, cpu: u32) -> Result<(), &'static str> {
         match self.interrupt {
             None => return Err("the device has no interrupt that the image could find"),
-            Some(Interrupt::Msix) => {}
+            Some(Interrupt::Msix(_)) => {}
             Some(Interrupt::Intx(line)) => {
                 STATUS_ACKNOWLEDGE.store(0, Relaxed);
                 STATUS_ADDRESS.store(line.status.address(), Relaxed);

@@ -3,8 +3,8 @@
 use super::kind::Kind;
 use super::queue::{Queue, SIZE};
 use super::{
-    ACKNOWLEDGE, DRIVER, DRIVER_OK, Device, FEATURES_OK, Interrupt, Line, Notify, NotifyPlace,
-    VERSION_1_HIGH,
+    ACKNOWLEDGE, DRIVER, DRIVER_OK, Device, EVENT_IDX, FEATURES_OK, Interrupt, Line, Notify,
+    NotifyPlace, VERSION_1_HIGH,
 };
 use crate::acpi::madt::IoApic;
 use crate::elf::apic::Pin;
@@ -15,6 +15,8 @@ use crate::elf::time::wait_until;
 use crate::pci::{Config, Place};
 
 const COMMON_LEN: u64 = 56;
+const DEVICE_FEATURE_SELECT: u64 = 0;
+const DEVICE_FEATURE: u64 = 4;
 const DRIVER_FEATURE_SELECT: u64 = 8;
 const DRIVER_FEATURE: u64 = 12;
 const CONFIG_VECTOR: u64 = 16;
@@ -50,7 +52,11 @@ fn port(config: &Config, place: Option<Place>, offset: u64) -> Option<u16> {
     u16::try_from(port).ok()
 }
 
-/// Starts a device.
+/// Starts a device. It gets the features of `wanted` that it offers.
+#[allow(
+    clippy::too_many_arguments,
+    reason = "the device's place, and what it gets"
+)]
 pub fn open(
     access: Access,
     function: u8,
@@ -59,6 +65,7 @@ pub fn open(
     queue: &'static Queue,
     io_apics: &[Option<IoApic>],
     cpu: u32,
+    wanted: u32,
 ) -> Result<Device, &'static str> {
     let [command, ..] = [config.0[4], config.0[5]].map(u16::from);
     access.write16(function, COMMAND, (command | COMMAND_ON) & !INTX_OFF);
@@ -72,7 +79,9 @@ pub fn open(
     }
     status(ACKNOWLEDGE);
     status(ACKNOWLEDGE | DRIVER);
-    for (select, features) in [(0, 0), (1, VERSION_1_HIGH)] {
+    common.write32(DEVICE_FEATURE_SELECT, 0);
+    let accepted = common.read32(DEVICE_FEATURE) & wanted;
+    for (select, features) in [(0, accepted), (1, VERSION_1_HIGH)] {
         common.write32(DRIVER_FEATURE_SELECT, select);
         common.write32(DRIVER_FEATURE, features);
     }
@@ -113,6 +122,7 @@ pub fn open(
         status: registers(config, virtio.common, STATUS, 1)
             .ok_or("the device's status cannot be mapped")?,
         queue,
+        event_idx: accepted & EVENT_IDX != 0,
         sum: 0,
     }
     .tried()
@@ -144,7 +154,8 @@ fn msix(
     table.write32(12, 0);
     common.write16(CONFIG_VECTOR, NO_VECTOR);
     common.write16(QUEUE_VECTOR, 0);
-    (common.read16(QUEUE_VECTOR) == 0).then_some(Interrupt::Msix)
+    let mask = registers(config, Some(msix.table), 12, 4)?;
+    (common.read16(QUEUE_VECTOR) == 0).then_some(Interrupt::Msix(mask))
 }
 
 /// Returns the line that firmware has written into the configuration space.

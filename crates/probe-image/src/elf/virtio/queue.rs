@@ -1,5 +1,5 @@
-//! A split virtqueue of 8 descriptors with one request at a time (virtio 1.2, 2.7). Its layout is that of legacy
-//! devices, which all devices accept. All of it is atomics, because the device shares it.
+//! A split virtqueue of 8 descriptors (virtio 1.2, 2.7): for rows, with one request at a time. Its layout is that of
+//! legacy devices, which all devices accept. All of it is atomics, because the device shares it.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence};
@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence};
 /// How many descriptors a queue has.
 pub const SIZE: u16 = 8;
 const NO_INTERRUPT: u16 = 1;
+const NO_NOTIFY: u16 = 1;
 const NEXT: u16 = 1;
 const DEVICE_WRITES: u16 = 2;
 
@@ -23,6 +24,7 @@ struct Used {
     flags: AtomicU16,
     index: AtomicU16,
     ring: [[AtomicU32; 2]; SIZE as usize],
+    avail_event: AtomicU16,
 }
 
 /// The queue, and the memory that its requests use.
@@ -32,6 +34,7 @@ pub struct Queue {
     flags: AtomicU16,
     index: AtomicU16,
     ring: [AtomicU16; SIZE as usize],
+    used_event: AtomicU16,
     used: Used,
     /// What the device reads.
     pub header: [AtomicU8; 128],
@@ -39,6 +42,17 @@ pub struct Queue {
     pub data: [AtomicU8; 512],
     /// The status that a block device writes.
     pub status: AtomicU8,
+}
+
+/// The queue's words that say who has to notify whom.
+#[derive(Clone, Copy)]
+pub struct Words {
+    pub available: u16,
+    pub used: u16,
+    pub avail_event: u16,
+    pub used_event: u16,
+    /// The device's flag, which counts without EVENT_IDX.
+    pub no_notify: bool,
 }
 
 /// A part of a request.
@@ -62,10 +76,12 @@ impl Queue {
             flags: AtomicU16::new(0),
             index: AtomicU16::new(0),
             ring: [const { AtomicU16::new(0) }; SIZE as usize],
+            used_event: AtomicU16::new(0),
             used: Used {
                 flags: AtomicU16::new(0),
                 index: AtomicU16::new(0),
                 ring: [const { [const { AtomicU32::new(0) }; 2] }; SIZE as usize],
+                avail_event: AtomicU16::new(0),
             },
             header: [const { AtomicU8::new(0) }; 128],
             data: [const { AtomicU8::new(0) }; 512],
@@ -88,7 +104,13 @@ impl Queue {
         // Another device, which failed, may have used the queue earlier.
         self.index.store(0, Relaxed);
         self.used.index.store(0, Relaxed);
-        for ((place, part), next) in self.descriptors.iter().zip(parts).zip(1..) {
+        self.chain(0, parts);
+    }
+
+    /// Writes a request's descriptors, from this one on.
+    pub fn chain(&self, first: u16, parts: &[Part<'_>]) {
+        let places = self.descriptors.iter().skip(usize::from(first));
+        for ((place, part), next) in places.zip(parts).zip(1..) {
             place.address.store(part.bytes.as_ptr() as u64, Relaxed);
             let len = u32::try_from(part.bytes.len()).unwrap_or(0);
             place.len.store(len, Relaxed);
@@ -99,7 +121,7 @@ impl Queue {
             };
             let write = if part.device_writes { DEVICE_WRITES } else { 0 };
             place.flags.store(more | write, Relaxed);
-            place.next.store(next, Relaxed);
+            place.next.store(first + next, Relaxed);
         }
     }
 
@@ -117,6 +139,39 @@ impl Queue {
         self.index.store(index.wrapping_add(1), Release);
         // The notification must not overtake the index.
         fence(SeqCst);
+    }
+
+    /// Makes the request that begins with this descriptor available. The driver's next decision whether to notify the
+    /// device must not overtake the index.
+    pub fn offer(&self, descriptor: u16) {
+        let index = self.index.load(Relaxed);
+        self.ring[usize::from(index % SIZE)].store(descriptor, Relaxed);
+        self.index.store(index.wrapping_add(1), Release);
+        fence(SeqCst);
+    }
+
+    /// Returns the first descriptor of the answer with this index, if the device has given it.
+    pub fn answer(&self, index: u16) -> Option<u32> {
+        let [descriptor, _] = &self.used.ring[usize::from(index % SIZE)];
+        (self.used.index.load(Acquire) != index).then(|| descriptor.load(Relaxed))
+    }
+
+    /// Sets the answer after which the driver wants an interrupt (EVENT_IDX).
+    pub fn set_used_event(&self, index: u16) {
+        self.used_event.store(index, Relaxed);
+        // The driver looks for answers afterwards.
+        fence(SeqCst);
+    }
+
+    /// The queue's words.
+    pub fn words(&self) -> Words {
+        Words {
+            available: self.index.load(SeqCst),
+            used: self.used.index.load(SeqCst),
+            avail_event: self.used.avail_event.load(SeqCst),
+            used_event: self.used_event.load(SeqCst),
+            no_notify: self.used.flags.load(SeqCst) & NO_NOTIFY != 0,
+        }
     }
 
     /// Returns whether the device has used everything that was made available.

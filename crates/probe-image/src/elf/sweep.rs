@@ -1,0 +1,330 @@
+//! The traffic of `vmbell sweep`: requests without end. The image notices by its own bound that an answer or its
+//! interrupt does not come, prints its ring, and helps by hand, one step at a time: it looks, notifies the device, asks
+//! for the interrupt. All on the one CPU, which may be paused, saved and restored at any instruction.
+
+use core::cell::Cell;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU8, AtomicU16};
+
+use super::apic::LocalApic;
+use super::cpu::{halt, ticks};
+use super::interrupt::count;
+use super::serial::{Print, say};
+use super::virtio::{Device, Devices, Kind, Part, SIZE};
+use crate::cmdline::{SweepDevice, SweepOptions, SweepWait};
+use crate::number::Digits;
+
+/// What the device writes for one request.
+struct Answer {
+    data: [AtomicU8; 512],
+    status: AtomicU8,
+}
+
+static ANSWERS: [Answer; SIZE as usize] = [const {
+    Answer {
+        data: [const { AtomicU8::new(0) }; 512],
+        status: AtomicU8::new(0),
+    }
+}; SIZE as usize];
+
+/// The number of answers taken, modulo 65536; read from outside while the VM is paused.
+static SEEN: AtomicU16 = AtomicU16::new(0);
+
+const RANDOM_LEN: usize = 16;
+/// What no answer leaves in the first bytes of its data or in its status.
+const POISON: u8 = 0xa5;
+/// The most of the bound that counts between two looks: the time stamp counter runs on while the VM is paused.
+const LOOKS: u64 = 16;
+/// Dots in a line.
+const LINE: u32 = 64;
+
+/// The traffic of one device.
+struct Traffic<'a> {
+    device: &'a Device,
+    options: SweepOptions,
+    cpu: u32,
+    /// In ticks of the time stamp counter.
+    bound: u64,
+    /// Descriptors of each request.
+    chain: u16,
+    /// A bit for each request in flight.
+    in_flight: u8,
+    /// Whether the device was notified of the last request.
+    kicked: bool,
+    /// The first sector, which is the same each time.
+    sum: Option<u64>,
+}
+
+/// Runs the traffic; returns only if there is none, or if it cannot go on.
+pub fn run(options: SweepOptions, devices: &Devices, apic: &LocalApic, hz: Option<u64>) {
+    let kind = match options.device {
+        SweepDevice::Blk => Kind::Blk,
+        SweepDevice::Rng => Kind::Rng,
+    };
+    // Without a known frequency, a tick is taken for a nanosecond.
+    let ticks_of = |us: u32| u64::from(us) * (hz.unwrap_or(1_000_000_000) / 1_000_000).max(1);
+    let bound = ticks_of(options.bound_us);
+    let device = devices.get(kind).and_then(|device| {
+        if options.wait == SweepWait::Poll {
+            return Ok(device);
+        }
+        if !apic.has_timer {
+            return Err("the local APIC's timer does not interrupt");
+        }
+        let tick = match options.wait {
+            SweepWait::Interrupt => bound / (2 * LOOKS),
+            _ => ticks_of(options.tick_us),
+        };
+        let counts = apic.counts(tick);
+        apic.start_periodic(counts.ok_or("the local APIC's timer does not count")?);
+        if options.wait == SweepWait::Interrupt {
+            device.listen(apic.id())?;
+        }
+        Ok(device)
+    });
+    match device {
+        Err(reason) => say!("\nsweep failed ", reason),
+        Ok(device) => Traffic {
+            device: &device,
+            options,
+            cpu: apic.id(),
+            bound,
+            chain: if kind == Kind::Blk { 3 } else { 1 },
+            in_flight: 0,
+            kicked: true,
+            sum: None,
+        }
+        .run(),
+    }
+}
+
+impl Traffic<'_> {
+    fn run(&mut self) {
+        let slots =
+            u16::from(u8::try_from(self.options.in_flight).unwrap_or(1)).min(SIZE / self.chain);
+        let queue = self.device.queue();
+        // Earlier requests tried the device.
+        SEEN.store(queue.words().used, Relaxed);
+        for slot in 0..slots {
+            self.describe(slot);
+        }
+        let [_, available, used] = queue.addresses();
+        let hex = Digits::hexadecimal;
+        say!(
+            "\nsweep ready event_idx=",
+            Digits::decimal(self.device.event_idx.into()),
+            " in_flight=",
+            Digits::decimal(slots.into()),
+            " size=",
+            Digits::decimal(SIZE.into()),
+            " available=0x",
+            hex(available),
+            " used=0x",
+            hex(used),
+            " seen=0x",
+            hex(core::ptr::from_ref(&SEEN) as u64)
+        );
+        let (mut operations, mut dots) = (0_u64, 0_u32);
+        loop {
+            self.submit(slots);
+            let before = count();
+            if !self.wait() && !self.help(operations, before) {
+                return;
+            }
+            while let Some(descriptor) = queue.answer(SEEN.load(Relaxed)) {
+                if let Err(what) = self.take(descriptor) {
+                    say!("\nsweep ", what, " op=", Digits::decimal(operations));
+                    return;
+                }
+                operations += 1;
+                if operations % u64::from(self.options.dot) == 0 {
+                    ".".print();
+                    dots += 1;
+                    if dots % LINE == 0 {
+                        "\n".print();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes the descriptors of a slot's request.
+    fn describe(&self, slot: u16) {
+        let (queue, answer) = (self.device.queue(), &ANSWERS[usize::from(slot)]);
+        let from_device = |bytes| Part {
+            bytes,
+            device_writes: true,
+        };
+        let first = slot * self.chain;
+        match self.options.device {
+            SweepDevice::Rng => queue.chain(first, &[from_device(&answer.data[..RANDOM_LEN])]),
+            // A read of sector 0: the header is all zeroes.
+            SweepDevice::Blk => queue.chain(
+                first,
+                &[
+                    Part {
+                        bytes: &queue.header[..16],
+                        device_writes: false,
+                    },
+                    from_device(&answer.data),
+                    from_device(core::slice::from_ref(&answer.status)),
+                ],
+            ),
+        }
+    }
+
+    /// Submits all requests that are not in flight, and notifies the device if it wants that.
+    fn submit(&mut self, slots: u16) {
+        let queue = self.device.queue();
+        let old = queue.words().available;
+        for slot in 0..slots {
+            if self.in_flight & 1 << slot != 0 {
+                continue;
+            }
+            self.in_flight |= 1 << slot;
+            let answer = &ANSWERS[usize::from(slot)];
+            answer.status.store(POISON, Relaxed);
+            for byte in &answer.data[..RANDOM_LEN] {
+                byte.store(POISON, Relaxed);
+            }
+            queue.offer(slot * self.chain);
+        }
+        let words = queue.words();
+        let new = words.available;
+        if new == old {
+            return;
+        }
+        self.kicked = match self.device.event_idx {
+            // Virtio 1.2, 2.7.10.
+            true => new.wrapping_sub(words.avail_event).wrapping_sub(1) < new.wrapping_sub(old),
+            false => !words.no_notify,
+        };
+        if self.kicked {
+            self.device.kick();
+        }
+    }
+
+    fn is_answered(&self) -> bool {
+        self.device.queue().answer(SEEN.load(Relaxed)).is_some()
+    }
+
+    /// Waits for an answer, and for its interrupt if the image waits for interrupts. False if the bound is over.
+    fn wait(&self) -> bool {
+        if self.options.wait != SweepWait::Interrupt {
+            self.want_interrupt(false);
+            return self.look_until(|| self.is_answered());
+        }
+        let before = Cell::new(count());
+        self.want_interrupt(true);
+        // An answer from before owes no interrupt.
+        self.is_answered()
+            || self.look_until(|| {
+                let is_answered = self.is_answered();
+                if !is_answered {
+                    // An interrupt until now was that of an earlier answer.
+                    before.set(count());
+                }
+                is_answered && count() != before.get()
+            })
+    }
+
+    fn want_interrupt(&self, wanted: bool) {
+        let (queue, seen) = (self.device.queue(), SEEN.load(Relaxed));
+        if self.device.event_idx {
+            // The answer before the next one has been given, so its index asks for nothing.
+            queue.set_used_event(if wanted { seen } else { seen.wrapping_sub(1) });
+        }
+    }
+
+    /// Looks until a condition is true; false if it is not within the bound.
+    fn look_until(&self, condition: impl Fn() -> bool) -> bool {
+        let (mut last, mut waited) = (ticks(), 0_u64);
+        while waited <= self.bound {
+            if condition() {
+                return true;
+            }
+            if self.options.wait == SweepWait::Poll {
+                core::hint::spin_loop();
+            } else {
+                halt();
+            }
+            let now = ticks();
+            waited += now.wrapping_sub(last).min(self.bound / LOOKS);
+            last = now;
+        }
+        condition()
+    }
+
+    /// Reports that nothing came, and helps. False if nothing helped.
+    fn help(&mut self, operations: u64, before: u64) -> bool {
+        self.print("lost op=", operations, before);
+        if self.is_answered() {
+            let interrupts = count();
+            self.device.ask_again(self.cpu);
+            let by_interrupt = self.options.wait == SweepWait::Interrupt
+                && self.look_until(|| count() != interrupts);
+            say!(
+                "sweep revived by=",
+                if by_interrupt { "interrupt" } else { "look" }
+            );
+            return true;
+        }
+        self.device.kick();
+        let is_revived = self.look_until(|| self.is_answered());
+        say!(if is_revived {
+            "sweep revived by=kick"
+        } else {
+            "sweep dead"
+        });
+        is_revived
+    }
+
+    fn print(&self, what: &str, operations: u64, before: u64) {
+        let words = self.device.queue().words();
+        let short = |word: u16| Digits::decimal(word.into());
+        say!(
+            "\nsweep ",
+            what,
+            Digits::decimal(operations),
+            " kicked=",
+            Digits::decimal(self.kicked.into()),
+            " interrupts=",
+            Digits::decimal(count() - before),
+            " available=",
+            short(words.available),
+            " used=",
+            short(words.used),
+            " seen=",
+            short(SEEN.load(Relaxed)),
+            " avail_event=",
+            short(words.avail_event),
+            " used_event=",
+            short(words.used_event)
+        );
+    }
+
+    /// Takes one answer, and checks that it is one answer to an open request, with its data.
+    fn take(&mut self, descriptor: u32) -> Result<(), &'static str> {
+        let slot = u16::try_from(descriptor).unwrap_or(SIZE) / self.chain;
+        if slot >= SIZE || self.in_flight & 1 << slot == 0 {
+            return Err("twice");
+        }
+        self.in_flight &= !(1 << slot);
+        let answer = &ANSWERS[usize::from(slot)];
+        let is_right = match self.options.device {
+            // All sixteen bytes stay as they were once in 2^128 answers.
+            SweepDevice::Rng => answer.data[..RANDOM_LEN]
+                .iter()
+                .any(|byte| byte.load(Relaxed) != POISON),
+            SweepDevice::Blk => {
+                let add =
+                    |sum: u64, byte: &AtomicU8| sum.rotate_left(5) ^ u64::from(byte.load(Relaxed));
+                let sum = answer.data.iter().fold(0_u64, add);
+                answer.status.load(Relaxed) == 0 && *self.sum.get_or_insert(sum) == sum
+            }
+        };
+        let seen = SEEN.load(Relaxed).wrapping_add(1);
+        SEEN.store(seen, Relaxed);
+        if is_right { Ok(()) } else { Err("wrong") }
+    }
+}
