@@ -1,12 +1,11 @@
 //! Order mutants: a store that is moved past a later access of its task.
 //!
-//! An exploration of the code as it is records the pairs. A store that publishes nothing itself goes past the next store
-//! or past the one that publishes it, which releases or follows a fence; the last store before a SeqCst fence goes past
-//! the first load after it. In the exploration of a mutant the store is held back. It becomes an event after its
+//! An exploration of the code as it is records the pairs. A store goes past the next store, and past the one that
+//! publishes it, which releases or follows a fence. The last store before a SeqCst fence goes past the first load after
+//! it. In the exploration of a mutant the store is held back. It becomes an event after its
 //! partner, or where it was if the task takes another path.
 
 use std::collections::BTreeSet;
-use std::mem;
 
 use super::{Access, CallSite, Operation, Search, Stop};
 use crate::graph::Order;
@@ -16,6 +15,8 @@ use crate::graph::Order;
 pub(crate) struct Pair {
     pub(crate) store: CallSite,
     pub(crate) past: CallSite,
+    /// Whether the code orders them: the access publishes the store, or a fence is between them.
+    pub(crate) is_ordered: bool,
 }
 
 /// The stores of a task that its next access may be paired with.
@@ -52,19 +53,23 @@ impl Access {
 impl Window {
     fn store(&mut self, call: CallSite, access: Access, pairs: &mut BTreeSet<Pair>) {
         let publishes = access.order.releases() || self.is_released;
-        let partners = match (publishes, &self.last) {
-            (true, _) => mem::take(&mut self.unpublished),
-            (false, Some(last)) if self.unpublished.last().is_some_and(|(at, _)| *at == last.0) => {
-                vec![*last]
-            }
-            (false, _) => Vec::new(),
+        let is_unpublished = |(last, _): &(CallSite, Access)| {
+            let mut stores = self.unpublished.iter();
+            stores.any(|(store, _)| store == last)
         };
-        pairs.extend(
-            partners
-                .iter()
-                .filter(|(store, at)| *store != call && !at.overlaps(&access))
-                .map(|&(store, _)| Pair { store, past: call }),
-        );
+        let mut partners: Vec<(CallSite, Access)> = self.last.into_iter().collect();
+        if publishes {
+            partners.append(&mut self.unpublished);
+        } else {
+            partners.retain(is_unpublished);
+        }
+        let partners = partners.iter();
+        let apart = partners.filter(|(store, at)| *store != call && !at.overlaps(&access));
+        pairs.extend(apart.map(|&(store, _)| Pair {
+            store,
+            past: call,
+            is_ordered: publishes,
+        }));
         if !publishes {
             self.unpublished.push((call, access));
         }
@@ -76,7 +81,11 @@ impl Window {
         if let Some((store, at)) = self.last.take_if(|_| self.is_fenced)
             && !at.overlaps(&access)
         {
-            pairs.insert(Pair { store, past: call });
+            pairs.insert(Pair {
+                store,
+                past: call,
+                is_ordered: true,
+            });
         }
     }
 

@@ -21,6 +21,9 @@ pub struct Mutant {
     pub past: Source,
     /// The access: a store or a load.
     pub operation: Operation,
+    /// Whether the code orders the two: the access publishes the store, or a SeqCst fence is between them. If not, a
+    /// compiler may exchange them.
+    pub is_ordered: bool,
     /// What comes of it under each model.
     pub outcomes: Vec<(Model, Outcome)>,
     pairs: Vec<Pair>,
@@ -76,6 +79,7 @@ pub(super) fn mutants<'a>(
                 store: Source::new(store),
                 past: Source::new(past),
                 operation,
+                is_ordered: pairs.iter().any(|pair| pair.is_ordered),
                 outcomes: Vec::new(),
                 pairs,
             }

@@ -166,6 +166,7 @@ fn mutant_record(mutant: &Mutant) -> Value {
         "store": source_record(&mutant.store),
         "past": source_record(&mutant.past),
         "operation": mutant.operation.to_string(),
+        "is_ordered": mutant.is_ordered,
         "outcomes": outcomes.collect::<Map<_, _>>(),
     })
 }

@@ -173,6 +173,7 @@ fn a_store_stays_in_its_place_on_a_path_without_its_partner() {
     let expected = [
         "message past store flag: found, found, found",
         "message past store unseen: not found, not found, not found",
+        "unseen past store flag: not found, not found, not found",
     ];
     assert_eq!(lines(&weakening), expected);
 }

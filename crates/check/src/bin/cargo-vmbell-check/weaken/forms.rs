@@ -201,6 +201,15 @@ fn notes(summary: &Summary) -> Vec<String> {
             list(&sites)
         ));
     }
+    let missed = summary.mutants.iter().filter(|mutant| mutant.is_missed());
+    let missed: String = missed
+        .map(|mutant| format!("    {}\n", mutant.describe()))
+        .collect();
+    if !missed.is_empty() {
+        notes.push(format!(
+            "Stores that the code orders and these tests do not: equivalent, or a scenario is missing.\n{missed}"
+        ));
+    }
     if !summary.is_minimal {
         notes.push(
             "A limit ended an exploration: the orders together may not be the weakest.\n".into(),

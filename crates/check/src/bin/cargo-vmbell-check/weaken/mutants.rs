@@ -14,6 +14,8 @@ pub(super) struct Mutant {
     pub(super) past: Source,
     /// The access: a store or a load.
     pub(super) operation: String,
+    /// Whether the code orders the two. If not, a compiler may exchange them.
+    pub(super) is_ordered: bool,
     pub(super) outcomes: BTreeMap<String, Outcome>,
     pub(super) found_by: BTreeSet<String>,
 }
@@ -69,6 +71,7 @@ pub(super) fn add(mutants: &mut Vec<Mutant>, test: &str, values: &[Value]) {
                 store,
                 past,
                 operation,
+                is_ordered: false,
                 outcomes: BTreeMap::new(),
                 found_by: BTreeSet::new(),
             });
@@ -80,6 +83,7 @@ pub(super) fn add(mutants: &mut Vec<Mutant>, test: &str, values: &[Value]) {
 
 impl Mutant {
     fn add(&mut self, test: &str, value: &Value) {
+        self.is_ordered |= value["is_ordered"].as_bool().unwrap_or(true);
         for (model, value) in value["outcomes"].as_object().into_iter().flatten() {
             let outcome = self.outcomes.entry(model.clone()).or_default();
             let words = text_of(&value["result"]);
@@ -113,6 +117,27 @@ impl Mutant {
             .in_words()
     }
 
+    /// Whether the code orders the two, and all executions were explored without finding it.
+    pub(super) fn is_missed(&self) -> bool {
+        let mut results = self.outcomes.values().map(|outcome| outcome.result);
+        self.is_ordered
+            && self.found_by.is_empty()
+            && results.clone().any(|result| result == Result::NotFound)
+            && results.all(|result| result != Result::Limit)
+    }
+
+    /// The mutant in a line.
+    pub(super) fn describe(&self) -> String {
+        let (store, past) = (&self.store, &self.past);
+        let (of_store, of_past) = (store.function(), past.function());
+        let operation = &self.operation;
+        format!(
+            "{}, {of_store}, store past the {operation} {}, {of_past}",
+            store.name(),
+            past.name()
+        )
+    }
+
     /// The traces, one for each model that has its own.
     pub(super) fn traces(&self) -> impl Iterator<Item = String> {
         self.outcomes.iter().filter_map(|(model, outcome)| {
@@ -138,6 +163,7 @@ impl Mutant {
             "store": self.store.json(),
             "past": self.past.json(),
             "operation": self.operation,
+            "is_ordered": self.is_ordered,
             "outcomes": outcomes.collect::<Map<String, Value>>(),
             "found_by": self.found_by,
         })
