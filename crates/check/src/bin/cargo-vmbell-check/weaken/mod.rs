@@ -19,7 +19,7 @@ use std::process::{Command, ExitCode};
 use crate::error::Error;
 use summary::Summary;
 
-/// The path that stands for standard output.
+/// The path that means standard output.
 const STDOUT: &str = "-";
 
 /// What `--weaken` and the options after it ask for.
