@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+use super::board::CpuVendor;
 use super::boot::{Settings, TimeMode};
 use super::device::PluggedDevice;
 use super::initramfs::{Archive, ElfFacts, LibrarySearch, not_utf8};
@@ -371,10 +372,8 @@ fn job(
 fn required(lab: &Lab) -> Vec<String> {
     let ours = lab.ioeventfd.as_ref().map(|_| IOEVENTFD);
     // A module does not load with a wrong value of a parameter.
-    let kvms = lab
-        .board
-        .kvm_module
-        .filter(|_| !lab.kvm_parameters.is_empty());
+    let vendor = lab.board.vendor.filter(|_| !lab.kvm_parameters.is_empty());
+    let kvms = vendor.map(CpuVendor::module);
     ours.into_iter().chain(kvms).map(str::to_owned).collect()
 }
 

@@ -390,13 +390,8 @@ impl LabParts {
                 continue;
             }
             has_bochs = true;
-            let changed = [
-                (!choice.kvm.is_empty(), "--kvm-patch and --kvm-source build"),
-                (choice.ioeventfd, "--kvm-ioeventfd builds"),
-                (choice.debug, "--debug-kernel builds"),
-            ];
-            if let Some((_, what)) = changed.into_iter().find(|(is_wanted, _)| *is_wanted) {
-                bail!("{what} KVM for AMD's SVM only: leave out --cpu intel");
+            if choice.debug {
+                bail!("--debug-kernel builds KVM for AMD's SVM only: leave out --cpu intel");
             }
         }
         let boards = choices.iter().map(|choice| choice.board(board));

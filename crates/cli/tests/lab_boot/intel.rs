@@ -89,3 +89,19 @@ fn a_program_in_bochs_is_asked_to_end_at_its_limit() {
     assert_eq!(output.status.code(), Some(124), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "began\nasked\n");
 }
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_patch_of_vmx_is_in_the_kvm_that_runs() {
+    let patch = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/lab_boot/parameter-of-kvm-intel.patch"
+    );
+    let mut lab = lab(&["--cpu", "intel", "--kernel", "debian:6.12"]);
+    lab.args(["--kvm-patch", patch, "--kvm-param", "vmbell=7", "--"]);
+    let output = output(lab.args(["/bin/cat", "/sys/module/kvm_intel/parameters/vmbell"]));
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("KVM patched (1 file), Bochs "), "{said}");
+    assert_eq!(text(&output.stdout), "7\n");
+}

@@ -16,7 +16,7 @@ pub const AARCH64: LabBoard = LabBoard {
     kernel: None,
     // KVM is built in. Linux 6.1 has virtio as modules.
     modules: &["virtio_pci", "virtio_console"],
-    kvm_module: None,
+    vendor: None,
     machine: "virt,virtualization=on",
     gics: &[GicVersion::V3, GicVersion::V2],
     // `max` has pointer authentication, which QEMU emulates so slowly that a boot takes five times as long.

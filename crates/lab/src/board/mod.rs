@@ -33,8 +33,8 @@ pub struct LabBoard {
     pub kernel: Option<&'static str>,
     /// Modules that L1's init and `/dev/kvm` need. Their dependencies are added, and built-in modules are left out.
     pub modules: &'static [&'static str],
-    /// KVM's module for the CPU's virtualization; `None` if KVM is built in.
-    pub kvm_module: Option<&'static str>,
+    /// The vendor of the CPU, for which KVM has a module; `None` if KVM is built in.
+    pub vendor: Option<CpuVendor>,
     /// QEMU's machine with its options.
     pub machine: &'static str,
     /// The interrupt controllers that the machine can have, the default first; empty if there is no choice.
@@ -84,6 +84,25 @@ impl EmulatorKind {
             )
             .hint("use less --memory")),
             Self::Bochs(_) | Self::Qemu => Ok(()),
+        }
+    }
+}
+
+/// A vendor of CPUs for whose virtualization KVM has a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuVendor {
+    /// AMD, with SVM.
+    Amd,
+    /// Intel, with VMX.
+    Intel,
+}
+
+impl CpuVendor {
+    /// The name of KVM's module for its CPUs, as in sysfs.
+    pub const fn module(self) -> &'static str {
+        match self {
+            Self::Amd => "kvm_amd",
+            Self::Intel => "kvm_intel",
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The boards of x86-64: a q35 whose CPU has AMD's SVM as QEMU emulates it, and a PC whose CPU has Intel's VMX as Bochs
 //! emulates it.
 
-use super::{EmulatorKind, IntelCpu, LabBoard};
+use super::{CpuVendor, EmulatorKind, IntelCpu, LabBoard};
 use crate::arch::Arch;
 use crate::device::{Iommu, L1Bus, L1Device};
 
@@ -16,7 +16,7 @@ pub const X86_64: LabBoard = LabBoard {
     kernel: None,
     // Linux 6.1 has virtio as modules.
     modules: &["virtio_pci", "virtio_console", "kvm_amd"],
-    kvm_module: Some("kvm_amd"),
+    vendor: Some(CpuVendor::Amd),
     machine: "q35,smbus=off,sata=off",
     gics: &[],
     // Before 9.1, QEMU reads the frame of an `iretq` in user mode with supervisor rights, which SMAP forbids. L1's
@@ -107,7 +107,7 @@ pub const X86_64: LabBoard = LabBoard {
 pub const X86_64_VMX: LabBoard = LabBoard {
     emulator: EmulatorKind::Bochs(IntelCpu::SkylakeX),
     modules: &["kvm_intel"],
-    kvm_module: Some("kvm_intel"),
+    vendor: Some(CpuVendor::Intel),
     // The parameters of the other board, and the TSC's rate, because a calibration would take as long as the rest of
     // the boot. A reboot is a triple fault, which ends Bochs: after a reset, the option ROM would enter a kernel that
     // has already run.

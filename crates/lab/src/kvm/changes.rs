@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use super::VendorBuild;
 use crate::cache::hash_bytes;
 use crate::error::{LabError, cannot, failed};
 
 /// The folders with the modules' own source.
 pub(super) const OWN: [&str; 2] = ["arch/x86/kvm", "virt/kvm"];
-/// The source of `kvm-intel` alone.
-const VMX: &str = "arch/x86/kvm/vmx";
 /// The folders with headers, which also come in a package.
 const HEADERS: [&str; 2] = ["arch/x86/include", "include"];
 /// KVM's headers without `kvm` in their names.
@@ -40,7 +39,7 @@ pub(crate) struct ReadChanges {
     pub(super) patches: Vec<Patch>,
 }
 
-/// A patch without its changes to documents, tools, other architectures and VMX.
+/// A patch without its changes to documents, tools, other architectures and the other vendor's CPUs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Patch {
     pub(super) path: PathBuf,
@@ -53,7 +52,11 @@ pub(super) struct Patch {
 
 impl ReadChanges {
     /// Reads the files. `release` is the kernel's release.
-    pub(crate) fn read(wanted: &KvmChanges, release: &str) -> Result<Self, LabError> {
+    pub(crate) fn read(
+        wanted: &KvmChanges,
+        release: &str,
+        build: VendorBuild,
+    ) -> Result<Self, LabError> {
         let source = wanted.source.as_deref();
         Ok(Self {
             source: source
@@ -64,14 +67,14 @@ impl ReadChanges {
                 .iter()
                 .map(|path| {
                     let bytes = fs::read(path).map_err(cannot("read", path))?;
-                    Patch::parse(path, &bytes)
+                    Patch::parse(path, &bytes, build)
                 })
                 .collect::<Result<_, _>>()?,
         })
     }
 
     /// Returns an error if the user gave patches, but no patch changes what is built.
-    pub(crate) fn require_some(&self) -> Result<(), LabError> {
+    pub(crate) fn require_some(&self, build: VendorBuild) -> Result<(), LabError> {
         let left_out = self.patches.iter().find(|patch| patch.left_out.is_some());
         let is_some =
             self.source.is_some() || self.patches.iter().any(|patch| !patch.files.is_empty());
@@ -81,9 +84,11 @@ impl ReadChanges {
                 left_out: Some(file),
                 ..
             }) if !is_some => Err(failed!(
-                "{} changes {}, and no patch changes what the lab builds: kvm and kvm-amd, for a CPU with AMD's SVM",
+                "{} changes {}, and no patch changes what the lab builds: {}, for a CPU with {}",
                 path.display(),
-                file.display()
+                file.display(),
+                build.modules.join(" and "),
+                build.virtualization
             )),
             _ => Ok(()),
         }
@@ -103,7 +108,7 @@ impl ReadChanges {
 }
 
 impl Patch {
-    fn parse(path: &Path, bytes: &[u8]) -> Result<Self, LabError> {
+    fn parse(path: &Path, bytes: &[u8], build: VendorBuild) -> Result<Self, LabError> {
         let mut patch = Self {
             path: path.to_path_buf(),
             ..Self::default()
@@ -114,7 +119,7 @@ impl Patch {
             let names = names_in(&lines[at..]);
             has_changes |= !names.is_empty();
             if !names.is_empty() {
-                is_kept = patch.add(&names)?;
+                is_kept = patch.add(&names, build)?;
             }
             if is_kept {
                 patch.text.extend_from_slice(line);
@@ -127,15 +132,15 @@ impl Patch {
     }
 
     /// Adds the files of a header, and returns whether the lines after the header are kept.
-    fn add(&mut self, names: &[String]) -> Result<bool, LabError> {
+    fn add(&mut self, names: &[String], build: VendorBuild) -> Result<bool, LabError> {
         let mut is_kept = false;
         let patch = self.path.display();
         for name in names {
             let file = stripped(name);
-            match is_built(&file) {
+            match is_built(&file, build) {
                 Some(true) => is_kept = true,
                 Some(false) => self.left_out = Some(file),
-                None if is_built(Path::new(name)).is_some() => {
+                None if is_built(Path::new(name), build).is_some() => {
                     let what = "without a folder before it, such as a/ and b/";
                     return Err(
                         failed!("{patch} names {name} {what}").hint("make it with git diff")
@@ -196,13 +201,13 @@ fn stripped(name: &str) -> PathBuf {
 }
 
 /// Returns whether the modules are built from this file; `None` if the kernel's image is built from it.
-fn is_built(file: &Path) -> Option<bool> {
+fn is_built(file: &Path, build: VendorBuild) -> Option<bool> {
     let is_in = |folder: &&str| file.starts_with(folder);
     let is_plain = file
         .components()
         .all(|part| matches!(part, Component::Normal(_)));
     if is_plain && OWN.iter().chain(&HEADERS).any(is_in) {
-        return Some(!file.starts_with(VMX));
+        return Some(!file.starts_with(build.left_out));
     }
     let other = ["Documentation", "tools", "samples", "MAINTAINERS"];
     let is_other_arch = file.starts_with("arch") && !file.starts_with("arch/x86");
@@ -304,9 +309,13 @@ pub(super) fn own_files(root: &Path) -> Result<Vec<PathBuf>, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::board::CpuVendor;
+
+    const AMD: VendorBuild = VendorBuild::of(CpuVendor::Amd);
+    const INTEL: VendorBuild = VendorBuild::of(CpuVendor::Intel);
 
     fn parse(text: &str) -> Result<Patch, String> {
-        Patch::parse(Path::new("a.patch"), text.as_bytes()).map_err(|error| error.to_string())
+        Patch::parse(Path::new("a.patch"), text.as_bytes(), AMD).map_err(|error| error.to_string())
     }
 
     fn diff(file: &str) -> String {
@@ -397,24 +406,28 @@ mod tests {
 
     #[test]
     fn patches_of_which_no_module_is_built_are_refused_together() {
-        let changes = |files: &[&str]| {
-            let patches = files
-                .iter()
-                .map(|file| Patch::parse(Path::new("a.patch"), diff(file).as_bytes()).unwrap());
-            ReadChanges {
+        let require = |files: &[&str], build| {
+            let parse =
+                |file| Patch::parse(Path::new("a.patch"), diff(file).as_bytes(), build).unwrap();
+            let changes = ReadChanges {
                 source: None,
-                patches: patches.collect(),
-            }
+                patches: files.iter().map(|file| parse(file)).collect(),
+            };
+            let required = changes.require_some(build);
+            required.map_err(|error| error.to_string())
         };
-        let vmx = "arch/x86/kvm/vmx/vmx.c";
-        changes(&[vmx, "arch/x86/kvm/svm/svm.c"])
-            .require_some()
-            .unwrap();
-        changes(&[]).require_some().unwrap();
-        let error = changes(&["tools/a.c", vmx]).require_some().unwrap_err();
+        let (vmx, svm) = ("arch/x86/kvm/vmx/vmx.c", "arch/x86/kvm/svm/svm.c");
+        for build in [AMD, INTEL] {
+            require(&[vmx, svm], build).unwrap();
+            require(&[], build).unwrap();
+        }
         assert_eq!(
-            error.to_string(),
+            require(&["tools/a.c", vmx], AMD).unwrap_err(),
             "a.patch changes tools/a.c, and no patch changes what the lab builds: kvm and kvm-amd, for a CPU with AMD's SVM"
+        );
+        assert_eq!(
+            require(&[svm], INTEL).unwrap_err(),
+            "a.patch changes arch/x86/kvm/svm/svm.c, and no patch changes what the lab builds: kvm and kvm-intel, for a CPU with Intel's VMX"
         );
     }
 

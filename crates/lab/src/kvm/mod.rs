@@ -11,6 +11,7 @@ mod selftests;
 mod tools;
 mod tree;
 
+use crate::board::CpuVendor;
 use crate::own_sources::{OwnSources, own_sources};
 
 pub use changes::KvmChanges;
@@ -19,8 +20,36 @@ pub use parameters::{KvmParameter, kvm_parameters};
 pub(crate) use tools::{Tools, run_in_place, write_programs};
 pub(crate) use tree::KvmTree;
 
-/// The modules to build: those that L1 loads, whose CPU has AMD's SVM.
-pub(crate) const MODULES: [&str; 2] = ["kvm", "kvm-amd"];
+/// What is built for the CPUs of a vendor: the modules that L1 loads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VendorBuild {
+    modules: [&'static str; 2],
+    /// The source of only the other vendor's module.
+    left_out: &'static str,
+    /// The argument of `make` that leaves out that module.
+    without: &'static str,
+    virtualization: &'static str,
+}
+
+impl VendorBuild {
+    pub(crate) const fn of(vendor: CpuVendor) -> Self {
+        match vendor {
+            CpuVendor::Amd => Self {
+                modules: ["kvm", "kvm-amd"],
+                left_out: "arch/x86/kvm/vmx",
+                without: "CONFIG_KVM_INTEL=",
+                virtualization: "AMD's SVM",
+            },
+            CpuVendor::Intel => Self {
+                modules: ["kvm", "kvm-intel"],
+                left_out: "arch/x86/kvm/svm",
+                without: "CONFIG_KVM_AMD=",
+                virtualization: "Intel's VMX",
+            },
+        }
+    }
+}
+
 /// Our own module that takes over KVM's ioeventfds, `kernel/kvm-ioeventfd`, and its sources.
 pub(crate) const IOEVENTFD: &str = "kvm_ioeventfd";
 pub(crate) const IOEVENTFD_SOURCES: OwnSources = own_sources!(

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::board::LabBoard;
+use crate::board::{CpuVendor, LabBoard};
 use crate::error::{LabError, failed};
 use crate::kernel::ModuleTree;
 use crate::prepare::LabKernel;
@@ -72,7 +72,7 @@ impl fmt::Display for KvmParameter {
 impl KvmParameter {
     /// Returns whether KVM on this board loads the module that the user names.
     pub fn is_for(&self, board: &LabBoard) -> bool {
-        let own = [Some(SHARED), board.kvm_module];
+        let own = [Some(SHARED), board.vendor.map(CpuVendor::module)];
         self.module.is_none_or(|module| own.contains(&Some(module)))
     }
 
@@ -125,7 +125,7 @@ pub fn kvm_parameters(
         failed!("--kvm-param {first}: this kernel has KVM built in, so it does not list KVM's parameters")
             .hint("--append MODULE.NAME=VALUE sets one without a check")
     };
-    let (Some(module), Some(folder)) = (board.kvm_module, &kernel.modules) else {
+    let (Some(vendor), Some(folder)) = (board.vendor, &kernel.modules) else {
         return Err(builtin());
     };
     let tree = ModuleTree::open(folder, kernel.release())?;
@@ -133,7 +133,7 @@ pub fn kvm_parameters(
         let names = tree.parameters(module)?.ok_or_else(builtin)?;
         Ok((module, names))
     };
-    let modules = [names(module)?, names(SHARED)?];
+    let modules = [names(vendor.module())?, names(SHARED)?];
     wanted
         .map(|parameter| parameter.on_command_line(&modules, kernel.release()))
         .collect()

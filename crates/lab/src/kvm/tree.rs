@@ -9,16 +9,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::MODULES;
+use super::VendorBuild;
 use super::changes::{Patch, ReadChanges, own_files};
 use super::tools::{Tools, common};
 use crate::error::{LabError, cannot, failed};
 use crate::out_of_tree::{Make, Release};
 
-/// Leaves out the modules for VMX, which L1's CPU does not have; data for debuggers; and signatures, because there is
-/// no key.
-const ARGUMENTS: [&str; 5] = [
-    "CONFIG_KVM_INTEL=",
+/// Leaves out data for debuggers, and signatures, because there is no key.
+const ARGUMENTS: [&str; 4] = [
     "CONFIG_DEBUG_INFO=",
     "CONFIG_DEBUG_INFO_BTF=",
     "CONFIG_DEBUG_INFO_BTF_MODULES=",
@@ -153,26 +151,35 @@ impl<'a> KvmTree<'a> {
         Ok(())
     }
 
-    /// Builds the modules with these changes. Returns the built files.
-    pub(crate) fn build(&self, files: &ChangedFiles) -> Result<Vec<PathBuf>, LabError> {
+    /// Builds the modules of this build with these changes. Returns the built files.
+    pub(crate) fn build(
+        &self,
+        files: &ChangedFiles,
+        build: VendorBuild,
+    ) -> Result<Vec<PathBuf>, LabError> {
         self.mark()?;
         self.set(files)?;
         let tree = common(&self.folder, self.release);
         let folder = tree.join("arch/x86/kvm");
+        let mut arguments = ARGUMENTS.map(str::to_owned).to_vec();
+        arguments.push(build.without.to_owned());
         let made = Make {
             release: self.release,
             folder: &self.tools.headers.folder_in(&self.folder),
             log: &self.folder.join("make.log"),
             bin: &self.tools.bin(),
             environment: &[],
-            arguments: &ARGUMENTS.map(str::to_owned),
+            arguments: &arguments,
         }
         .modules(&folder);
         // If the build fails, the compiler leaves no incomplete file. If the compiler is killed, this process is killed
         // too, and the mark stays.
         self.unmark()?;
         made.map_err(|error| error.reworded(|text| in_the_source(text, &tree)))?;
-        Ok(MODULES.map(|name| folder.join(format!("{name}.ko"))).into())
+        Ok(build
+            .modules
+            .map(|name| folder.join(format!("{name}.ko")))
+            .into())
     }
 
     /// Builds the module with the source in `folder`.

@@ -6,11 +6,13 @@ use std::path::PathBuf;
 
 use super::recipe::{ProvisionKind, Recipe};
 use super::{KernelChoice, MadeEntry, Provision};
-use crate::arch::Arch;
+use crate::board::CpuVendor;
 use crate::cache::{CacheEntry, DiskSize, require_programs, require_space};
 use crate::debian;
 use crate::error::{LabError, cannot, failed};
-use crate::kvm::{IOEVENTFD, IOEVENTFD_SOURCES, KvmChanges, KvmTree, ReadChanges, Tools};
+use crate::kvm::{
+    IOEVENTFD, IOEVENTFD_SOURCES, KvmChanges, KvmTree, ReadChanges, Tools, VendorBuild,
+};
 use crate::out_of_tree::Release;
 use crate::prepare::{self, LabKernel};
 
@@ -33,13 +35,13 @@ impl Provision<'_> {
         if wanted.is_empty() {
             return self.kernel(named);
         }
-        self.require_debians_kvm(named)?;
+        let build = VendorBuild::of(self.require_debians_kvm(named)?);
         let board = self.board;
         let kernel = self.kernel(named)?;
         let name = kernel.release().to_owned();
         let (sources, release) = self.sources_for(&name)?;
-        let changes = ReadChanges::read(wanted, &name)?;
-        changes.require_some()?;
+        let changes = ReadChanges::read(wanted, &name, build)?;
+        changes.require_some(build)?;
         let text = format!(
             "revision {REVISION}\n{}\n{name}\n{}\n{:?}",
             kernel.image.display(),
@@ -61,7 +63,7 @@ impl Provision<'_> {
             this.progress
                 .say(format_args!("building {what}, for Linux {release}"));
             let spinner = this.progress.spin("in the build of KVM");
-            let built = tree.build(&changed)?;
+            let built = tree.build(&changed, build)?;
             drop(spinner);
             prepare::with_modules(board, draft, &kernel, &built)?;
             Ok(MadeEntry::of(format!("{}, {what}", kernel.title)))
@@ -99,19 +101,20 @@ impl Provision<'_> {
         Ok(entry.path(file))
     }
 
-    /// Returns an error if the kernel's KVM is not a Debian package's module. Called before anything is downloaded.
-    pub fn require_debians_kvm(&self, named: Option<&KernelChoice>) -> Result<(), LabError> {
-        if self.board.arch != Arch::X86_64 {
+    /// Returns the vendor whose module can be built, or an error if the kernel's KVM is not a Debian package's module.
+    /// Called before anything is downloaded.
+    pub fn require_debians_kvm(&self, named: Option<&KernelChoice>) -> Result<CpuVendor, LabError> {
+        let Some(vendor) = self.board.vendor else {
             let arch = self.board.arch.name;
             return Err(failed!(
                 "{arch}'s kernels have KVM built in, so the lab cannot replace it: \
                  --kvm-patch, --kvm-source and --kvm-ioeventfd are for x86_64"
             ));
-        }
+        };
         if let Some(KernelChoice::File { image, .. }) = named {
             return Err(not_debians(image.display()));
         }
-        Ok(())
+        Ok(vendor)
     }
 
     /// Returns the package sources to build for the kernel of this release.

@@ -107,8 +107,6 @@ fn what_bochs_does_not_have_is_refused_by_its_name() {
         --stdin          => --stdin needs virtio-serial, and Bochs has no virtio
         --qemu-arg=-d    => --qemu-arg is for --cpu amd
         --qemu bin/qemu  => --qemu is for --cpu amd
-        --kvm-patch a    => --kvm-patch and --kvm-source build KVM for AMD's SVM only
-        --kvm-ioeventfd  => --kvm-ioeventfd builds KVM for AMD's SVM only
         --debug-kernel   => --debug-kernel builds KVM for AMD's SVM only
         --arch aarch64   => --cpu intel is a CPU of x86_64, and the lab's machine is aarch64
         --cpu intel      => --cpu intel is given twice
