@@ -47,7 +47,7 @@ impl fmt::Display for Emulator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Qemu(qemu) => qemu.fmt(f),
-            Self::Bochs(bochs, cpu) => write!(f, "{bochs}, {}", cpu.name()),
+            Self::Bochs(bochs, cpu) => write!(f, "{bochs}, {}", cpu.name),
         }
     }
 }

@@ -87,8 +87,8 @@ pub(super) struct PlainParts {
     /// `vmbell bench` measures [default: the distribution's 6.12]
     #[arg(long, help_heading = MACHINE, display_order = 0, value_name = "debian:VERSION|FILE", value_parser = OsStringValueParser::new().try_map(kernel))]
     kernel: Vec<KernelChoice>,
-    /// Emulate a CPU with this vendor's virtualization on x86-64: amd (SVM, in QEMU) or intel (VMX, in Bochs), intel:skylake-x or
-    /// intel:haswell; several (amd,intel) to run on each and to compare what `vmbell bench` measures [default: amd]
+    /// Emulate a CPU with this vendor's virtualization on x86-64: amd (SVM, in QEMU) or intel (VMX, in Bochs), or
+    /// intel:MODEL, such as intel:haswell; several (amd,intel) to run on each and to compare what `vmbell bench` measures [default: amd]
     #[arg(long, help_heading = MACHINE, display_order = 0, value_name = "CPU,...", value_delimiter = ',', value_parser = cpu)]
     cpu: Vec<LabCpu>,
     /// Print errors only
@@ -214,27 +214,28 @@ pub(super) enum LabCpu {
 }
 
 impl LabCpu {
-    const NAMES: [&str; 4] = ["amd", "intel", "intel:skylake-x", "intel:haswell"];
+    /// The names by which a user asks for a CPU.
+    fn names() -> Vec<String> {
+        let models = IntelCpu::ALL.map(|cpu| format!("intel:{}", cpu.name));
+        let vendors = ["amd", "intel"].map(str::to_owned);
+        vendors.into_iter().chain(models).collect()
+    }
 }
 
 /// Parses a value of `--cpu`.
 fn cpu(text: &str) -> Result<LabCpu, String> {
-    let (vendor, model) = text.split_once(':').unwrap_or((text, ""));
-    let intel = || match model {
-        "" => IntelCpu::ALL.first().copied(),
-        _ => IntelCpu::ALL.into_iter().find(|cpu| cpu.name() == model),
-    };
-    let found = match vendor {
-        "amd" if text == vendor => Some(LabCpu::Amd),
-        "intel" => intel().map(LabCpu::Intel),
+    let model = |name| IntelCpu::ALL.into_iter().find(|cpu| cpu.name == name);
+    let found = match text.split_once(':') {
+        None if text == "amd" => Some(LabCpu::Amd),
+        None if text == "intel" => IntelCpu::ALL.first().copied().map(LabCpu::Intel),
+        Some(("intel", name)) => model(name).map(LabCpu::Intel),
         _ => None,
     };
     found.ok_or_else(|| {
-        let hint = did_you_mean(text, &LabCpu::NAMES);
-        format!(
-            "unknown CPU{hint} (there are: {})",
-            LabCpu::NAMES.join(", ")
-        )
+        let names = LabCpu::names();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let hint = did_you_mean(text, &names);
+        format!("unknown CPU{hint} (there are: {})", names.join(", "))
     })
 }
 
@@ -243,7 +244,7 @@ impl fmt::Display for LabCpu {
         match self {
             Self::Amd => f.write_str("amd"),
             Self::Intel(cpu) if Some(cpu) == IntelCpu::ALL.first() => f.write_str("intel"),
-            Self::Intel(cpu) => write!(f, "intel:{}", cpu.name()),
+            Self::Intel(cpu) => write!(f, "intel:{}", cpu.name),
         }
     }
 }
@@ -558,7 +559,7 @@ mod tests {
         for cpu in [
             vec![],
             vec![LabCpu::Amd],
-            vec![LabCpu::Intel(IntelCpu::Haswell)],
+            vec![LabCpu::Intel(IntelCpu::HASWELL)],
         ] {
             let parts = LabParts::from(PlainParts {
                 kernel: Vec::new(),

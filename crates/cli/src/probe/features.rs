@@ -29,7 +29,9 @@ pub(super) fn features() -> Vec<(&'static str, Support)> {
 
 /// Limits and settings, as names and values.
 pub(super) fn settings() -> Vec<(&'static str, String)> {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     vec![
+        ("CPU's virtualization", virtualization(&cpuinfo)),
         (
             "open files",
             limit(Resource::Nofile, |files| files.to_string()),
@@ -54,6 +56,44 @@ pub(super) fn settings() -> Vec<(&'static str, String)> {
                 .unwrap_or_else(|| "unknown".to_owned()),
         ),
     ]
+}
+
+/// The names that the kernel has for a CPU's features of virtualization. Those of VMX have a line of their own, those of
+/// SVM are among the CPU's other features.
+fn virtualization(cpuinfo: &str) -> String {
+    const SVM: [&str; 15] = [
+        "avic",
+        "decodeassists",
+        "flushbyasid",
+        "lbrv",
+        "npt",
+        "nrip_save",
+        "pausefilter",
+        "pfthreshold",
+        "svm",
+        "tsc_scale",
+        "v_spec_ctrl",
+        "v_vmsave_vmload",
+        "vgif",
+        "vnmi",
+        "x2avic",
+    ];
+    let words = |name: &str| {
+        let line = cpuinfo
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .find(|(key, _)| key.trim() == name);
+        line.map_or(Vec::new(), |(_, words)| words.split_whitespace().collect())
+    };
+    let mut features = words("vmx flags");
+    if features.is_empty() {
+        features = words("flags");
+        features.retain(|feature| SVM.contains(feature));
+    }
+    match features.is_empty() {
+        true => "none".to_owned(),
+        false => features.join(", "),
+    }
 }
 
 fn answer(ok: bool) -> Support {
@@ -125,4 +165,19 @@ fn limit(resource: Resource, number: fn(u64) -> String) -> String {
     let number = |value: Option<u64>| value.map_or_else(|| "unlimited".to_owned(), number);
     let (now, most) = (number(current), number(maximum));
     format!("{now}, may be raised to {most}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_features_of_vmx_and_those_of_svm_are_found() {
+        let intel = "flags\t\t: fpu vmx\nvmx flags\t: ept vpid apicv posted_intr pml ple\n";
+        let listed = "ept, vpid, apicv, posted_intr, pml, ple";
+        assert_eq!(virtualization(intel), listed);
+        let amd = "flags\t\t: fpu svm lm npt avic\nbugs\t\t: none\n";
+        assert_eq!(virtualization(amd), "svm, npt, avic");
+        assert_eq!(virtualization("flags\t\t: fpu\n"), "none");
+    }
 }

@@ -109,31 +109,37 @@ impl CpuVendor {
 
 /// A model of Intel's CPUs that Bochs emulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IntelCpu {
-    /// Core i7-7800X, with posted interrupts.
-    SkylakeX,
-    /// Core i7-4770, without posted interrupts, so KVM leaves APICv off.
-    Haswell,
+pub struct IntelCpu {
+    /// The name by which a user asks for it.
+    pub name: &'static str,
+    /// Bochs's name for it.
+    pub(crate) model: &'static str,
 }
 
 impl IntelCpu {
-    /// All models, the default first.
-    pub const ALL: [Self; 2] = [Self::SkylakeX, Self::Haswell];
+    /// Core i7-7800X, the oldest with posted interrupts.
+    pub const SKYLAKE_X: Self = Self::new("skylake-x", "corei7_skylake_x");
+    /// Core i7-4770, without posted interrupts, so KVM leaves APICv off.
+    pub const HASWELL: Self = Self::new("haswell", "corei7_haswell_4770");
+    /// The models on which Debian's kernels load KVM, the default first, then by their age. On Bochs's
+    /// `sapphire_rapids`, Linux 6.12 panics when it sets up the FPU.
+    pub const ALL: [Self; 12] = [
+        Self::SKYLAKE_X,
+        Self::new("penryn", "core2_penryn_t9600"),
+        Self::new("lynnfield", "corei5_lynnfield_750"),
+        Self::new("arrandale", "corei5_arrandale_m520"),
+        Self::new("sandy-bridge", "corei7_sandy_bridge_2600k"),
+        Self::new("ivy-bridge", "corei7_ivy_bridge_3770k"),
+        Self::HASWELL,
+        Self::new("broadwell", "broadwell_ult"),
+        Self::new("cannon-lake", "corei3_cnl"),
+        Self::new("ice-lake", "corei7_icelake_u"),
+        Self::new("tiger-lake", "tigerlake"),
+        Self::new("arrow-lake", "arrow_lake"),
+    ];
 
-    /// The name by which a user asks for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SkylakeX => "skylake-x",
-            Self::Haswell => "haswell",
-        }
-    }
-
-    /// Bochs's name for it.
-    pub(crate) const fn model(self) -> &'static str {
-        match self {
-            Self::SkylakeX => "corei7_skylake_x",
-            Self::Haswell => "corei7_haswell_4770",
-        }
+    const fn new(name: &'static str, model: &'static str) -> Self {
+        Self { name, model }
     }
 }
 

@@ -105,7 +105,7 @@ pub const X86_64: LabBoard = LabBoard {
 
 /// x86-64 with Intel's VMX as Bochs emulates it. The machine has no devices to assign, no virtio and no IOMMU.
 pub const X86_64_VMX: LabBoard = LabBoard {
-    emulator: EmulatorKind::Bochs(IntelCpu::SkylakeX),
+    emulator: EmulatorKind::Bochs(IntelCpu::SKYLAKE_X),
     modules: &["kvm_intel"],
     vendor: Some(CpuVendor::Intel),
     // The parameters of the other board, and the TSC's rate, because a calibration would take as long as the rest of

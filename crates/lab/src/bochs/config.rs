@@ -50,7 +50,7 @@ pub(crate) fn config(
         format!(
             "cpu: model={}, count=1:{cpus}:1, ips={RATE}{turn}, reset_on_triple_fault=0, ignore_bad_msrs=1, \
              mwait_is_nop=0, exclude_features=\"rdrand,rdseed\"",
-            cpu.model()
+            cpu.model
         ),
         format!("memory: guest={memory}, host={memory}"),
         format!("romimage: file={}, options=fastboot", path(files.bios)),
@@ -103,7 +103,7 @@ mod tests {
             info: 8,
             console: 9,
         };
-        config(IntelCpu::SkylakeX, mode, &layout, 0x100_0000, &files)
+        config(IntelCpu::SKYLAKE_X, mode, &layout, 0x100_0000, &files)
     }
 
     #[test]

@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn a_kernel_has_other_results_on_vmx() {
         let known = KnownResults::parse("6.12-vmx a_test fail no APICv\n").unwrap();
-        let vmx = EmulatorKind::Bochs(IntelCpu::Haswell);
+        let vmx = EmulatorKind::Bochs(IntelCpu::HASWELL);
         for (emulator, result) in [
             (EmulatorKind::Qemu, TestVerdict::Pass),
             (vmx, TestVerdict::Fail),

@@ -142,9 +142,9 @@ fn what_bochs_does_not_have_is_refused_by_its_name() {
 #[test]
 fn an_unknown_cpu_is_refused_with_the_list() {
     let rows = "
-        --cpu intle           => unknown CPU, did you mean 'intel'? (there are: amd, intel, intel:skylake-x, intel:haswell)
+        --cpu intle           => unknown CPU, did you mean 'intel'? (there are: amd, intel, intel:skylake-x, intel:penryn,
         --cpu intel:pentium   => unknown CPU
-        --cpu amd:haswell     => (there are: amd, intel, intel:skylake-x, intel:haswell)
+        --cpu amd:haswell     => unknown CPU, did you mean 'intel:haswell'?
         --cpu intel,          => unknown CPU
     ";
     Sandbox::new().refuses(2, "lab {} -- /bin/true", rows);
