@@ -17,11 +17,13 @@ use super::registration;
 use super::scan::{ScanPoint, ScanValues};
 use super::series;
 use super::virtqueue;
+use crate::cpuid;
+use crate::select::HAS_PORTS;
 use crate::{BenchEntry, Remarks, Subject, SubjectError, SubjectOptions};
 use vmbell_hypervisor::{Hypervisor, Support};
 use vmbell_report::{AddressSpace, Group};
 
-const RATES: [(RingInstruction, RingConsumer, PathVariant); 26] = [
+const RATES: [(RingInstruction, RingConsumer, PathVariant); 27] = [
     (Portio, DeviceModel, PathVariant::Plain),
     (Portio, DeviceModel, PathVariant::Spin),
     (Portio, Wildcard, PathVariant::Plain),
@@ -31,6 +33,7 @@ const RATES: [(RingInstruction, RingConsumer, PathVariant); 26] = [
     (Portio, Datamatch, PathVariant::Int3),
     (Portio, Datamatch, PathVariant::Jmp),
     (Portio, Payload, PathVariant::Plain),
+    (Portio, AnyLength, PathVariant::Plain),
     (Mmio, DeviceModel, PathVariant::Plain),
     (Mmio, DeviceModel, PathVariant::Spin),
     (Mmio, Wildcard, PathVariant::Plain),
@@ -139,6 +142,7 @@ fn scanned(hypervisor: &Arc<dyn Hypervisor>, case: PathCase, scan: &ScanValues) 
 
 fn entry(hypervisor: &Arc<dyn Hypervisor>, case: PathCase, scale: ScanPoint) -> BenchEntry {
     let name = case.name();
+    let is_kvm = hypervisor.name() == "kvm";
     let (hypervisor, subject) = (Arc::clone(hypervisor), name.clone());
     let make = move |options: &SubjectOptions| -> Result<Box<dyn Subject>, SubjectError> {
         if let Support::No(reason) = hypervisor.support(case.path.needs(case.bell)) {
@@ -164,13 +168,9 @@ fn entry(hypervisor: &Arc<dyn Hypervisor>, case: PathCase, scale: ScanPoint) -> 
         Mmio if !case.notify => Some(AddressSpace::Mmio),
         _ => None,
     };
-    let wakes = case.notify && case.bell.datamatch(case.path).is_some();
     let remarks = Remarks {
         address_space,
-        note: wakes.then_some(
-            "notify-*-eventfd wakes another thread, which notify-*-no-eventfd does not: there the vCPU's own \
-             exit brings the ring",
-        ),
+        note: note(case, is_kvm, cpuid::is_amd()),
         ..Remarks::default()
     };
     let entry =
@@ -183,6 +183,25 @@ fn entry(hypervisor: &Arc<dyn Hypervisor>, case: PathCase, scale: ScanPoint) -> 
         (true, _) if case.bell == DeviceModel && case.variant == PathVariant::Plain => entry,
         (true, _) => entry.with_reference(case.plain().name()),
         (false, _) => entry,
+    }
+}
+
+/// What to know when a case is compared with others.
+fn note(case: PathCase, is_kvm: bool, is_amd: bool) -> Option<&'static str> {
+    match case.bell {
+        _ if case.notify && case.bell.datamatch(case.path).is_some() => Some(
+            "notify-*-eventfd wakes another thread, which notify-*-no-eventfd does not: there the vCPU's own \
+             exit brings the ring",
+        ),
+        AnyLength if case.path != Mmio => None,
+        AnyLength if is_kvm && HAS_PORTS && is_amd => Some(
+            "mmio-any-length-eventfd: with AMD's SVM KVM decodes the store, whatever the ioeventfd's length; with Intel's \
+             VMX it would not",
+        ),
+        AnyLength if is_kvm && HAS_PORTS => Some(
+            "mmio-any-length-eventfd: with Intel's VMX KVM does not decode the store if the ioeventfd is for any length",
+        ),
+        _ => None,
     }
 }
 
@@ -210,5 +229,29 @@ fn description(case: PathCase) -> String {
         format!("from the guest's {guest} to the waiting thread: {host}{variant}")
     } else {
         format!("{guest}, {host}{variant}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // arm64's CPU reports the size of a store.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn the_note_on_any_length_depends_on_the_cpus_vendor_and_only_kvm_has_it() {
+        let case = |path, bell| PathCase {
+            path,
+            bell,
+            variant: PathVariant::Plain,
+            notify: false,
+        };
+        let amd = note(case(Mmio, AnyLength), true, true).unwrap();
+        let intel = note(case(Mmio, AnyLength), true, false).unwrap();
+        assert!(amd.contains("SVM KVM decodes the store"), "{amd}");
+        assert!(intel.contains("VMX KVM does not decode"), "{intel}");
+        assert_eq!(note(case(Mmio, AnyLength), false, true), None);
+        assert_eq!(note(case(Mmio, Wildcard), true, false), None);
+        assert_eq!(note(case(Portio, AnyLength), true, false), None);
     }
 }

@@ -157,10 +157,12 @@ fn reasons() -> &'static [Reason] {
 
 /// Intel's reasons (SDM volume 3, appendix C; Linux `arch/x86/include/uapi/asm/vmx.h`).
 #[cfg(target_arch = "x86_64")]
-const VMX: [Reason; 17] = [
+const VMX: [Reason; 21] = [
     (0, "EXCEPTION_NMI"),
     (1, "EXTERNAL_INTERRUPT"),
+    (2, "TRIPLE_FAULT"),
     (7, "INTERRUPT_WINDOW"),
+    (8, "NMI_WINDOW"),
     (10, "CPUID"),
     (12, "HLT"),
     (18, "VMCALL"),
@@ -169,12 +171,14 @@ const VMX: [Reason; 17] = [
     (31, "MSR_READ"),
     (32, "MSR_WRITE"),
     (40, "PAUSE_INSTRUCTION"),
+    (43, "TPR_BELOW_THRESHOLD"),
     (44, "APIC_ACCESS"),
     (45, "EOI_INDUCED"),
     (48, "EPT_VIOLATION"),
     (49, "EPT_MISCONFIG"),
     (52, "PREEMPTION_TIMER"),
     (56, "APIC_WRITE"),
+    (62, "PML_FULL"),
 ];
 
 /// AMD's reasons (APM volume 2, appendix C; Linux `arch/x86/include/uapi/asm/svm.h`).
