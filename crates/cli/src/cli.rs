@@ -16,6 +16,7 @@ use super::probe::{self, ProbeArgs};
 use super::report::{self, ReportArgs};
 use super::run::{self, RunArgs};
 use super::suites::{BenchSuite, SuiteArgs};
+use super::sweep::{self, SweepArgs};
 use super::top::{self, TopArgs};
 use super::version;
 
@@ -30,6 +31,7 @@ Examples:
   vmbell compare a.json b.json  show what changed between two reports
   vmbell report a.json b.json   make an HTML page from reports
   vmbell gate                   check VMMs against their budget of exits
+  vmbell sweep                  look for notifications that snapshots lose
   vmbell probe                  show what this host offers
   vmbell probe --devices        show which devices can be assigned to a guest
   vmbell top --once             show exits and notifications of running VMs
@@ -42,6 +44,7 @@ Exit status:
   0    success
   1    something failed
   2    the arguments are wrong
+  3    inconclusive (vmbell sweep)
   69   this host does not offer what was asked for (vmbell top --source)
   77   everything was skipped
   124  the command's own time limit (--timeout) expired
@@ -63,6 +66,7 @@ pub(super) enum CliCommand {
     List(ListArgs),
     Compare(CompareArgs),
     Gate(GateArgs),
+    Sweep(SweepArgs),
     Report(ReportArgs),
     Top(TopArgs),
     Probe(ProbeArgs),
@@ -87,6 +91,7 @@ pub fn main() -> ExitCode {
         CliCommand::List(args) => list::run(&args),
         CliCommand::Compare(args) => compare::run(&args),
         CliCommand::Gate(args) => gate::run(&args),
+        CliCommand::Sweep(args) => sweep::run(&args),
         CliCommand::Report(args) => report::run(&args),
         CliCommand::Top(args) => top::run(&args),
         CliCommand::Probe(args) => probe::run(&args),

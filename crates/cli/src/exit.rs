@@ -13,6 +13,8 @@ pub(super) enum Exit {
     Failed = 1,
     /// The arguments are wrong.
     Usage = 2,
+    /// What ran shows neither success nor failure: a sweep in which nothing was open.
+    Inconclusive = 3,
     /// This host, or this user's rights, do not allow what was asked for. sysexits.h calls it EX_UNAVAILABLE.
     Unavailable = 69,
     /// Everything was skipped. automake and kvm-unit-tests use the same status.

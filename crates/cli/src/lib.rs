@@ -29,6 +29,7 @@ mod process;
 mod report;
 mod run;
 mod suites;
+mod sweep;
 mod top;
 mod version;
 

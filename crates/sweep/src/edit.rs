@@ -12,8 +12,6 @@ use crate::ring::{RingError, SplitPlace};
 pub enum Edit {
     /// The device's event index is older than its position: the driver no longer notifies it.
     StaleEventIndex,
-    /// The driver's event index is in the future: the device does not interrupt.
-    SuppressedInterrupt,
     /// The driver's index is that before its last request: the device never sees the request.
     ForgottenRequest,
 }
@@ -30,9 +28,6 @@ pub fn edit(
     let (address, value) = match edit {
         Edit::StaleEventIndex if event_idx && open.requests == 0 => {
             (place.avail_event(), state.available.wrapping_sub(2))
-        }
-        Edit::SuppressedInterrupt if event_idx && open.requests != 0 => {
-            (place.used_event(), state.used.wrapping_add(1 << 14))
         }
         Edit::ForgottenRequest if open.requests != 0 => {
             (place.available_index(), state.available.wrapping_sub(1))
@@ -64,8 +59,6 @@ mod tests {
             (Edit::StaleEventIndex, 0, true, true),
             (Edit::StaleEventIndex, 1, true, false),
             (Edit::StaleEventIndex, 0, false, false),
-            (Edit::SuppressedInterrupt, 1, true, true),
-            (Edit::SuppressedInterrupt, 0, true, false),
             (Edit::ForgottenRequest, 1, false, true),
             (Edit::ForgottenRequest, 0, true, false),
         ] {

@@ -49,6 +49,16 @@ pub struct Traffic {
     pub in_flight: u16,
 }
 
+/// How requests are kept open for longer, so that more pauses find one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Window {
+    /// Not at all.
+    None,
+    /// By the VMM's own rate limiter, if the device has one.
+    Limiter,
+}
+
 /// What is done to the VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -129,6 +139,8 @@ pub struct Counts {
     pub emulator: usize,
     /// Failures that a thread that did not run explains.
     pub starvation: usize,
+    /// Guests that did not go on although nothing was open, or not in each restore.
+    pub unexplained: usize,
     /// The names of the lost notifications.
     pub faults: BTreeMap<Fault, usize>,
 }
@@ -154,6 +166,7 @@ impl EventResults {
                 }
                 Verdict::Emulator => counts.emulator += 1,
                 Verdict::Starvation => counts.starvation += 1,
+                Verdict::Inconclusive if result.fault.is_some() => counts.unexplained += 1,
                 Verdict::Kept | Verdict::Inconclusive => {}
             }
         }
@@ -174,6 +187,9 @@ pub struct SweptVmm {
     /// Why it was not swept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
+    /// Why the sweep of this VMM ended: it did not start, or started no guest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
     /// Its results.
     pub events: Vec<EventResults>,
 }
@@ -188,6 +204,8 @@ pub struct SweepReport {
     pub seed: u64,
     /// The number of instants of each event in the whole sweep.
     pub instants: u32,
+    /// How requests are kept open.
+    pub window: Window,
     /// Whether a repeated run gives the same result: only in the deterministic lab.
     pub repeats: bool,
     /// The fault that every snapshot was given.
@@ -203,7 +221,7 @@ pub struct SweepReport {
 /// What a sweep has shown, as an exit status tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// At least one VMM lost a notification.
+    /// At least one VMM lost a notification, or did not run.
     Lost,
     /// Some VMM or event never had anything open.
     Inconclusive,
@@ -214,19 +232,25 @@ pub enum Shown {
 }
 
 impl SweepReport {
-    /// What the sweep has shown. An event that a VMM does not have is no obstacle.
+    /// What the sweep has shown. An event that a VMM does not have is no obstacle; one that it has needs something open
+    /// with some traffic.
     pub fn shown(&self) -> Shown {
         let swept = || self.vmms.iter().filter(|vmm| vmm.skipped.is_none());
-        let events = swept().flat_map(|vmm| &vmm.events);
-        let events =
-            events.filter(|event| event.event != Event::Control && event.has_none.is_none());
-        let counts: Vec<Counts> = events.map(EventResults::counts).collect();
+        let mut has_lost = swept().any(|vmm| vmm.failed.is_some());
+        let mut open = BTreeMap::new();
+        for (index, vmm) in swept().enumerate() {
+            let is_tried =
+                |event: &&EventResults| event.event != Event::Control && event.has_none.is_none();
+            for event in vmm.events.iter().filter(is_tried) {
+                let counts = event.counts();
+                has_lost |= counts.lost != 0;
+                *open.entry((index, event.event)).or_insert(0) += counts.open;
+            }
+        }
         match () {
             () if swept().next().is_none() => Shown::Skipped,
-            () if counts.iter().any(|counts| counts.lost != 0) => Shown::Lost,
-            () if counts.is_empty() || counts.iter().any(|counts| counts.open == 0) => {
-                Shown::Inconclusive
-            }
+            () if has_lost => Shown::Lost,
+            () if open.is_empty() || open.values().any(|open| *open == 0) => Shown::Inconclusive,
             () => Shown::NothingLost,
         }
     }
@@ -244,6 +268,18 @@ pub enum MergeError {
     /// Reports of different sweeps, or of VMMs that differ.
     #[error("reports 1 and {0} are of different sweeps: {1} differs")]
     Differs(usize, &'static str),
+    /// An instant is missing: the sweep of a shard was interrupted, or a VMM failed.
+    #[error("{vmm}, {event}: {found} of {instants} instants are there", event = event.name())]
+    Incomplete {
+        /// The VMM.
+        vmm: String,
+        /// The event.
+        event: Event,
+        /// The number of instants.
+        found: usize,
+        /// The number in the whole sweep.
+        instants: u32,
+    },
     /// A shard is missing or there twice.
     #[error("expected each shard from 1 to {count} once; shard {index} is there {found} times")]
     Shards {
@@ -274,6 +310,7 @@ pub fn merge(parts: &[SweepReport]) -> Result<SweepReport, MergeError> {
             () if part.seed != first.seed => return differs("the seed"),
             () if part.instants != first.instants => return differs("the number of instants"),
             () if part.repeats != first.repeats => return differs("the kind of machine"),
+            () if part.window != first.window => return differs("the window"),
             () if part.edit != first.edit => return differs("the edit of snapshots"),
             () if heads(part) != heads(first) => return differs("the list of VMMs or events"),
             () => {}
@@ -298,8 +335,20 @@ pub fn merge(parts: &[SweepReport]) -> Result<SweepReport, MergeError> {
             });
         }
     }
-    for event in merged.events() {
-        event.instants.sort_by_key(|result| result.instant.number);
+    let instants = merged.instants;
+    for vmm in &mut merged.vmms {
+        for event in &mut vmm.events {
+            event.instants.sort_by_key(|result| result.instant.number);
+            let numbers = event.instants.iter().map(|result| result.instant.number);
+            if event.has_none.is_none() && !numbers.eq(0..instants) {
+                return Err(MergeError::Incomplete {
+                    vmm: vmm.name.clone(),
+                    event: event.event,
+                    found: event.instants.len(),
+                    instants,
+                });
+            }
+        }
     }
     Ok(merged)
 }

@@ -39,6 +39,7 @@ fn report(events: Vec<(Event, Vec<InstantResult>)>) -> SweepReport {
         schema_version: SCHEMA_VERSION,
         seed: 1,
         instants: 8,
+        window: Window::Limiter,
         repeats: true,
         edit: None,
         shard: None,
@@ -47,6 +48,7 @@ fn report(events: Vec<(Event, Vec<InstantResult>)>) -> SweepReport {
             version: None,
             accelerator: "kvm".to_owned(),
             skipped: None,
+            failed: None,
             events: events.into_iter().map(event).collect(),
         }],
     }
@@ -94,6 +96,8 @@ fn an_event_that_a_vmm_does_not_have_is_no_obstacle() {
     assert_eq!(report.shown(), Shown::Inconclusive);
     report.vmms[0].events[1].has_none = Some("no snapshots".to_owned());
     assert_eq!(report.shown(), Shown::NothingLost);
+    report.vmms[0].failed = Some("not started".to_owned());
+    assert_eq!(report.shown(), Shown::Lost);
     report.vmms[0].skipped = Some("not found".to_owned());
     assert_eq!(report.shown(), Shown::Skipped);
 }
@@ -120,10 +124,11 @@ fn counts_are_by_verdict_and_fault() {
 
 #[test]
 fn parts_of_different_sweeps_are_refused() {
-    let whole = report(vec![(
+    let mut whole = report(vec![(
         Event::Pause,
         vec![result(0, 1, Verdict::Kept, None)],
     )]);
+    whole.instants = 1;
     let [one, two] = [1, 2].map(|index| shard(&whole, index, 2));
     assert_eq!(merge(&[]), Err(MergeError::Empty));
     assert_eq!(
@@ -146,6 +151,12 @@ fn parts_of_different_sweeps_are_refused() {
         merge(&[one.clone(), other]),
         Err(MergeError::Differs(2, "the seed"))
     );
+    let mut short = [one.clone(), two.clone()];
+    short.iter_mut().for_each(|part| part.instants = 2);
+    assert!(matches!(
+        merge(&short),
+        Err(MergeError::Incomplete { found: 1, .. })
+    ));
     let mut other = two;
     other.vmms[0].name.push('b');
     let differs = MergeError::Differs(2, "the list of VMMs or events");
@@ -161,7 +172,8 @@ proptest! {
             let verdict = if *requests == 0 { Verdict::Inconclusive } else { Verdict::Kept };
             result(number, *requests, verdict, None)
         }).collect();
-        let whole = report(vec![(Event::Control, instants()), (Event::Restore, instants())]);
+        let mut whole = report(vec![(Event::Control, instants()), (Event::Restore, instants())]);
+        whole.instants = u32::try_from(requests.len()).unwrap();
         let mut parts: Vec<SweepReport> = (1..=count).map(|index| shard(&whole, index, count)).collect();
         if reverse {
             parts.reverse();

@@ -12,18 +12,23 @@ use clap::{ArgMatches, Command, FromArgMatches};
 
 use crate::args::forward::{self, is_given, option};
 use crate::suites::{BenchSuite, SuiteArgs};
+use crate::sweep::SweepArgs;
 use vmbell_report::{EXPORTERS, Exporter};
 
 /// The name of this program.
 const NAME: &str = "vmbell";
 /// Its command that measures.
 const BENCH: &str = "bench";
+/// Its command that sweeps VMMs.
+const SWEEP: &str = "sweep";
 
 /// A command of this program that is to run in L1.
 #[derive(Debug)]
 pub(super) struct Inner {
     /// The suite that it measures, if any.
     pub(super) suite: Option<BenchSuite>,
+    /// The sweep that it is, if any.
+    pub(super) sweep: Option<SweepArgs>,
     /// The words that follow `vmbell`.
     words: Vec<OsString>,
     /// The names of the command and of its subcommands.
@@ -49,9 +54,12 @@ impl Inner {
         let matches = parser.clone().try_get_matches_from(line)?;
         let bench = matches.subcommand_matches(BENCH);
         let suite = bench.map(SuiteArgs::from_arg_matches).transpose()?;
+        let sweep = matches.subcommand_matches(SWEEP);
+        let sweep = sweep.map(SweepArgs::from_arg_matches).transpose()?;
         let (path, command, matches) = forward::innermost(parser.clone(), matches);
         Ok(Self {
             suite: suite.map(BenchSuite::from),
+            sweep,
             words: words.to_vec(),
             path,
             command,

@@ -148,6 +148,9 @@ impl MachineArguments {
         let chosen = match suite {
             _ if self.plain.deterministic => deterministic(None),
             _ if self.plain.functional || cpus(1) > 1 => functional(None),
+            None if inner.is_some_and(|inner| inner.sweep.is_some()) => {
+                deterministic(Some("the default of sweep".to_owned()))
+            }
             None => functional(None),
             // Such a QEMU's guest shuts down before its kernel starts (docs/nested.md).
             Some(_) if depth > 2 && self.vmm() == InnerVmm::Qemu => {

@@ -1,4 +1,4 @@
-//! What a suite of `vmbell bench` needs in L1, as data.
+//! What a suite of `vmbell bench`, or `vmbell sweep`, needs in L1, as data.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -52,8 +52,10 @@ impl Needs {
     /// What this command needs on this board.
     pub(super) fn of(inner: &Inner, board: &LabBoard, timing: Timing) -> anyhow::Result<Self> {
         let is_counted = timing == Timing::Instructions;
-        let Some(suite) = &inner.suite else {
-            return Ok(Self::default());
+        let suite = match &inner.suite {
+            Some(suite) => suite,
+            None if inner.sweep.is_some() => return Self::of_sweep().checked(board),
+            None => return Ok(Self::default()),
         };
         let needs = match suite {
             BenchSuite::Paths(args) => Self {
@@ -85,22 +87,37 @@ impl Needs {
                 ..Self::of_net(args.wants_card(), is_counted)
             },
         };
-        if (needs.vmms || needs.linux) && board.arch.name != "x86_64" {
+        needs.checked(board)
+    }
+
+    /// Refuses a board on which the lab's QEMU does not run in L1.
+    fn checked(self, board: &LabBoard) -> anyhow::Result<Self> {
+        if (self.vmms || self.linux) && board.arch.name != "x86_64" {
             bail!(
                 "this suite runs on x86_64 only, and the lab's machine is {}: leave --arch out",
                 board.arch.name
             );
         }
-        if (needs.vmms || needs.linux) && matches!(board.emulator, EmulatorKind::Bochs(_)) {
+        if (self.vmms || self.linux) && matches!(board.emulator, EmulatorKind::Bochs(_)) {
             bail!("this suite runs the lab's QEMU in L1, and --cpu intel has none: use --cpu amd");
         }
         Ok(Self {
-            environment: match needs.vmms {
+            environment: match self.vmms {
                 true => vec![(WIDTH.0.to_owned(), WIDTH.1.to_owned())],
                 false => Vec::new(),
             },
-            ..needs
+            ..self
         })
+    }
+
+    fn of_sweep() -> Self {
+        Self {
+            // Snapshots are files of L1, which are in its memory.
+            memory: 1 << 30,
+            time_limit: Some(Duration::from_secs(60 * 60)),
+            vmms: true,
+            ..Self::default()
+        }
     }
 
     fn of_net(wants_card: bool, is_counted: bool) -> Self {

@@ -410,6 +410,16 @@ fn run_in(
         // The program may be among the user's copied files.
         carried.programs(args.programs(), !arguments.program.with.is_empty())?;
     }
+    if let Some(sweep) = program
+        .inner
+        .as_ref()
+        .and_then(|inner| inner.sweep.as_ref())
+    {
+        carried.programs(sweep.programs(), !arguments.program.with.is_empty())?;
+        for file in sweep.descriptions() {
+            carried.files.push(copied(file)?);
+        }
+    }
     let lab = arguments.parts.open(host, board, &settings, choice)?;
     if program.needs.vmms {
         carried.vmms(&lab)?;

@@ -85,17 +85,30 @@ impl RunningProgram {
         stop: &CommandLimit,
     ) -> io::Result<Reached> {
         let mut searched = 0;
+        let is_found_in = |printed: &[u8]| {
+            let is_found = is_found(&printed[searched..]);
+            searched = searched.max(printed.len().saturating_sub(LONGEST_MARK));
+            is_found
+        };
+        self.until_output(is_found_in, time, stop)
+    }
+
+    /// Waits until `is_found` accepts the whole standard output.
+    pub(crate) fn until_output(
+        &mut self,
+        mut is_found: impl FnMut(&[u8]) -> bool,
+        time: &mut TimeLeft,
+        stop: &CommandLimit,
+    ) -> io::Result<Reached> {
         loop {
             // Checked before reading, so that the last output before the exit is read too.
             let has_exited = self.group.has_exited()?;
             for stream in &mut self.streams {
                 stream.read()?;
             }
-            let printed = &self.streams[0].kept;
-            if is_found(&printed[searched..]) {
+            if is_found(&self.streams[0].kept) {
                 return Ok(Reached::Mark);
             }
-            searched = searched.max(printed.len().saturating_sub(LONGEST_MARK));
             let end = if self.has_more() {
                 Some(ProgramEnd::TooMuch)
             } else if has_exited {
@@ -110,6 +123,11 @@ impl RunningProgram {
             };
             return Ok(Reached::End(end));
         }
+    }
+
+    /// Its standard output and standard error, as far as they were read.
+    pub(crate) fn printed(&self) -> [&[u8]; 2] {
+        [&self.streams[0].kept, &self.streams[1].kept]
     }
 
     /// Whether it printed more than is kept.

@@ -1,0 +1,267 @@
+//! One instant: waits for a step of the guest's traffic and for the instant's delay, does what the event says, and
+//! judges. A snapshot is restored only if something is open.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::observe::{Peek, judge, peek, printed};
+use super::traffic::{Obstacle, Source, TrafficSweep};
+use super::vm::{MAX_SNAPSHOT, MEMORY, SweptVm};
+use vmbell_sweep::api::ApiError;
+use vmbell_sweep::diagnosis::{Behaviour, Fault, Paused};
+use vmbell_sweep::edit::edit;
+use vmbell_sweep::guest::{GuestFault, Wait};
+use vmbell_sweep::instant::Instant;
+use vmbell_sweep::memory::GuestMemory;
+use vmbell_sweep::report::{Event, InstantResult};
+use vmbell_sweep::ring::OpenRing;
+use vmbell_sweep::verdict::{Verdict, verdict};
+
+/// The steps that a guest has to make after an event.
+const STEPS: usize = 2;
+/// The restores of the clones event.
+const CLONES: usize = 2;
+
+/// An instant that is being tried.
+struct Trial {
+    paused: Paused,
+    result: InstantResult,
+}
+
+impl Trial {
+    fn new(instant: Instant, wait: Wait) -> Self {
+        let open = OpenRing::default();
+        Self {
+            paused: Paused {
+                open,
+                taken: None,
+                unread: false,
+                wait,
+            },
+            result: InstantResult {
+                instant,
+                open,
+                ring: None,
+                unread: Vec::new(),
+                verdict: Verdict::Inconclusive,
+                fault: None,
+                loss: None,
+                message: None,
+            },
+        }
+    }
+
+    /// Takes what was seen at the pause.
+    fn saw(&mut self, peek: Peek, source: &mut Source) {
+        let event_idx = source.ready.event_idx;
+        self.paused.open = peek.ring.open(event_idx);
+        self.paused.taken = peek.ring.taken(event_idx);
+        let unread: BTreeSet<u64> = peek.unread.iter().map(|eventfd| eventfd.id).collect();
+        if let Some(constant) = &source.constant {
+            self.paused.unread = !unread.is_subset(constant);
+        }
+        source.constant = Some(match source.constant.take() {
+            Some(constant) => &constant & &unread,
+            None => unread,
+        });
+        self.result.open = self.paused.open;
+        self.result.ring = Some(peek.ring);
+        self.result.unread = peek.unread;
+    }
+
+    /// Judges the VMs after the event.
+    fn conclude(&mut self, behaviours: &[Behaviour]) {
+        (self.result.verdict, self.result.fault) = verdict(&self.paused, behaviours);
+        self.result.loss = behaviours.iter().find_map(|behaviour| match behaviour {
+            Behaviour::Found(GuestFault::Lost(loss)) => Some(*loss),
+            _ => None,
+        });
+        let message = behaviours.iter().find_map(|behaviour| match behaviour {
+            Behaviour::Failed(message) => Some(message.clone()),
+            _ => None,
+        });
+        self.result.message = self.result.message.take().or(message);
+    }
+
+    /// Says where the fault was.
+    fn note(&mut self, text: &str) {
+        let message = self.result.message.take();
+        let message = message.map_or_else(String::new, |message| format!(": {message}"));
+        self.result.message = Some(format!("{text}{message}"));
+    }
+}
+
+/// A command that the VMM refused or did not answer.
+fn refused(error: &anyhow::Error) -> Behaviour {
+    Behaviour::Failed(format!("{error:#}"))
+}
+
+impl TrafficSweep<'_> {
+    /// Tries one instant of an event.
+    pub(super) fn try_instant(
+        &mut self,
+        event: Event,
+        number: u32,
+    ) -> Result<InstantResult, Obstacle> {
+        self.start()?;
+        let source = self.source.take();
+        let mut source = source.context("the source does not run")?;
+        let mut trial = Trial::new(self.instant(number), self.traffic.wait);
+        // A source whose guest hangs, or whose VMM failed, is replaced.
+        if self.run(event, &mut source, &mut trial)? {
+            self.source = Some(source);
+        }
+        Ok(trial.result)
+    }
+
+    /// Does what the event says; false if the source does not go on.
+    fn run(&self, event: Event, source: &mut Source, trial: &mut Trial) -> Result<bool, Obstacle> {
+        let from = printed(source.vm.as_mut());
+        let before = self.judge(source.vm.as_mut(), (from, 1))?;
+        if before != Behaviour::WentOn {
+            trial.conclude(&[before]);
+            trial.note("before the event");
+            return Ok(false);
+        }
+        thread::sleep(Duration::from_nanos(trial.result.instant.delay_ns));
+        let from = printed(source.vm.as_mut());
+        if event == Event::Control {
+            let after = self.judge(source.vm.as_mut(), (from, STEPS))?;
+            let goes_on = after == Behaviour::WentOn;
+            trial.conclude(&[after]);
+            return Ok(goes_on);
+        }
+        if let Err(error) = source.vm.pause() {
+            trial.conclude(&[refused(&error)]);
+            if matches!(error.downcast_ref(), Some(ApiError::TimedOut { .. })) {
+                (trial.result.verdict, trial.result.fault) =
+                    (Verdict::Starvation, Some(Fault::Starvation));
+            }
+            return Ok(false);
+        }
+        match peek(source.vm.as_mut(), &source.ready)? {
+            Ok(peek) => trial.saw(peek, source),
+            Err(error) => trial.note(&error.to_string()),
+        }
+        let restored = match event {
+            Event::Control | Event::Pause => None,
+            Event::Restore => Some(self.restored(1, source, trial)?),
+            Event::Clones => Some(self.restored(CLONES, source, trial)?),
+        };
+        let from = printed(source.vm.as_mut());
+        let after = match source.vm.resume() {
+            Ok(()) => self.judge(source.vm.as_mut(), (from, STEPS))?,
+            Err(error) => refused(&error),
+        };
+        let goes_on = after == Behaviour::WentOn;
+        match restored {
+            None => trial.conclude(&[after]),
+            Some(behaviours) => {
+                trial.conclude(&behaviours);
+                if !goes_on && trial.result.fault.is_none() {
+                    trial.conclude(&[after]);
+                    trial.note("in the VM that was saved");
+                }
+            }
+        }
+        Ok(goes_on)
+    }
+
+    fn judge(&self, vm: &mut dyn SweptVm, from: (usize, usize)) -> Result<Behaviour, Obstacle> {
+        let judged = judge(vm, from, self.judge_limit(), self.desk.limit)?;
+        judged.ok_or(Obstacle::Stopped)
+    }
+
+    /// Saves the source, and restores the snapshot in this number of processes at the same time; if a guest hangs, also again,
+    /// one after the other. Nothing if nothing is open.
+    fn restored(
+        &self,
+        count: usize,
+        source: &mut Source,
+        trial: &mut Trial,
+    ) -> Result<Vec<Behaviour>, Obstacle> {
+        let is_open = trial
+            .paused
+            .open
+            .is_open(self.traffic.wait == Wait::Interrupt);
+        if !is_open && self.args.edit.is_none() {
+            return Ok(Vec::new());
+        }
+        let folder = self.desk.fresh("snapshot");
+        let behaviours = match self.saved(&folder, source, trial) {
+            Ok(true) => self.clones(&folder, count),
+            Ok(false) => Ok(Vec::new()),
+            Err(error) => Ok(vec![refused(&error)]),
+        };
+        // The folder of the sweep is removed at the end; until then, only the snapshot's size matters.
+        let _ = fs::remove_dir_all(&folder);
+        behaviours
+    }
+
+    /// Saves the source and breaks the snapshot if that is asked for; false if this one cannot be broken.
+    fn saved(&self, folder: &Path, source: &mut Source, trial: &mut Trial) -> Result<bool> {
+        fs::create_dir(folder).context("cannot make a folder")?;
+        source.vm.snapshot(folder)?;
+        let size = size(folder)?;
+        if size > MAX_SNAPSHOT {
+            bail!("the snapshot has {size} bytes, more than {MAX_SNAPSHOT}");
+        }
+        let Some(fault) = self.args.edit else {
+            return Ok(true);
+        };
+        let file = self.vmm.memory_file(folder);
+        let file = file.context("--edit: the file with guest memory is unknown")?;
+        let memory = GuestMemory::of_file(&file, MEMORY)?;
+        let ready = &source.ready;
+        let is_made = edit(&memory, &ready.place, ready.event_idx, fault.into())?;
+        let ring = ready.place.read(&memory)?;
+        // Only what the edit opened counts.
+        trial.paused.open = match is_made {
+            true => trial.paused.open,
+            false => OpenRing::default(),
+        };
+        if is_made && trial.paused.open == OpenRing::default() {
+            trial.paused.open = ring.open(ready.event_idx);
+        }
+        trial.result.open = trial.paused.open;
+        Ok(is_made)
+    }
+
+    fn clones(&self, folder: &Path, count: usize) -> Result<Vec<Behaviour>, Obstacle> {
+        let mut behaviours = self.clones_at_once(folder, count)?;
+        if behaviours
+            .iter()
+            .any(|behaviour| *behaviour != Behaviour::WentOn)
+        {
+            for _ in 0..self.args.again {
+                behaviours.extend(self.clones_at_once(folder, 1)?);
+            }
+        }
+        Ok(behaviours)
+    }
+
+    fn clones_at_once(&self, folder: &Path, count: usize) -> Result<Vec<Behaviour>, Obstacle> {
+        let cmdline = self.cmdline();
+        let restore = || self.vmm.restore(&self.guest(&cmdline), folder);
+        let mut vms: Vec<Result<Box<dyn SweptVm>>> = (0..count).map(|_| restore()).collect();
+        let judged = vms.iter_mut().map(|vm| match vm {
+            Ok(vm) => self.judge(vm.as_mut(), (0, STEPS)),
+            Err(error) => Ok(refused(error)),
+        });
+        judged.collect()
+    }
+}
+
+/// The bytes of a folder's files.
+fn size(folder: &Path) -> Result<u64> {
+    let mut size = 0;
+    for entry in fs::read_dir(folder).context("cannot list a snapshot")? {
+        size += entry?.metadata()?.len();
+    }
+    Ok(size)
+}

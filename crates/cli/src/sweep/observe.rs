@@ -1,0 +1,135 @@
+//! What a VM does: from outside while it is paused, and by its guest's output while it runs.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::vm::{MEMORY, SweptVm};
+use crate::output::text::last_words;
+use crate::process::{ProgramEnd, Reached, TimeLeft};
+use vmbell_bench::CommandLimit;
+use vmbell_sweep::diagnosis::Behaviour;
+use vmbell_sweep::guest::{self, Ready, Said};
+use vmbell_sweep::memory::GuestMemory;
+use vmbell_sweep::process::{UnreadEventfd, cpu_time, unread_eventfds};
+use vmbell_sweep::ring::{RingError, SplitState};
+
+/// What is seen of a paused VM.
+pub(super) struct Peek {
+    /// The ring.
+    pub(super) ring: SplitState,
+    /// The VMM's unread eventfds.
+    pub(super) unread: Vec<UnreadEventfd>,
+}
+
+/// Looks at a paused VM. The outer error is this host's, which refuses access; the inner one is the guest's or VMM's.
+pub(super) fn peek(vm: &mut dyn SweptVm, ready: &Ready) -> Result<Result<Peek, RingError>> {
+    let pid = vm.process().id();
+    let memory = GuestMemory::of_process(pid, MEMORY)?;
+    let unread = unread_eventfds(pid)
+        .with_context(|| format!("cannot list the descriptors of process {pid}"))?;
+    Ok(ready.place.read(&memory).map(|ring| Peek { ring, unread }))
+}
+
+/// How much of its output a VM has printed.
+pub(super) fn printed(vm: &mut dyn SweptVm) -> usize {
+    let [output, _] = vm.process().printed();
+    output.len()
+}
+
+/// Waits until the guest has said what is waited for, after the first `from` bytes of its output. `None` if it is asked
+/// to stop.
+fn wait(
+    vm: &mut dyn SweptVm,
+    from: usize,
+    limit: Duration,
+    stop: &CommandLimit,
+    is_enough: impl Fn(&[u8], &Said) -> bool,
+) -> Result<Option<Behaviour>> {
+    let pid = vm.process().id();
+    let (begun, used) = (Instant::now(), cpu_time(pid));
+    let mut said = Said::default();
+    let is_found = |output: &[u8]| {
+        let new = output.get(from..).unwrap_or_default();
+        said = guest::said(new);
+        said.fault.is_some() || said.failed.is_some() || is_enough(new, &said)
+    };
+    let reached = vm
+        .process()
+        .until_output(is_found, &mut TimeLeft::new(limit), stop)
+        .context("cannot read the VMM's output")?;
+    Ok(Some(match (reached, said) {
+        (
+            _,
+            Said {
+                fault: Some(fault), ..
+            },
+        ) => Behaviour::Found(fault),
+        (
+            _,
+            Said {
+                failed: Some(reason),
+                ..
+            },
+        ) => Behaviour::Failed(reason),
+        (Reached::Mark, _) => Behaviour::WentOn,
+        (Reached::End(Some(ProgramEnd::Stopped)), _) => return Ok(None),
+        (Reached::End(Some(ProgramEnd::TimeLimit)), _) => {
+            let used = cpu_time(pid).saturating_sub(used);
+            Behaviour::Silent {
+                ran: u128::from(used) > begun.elapsed().as_nanos() / 2,
+            }
+        }
+        (Reached::End(end), _) => {
+            let what = match end {
+                Some(ProgramEnd::TooMuch) => "the VMM printed too much",
+                _ => "the VMM ended",
+            };
+            let words = vm
+                .process()
+                .printed()
+                .into_iter()
+                .rev()
+                .find_map(last_words);
+            let words = words.map(|words| format!(": {words}")).unwrap_or_default();
+            Behaviour::Failed(format!("{what}{words}"))
+        }
+    }))
+}
+
+/// Waits until the guest has started, and returns its rings.
+pub(super) fn started(
+    vm: &mut dyn SweptVm,
+    limit: Duration,
+    stop: &CommandLimit,
+) -> Result<Option<Result<Ready, String>>> {
+    let is_ready = |new: &[u8], said: &Said| said.dots > 0 && guest::ready(new).is_some();
+    let Some(behaviour) = wait(vm, 0, limit, stop, is_ready)? else {
+        return Ok(None);
+    };
+    let ready = guest::ready(vm.process().printed()[0]);
+    Ok(Some(match (behaviour, ready) {
+        (Behaviour::WentOn, Some(ready)) => Ok(ready),
+        (Behaviour::Failed(reason), _) => Err(reason),
+        (Behaviour::Found(fault), _) => Err(format!("the guest's first request failed: {fault:?}")),
+        _ => {
+            let [output, errors] = vm.process().printed();
+            let words = last_words(errors).or_else(|| last_words(output));
+            let words = words.map(|words| format!("; its last words: {words}"));
+            Err(format!(
+                "the guest did not start{}",
+                words.unwrap_or_default()
+            ))
+        }
+    }))
+}
+
+/// Waits until the guest has made this many steps after the first `from` bytes of its output.
+pub(super) fn judge(
+    vm: &mut dyn SweptVm,
+    (from, steps): (usize, usize),
+    limit: Duration,
+    stop: &CommandLimit,
+) -> Result<Option<Behaviour>> {
+    wait(vm, from, limit, stop, |_, said| said.dots >= steps)
+}

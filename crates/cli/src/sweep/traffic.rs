@@ -1,0 +1,155 @@
+//! One VMM with one kind of traffic: the source, which is the VM that is paused and saved. It stays for many instants.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::args::SweepArgs;
+use super::observe::started;
+use super::vm::{SweepFolder, SweepGuest, SweptVm, SweptVmm};
+use vmbell_sweep::guest::{Ready, Wait};
+use vmbell_sweep::instant::Instant;
+use vmbell_sweep::report::{Traffic, Window};
+
+/// What the limiter holds back a request for. Cloud Hypervisor's own timer rounds it up to 100 ms.
+const LIMITER_MS: u32 = 20;
+/// The guest's bound with and without a limiter.
+const BOUNDS: [Duration; 2] = [Duration::from_millis(300), Duration::from_millis(100)];
+/// The range of the delays without a limiter.
+const RANGE: Duration = Duration::from_millis(2);
+/// The steps between two dots without a limiter.
+const DOT: u32 = 16;
+
+/// The sweep of one VMM with one kind of traffic.
+pub(super) struct TrafficSweep<'a> {
+    pub(super) args: &'a SweepArgs,
+    pub(super) desk: &'a SweepFolder<'a>,
+    pub(super) vmm: &'a dyn SweptVmm,
+    pub(super) traffic: Traffic,
+    pub(super) source: Option<Source>,
+}
+
+/// The VM that is paused and saved.
+pub(super) struct Source {
+    pub(super) vm: Box<dyn SweptVm>,
+    pub(super) ready: Ready,
+    /// The eventfds that were unread at each of its pauses: they mean nothing.
+    pub(super) constant: Option<BTreeSet<u64>>,
+}
+
+/// Why no instant of a kind of traffic can be tried.
+#[derive(Debug)]
+pub(super) enum Obstacle {
+    /// The guest has no such traffic with this VMM.
+    HasNone(String),
+    /// The VMM failed.
+    Failed(String),
+    /// The command has to stop.
+    Stopped,
+}
+
+impl From<anyhow::Error> for Obstacle {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(format!("{error:#}"))
+    }
+}
+
+impl<'a> TrafficSweep<'a> {
+    pub(super) fn new(
+        args: &'a SweepArgs,
+        desk: &'a SweepFolder<'a>,
+        vmm: &'a dyn SweptVmm,
+        traffic: Traffic,
+    ) -> Self {
+        Self {
+            args,
+            desk,
+            vmm,
+            traffic,
+            source: None,
+        }
+    }
+
+    fn limiter_ms(&self) -> u32 {
+        match self.args.window.into() {
+            Window::Limiter => LIMITER_MS,
+            Window::None => 0,
+        }
+    }
+
+    fn bound(&self) -> Duration {
+        BOUNDS[usize::from(self.limiter_ms() == 0)]
+    }
+
+    /// The longest time in which a guest prints that something is lost, and what revived it.
+    pub(super) fn judge_limit(&self) -> Duration {
+        4 * self.bound() + Duration::from_millis(500)
+    }
+
+    pub(super) fn cmdline(&self) -> String {
+        let Traffic {
+            device,
+            wait,
+            event_idx,
+            in_flight,
+        } = self.traffic;
+        let wait = match wait {
+            Wait::Poll => "poll",
+            Wait::Timer => "timer",
+            Wait::Interrupt => "interrupt",
+        };
+        let dot = if self.limiter_ms() == 0 { DOT } else { 1 };
+        format!(
+            "sweep={} wait={wait} inflight={in_flight} bound={} dot={dot}{}",
+            device.name(),
+            self.bound().as_micros(),
+            if event_idx { " eventidx" } else { "" }
+        )
+    }
+
+    /// The instant with this number.
+    pub(super) fn instant(&self, number: u32) -> Instant {
+        let range = match self.limiter_ms() {
+            0 => RANGE,
+            ms => Duration::from_millis(ms.into()),
+        };
+        let range = u64::try_from(range.as_nanos()).unwrap_or(u64::MAX);
+        Instant::new(number, self.args.seed, range)
+    }
+
+    /// Starts the source unless it runs, and returns its rings.
+    pub(super) fn start(&mut self) -> Result<Ready, Obstacle> {
+        if let Some(source) = &self.source {
+            return Ok(source.ready);
+        }
+        let cmdline = self.cmdline();
+        let mut vm = self.vmm.start(&self.guest(&cmdline))?;
+        let started = started(vm.as_mut(), self.args.start_timeout, self.desk.limit)?;
+        let ready = started
+            .ok_or(Obstacle::Stopped)?
+            .map_err(|reason| match reason.as_str() {
+                "there is no such device" => Obstacle::HasNone(reason),
+                _ => Obstacle::Failed(reason),
+            })?;
+        if self.traffic.event_idx && !ready.event_idx {
+            let reason = "the device does not offer EVENT_IDX";
+            return Err(Obstacle::HasNone(reason.to_owned()));
+        }
+        self.source = Some(Source {
+            vm,
+            ready,
+            constant: None,
+        });
+        Ok(ready)
+    }
+
+    pub(super) fn guest<'g>(&'g self, cmdline: &'g str) -> SweepGuest<'g> {
+        SweepGuest {
+            desk: self.desk,
+            cmdline,
+            traffic: &self.traffic,
+            limiter_ms: self.limiter_ms(),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Cloud Hypervisor, by its HTTP API (`vmm/src/api/openapi/cloud-hypervisor.yaml`).
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::{COMMAND, MEMORY_MIB, SweepGuest, SweptVm, SweptVmm, filled, find, spawn, text};
+use crate::process::RunningProgram;
+use crate::process::program::no_kvm;
+use vmbell_sweep::api::{ApiError, http};
+use vmbell_sweep::report::{Device, Event};
+
+pub(super) const NAME: &str = "cloud-hypervisor";
+
+/// Cloud Hypervisor.
+#[derive(Clone, Debug)]
+pub(super) struct CloudHypervisor {
+    program: Option<String>,
+}
+
+impl CloudHypervisor {
+    pub(super) fn new(program: Option<String>) -> Self {
+        Self { program }
+    }
+
+    fn launch(
+        &self,
+        guest: &SweepGuest<'_>,
+        words: &str,
+        values: &[(&str, &str)],
+    ) -> Result<CloudHypervisorVm> {
+        let program = self.program().map_err(anyhow::Error::msg)?;
+        let socket = guest.desk.fresh("api");
+        let mut all = vec![program.into(), "--api-socket".into(), socket.clone().into()];
+        all.extend(filled(words, values));
+        Ok(CloudHypervisorVm {
+            process: spawn(&all)?,
+            socket,
+        })
+    }
+}
+
+impl SweptVmm for CloudHypervisor {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn program(&self) -> Result<PathBuf, String> {
+        let program = find(self.program.as_ref(), NAME)?;
+        no_kvm().map_or(Ok(program), Err)
+    }
+
+    fn lacks(&self, _: Event) -> Option<String> {
+        None
+    }
+
+    fn start(&self, guest: &SweepGuest<'_>) -> Result<Box<dyn SweptVm>> {
+        let (image, disk) = (guest.desk.image(), guest.desk.disk());
+        let size = MEMORY_MIB.to_string();
+        let period = guest.limiter_ms.to_string();
+        let values = [
+            ("{image}", text(&image)?),
+            ("{disk}", text(&disk)?),
+            ("{size}", &size),
+            ("{period}", &period),
+        ];
+        let device = match (guest.traffic.device, guest.limiter_ms) {
+            (Device::Blk, 0) => "--disk path={disk},image_type=raw,readonly=on",
+            (Device::Blk, _) => {
+                "--disk path={disk},image_type=raw,readonly=on,ops_size=1,ops_refill_time={period}"
+            }
+            (Device::Rng, _) => "--rng src=/dev/urandom",
+        };
+        let words = format!(
+            "--kernel {{image}} --cpus boot=1 --memory size={{size}}M --serial tty --console off {device}"
+        );
+        let program = self.program().map_err(anyhow::Error::msg)?;
+        let socket = guest.desk.fresh("api");
+        let mut all = vec![program.into(), "--api-socket".into(), socket.clone().into()];
+        all.extend(filled(&words, &values));
+        all.extend(["--cmdline".into(), guest.cmdline.into()]);
+        Ok(Box::new(CloudHypervisorVm {
+            process: spawn(&all)?,
+            socket,
+        }))
+    }
+
+    fn restore(&self, guest: &SweepGuest<'_>, snapshot: &Path) -> Result<Box<dyn SweptVm>> {
+        let values = [("{snapshot}", text(snapshot)?)];
+        let words = "--restore source_url=file://{snapshot}";
+        let mut vm = self.launch(guest, words, &values)?;
+        vm.resume_when_restored()?;
+        Ok(Box::new(vm))
+    }
+
+    fn memory_file(&self, snapshot: &Path) -> Option<PathBuf> {
+        Some(snapshot.join("memory-ranges"))
+    }
+}
+
+/// A Cloud Hypervisor that runs.
+struct CloudHypervisorVm {
+    process: RunningProgram,
+    socket: PathBuf,
+}
+
+impl CloudHypervisorVm {
+    fn put(&self, command: &str, body: &str) -> Result<(), ApiError> {
+        let path = format!("/api/v1/vm.{command}");
+        http::request(&self.socket, "PUT", &path, body, COMMAND).map(drop)
+    }
+
+    /// Its API answers before the snapshot is loaded, and refuses a VM that is not there yet.
+    fn resume_when_restored(&mut self) -> Result<()> {
+        let begun = std::time::Instant::now();
+        loop {
+            match self.put("resume", "") {
+                Err(ApiError::Refused { .. }) if begun.elapsed() < COMMAND => {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+                resumed => return Ok(resumed?),
+            }
+        }
+    }
+}
+
+impl SweptVm for CloudHypervisorVm {
+    fn process(&mut self) -> &mut RunningProgram {
+        &mut self.process
+    }
+
+    fn pause(&mut self) -> Result<()> {
+        Ok(self.put("pause", "")?)
+    }
+
+    fn resume(&mut self) -> Result<()> {
+        Ok(self.put("resume", "")?)
+    }
+
+    fn snapshot(&mut self, folder: &Path) -> Result<()> {
+        let body = json!({ "destination_url": format!("file://{}", text(folder)?) });
+        Ok(self.put("snapshot", &body.to_string())?)
+    }
+}

@@ -1,0 +1,327 @@
+//! QEMU, by QMP. Its guest memory is a file that QEMU leaves out of the migration stream (`x-ignore-shared`), so that a
+//! snapshot is that file and a stream of the devices' state.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
+use serde_json::{Value, json};
+
+use super::{
+    COMMAND, MAX_SNAPSHOT, MEMORY, MEMORY_MIB, SweepGuest, SweptVm, SweptVmm, filled, find, spawn,
+    text,
+};
+use crate::process::RunningProgram;
+use crate::process::program::no_kvm;
+use crate::suites::vmms::{BARE, QEMU};
+use vmbell_sweep::api;
+use vmbell_sweep::api::qmp::Qmp;
+use vmbell_sweep::report::{Device, Event};
+
+/// How often QEMU is asked whether a migration is complete.
+const POLL: Duration = Duration::from_millis(1);
+
+/// A board of QEMU.
+#[derive(Clone, Debug)]
+pub(super) struct Qemu {
+    name: &'static str,
+    board: &'static str,
+    program: Option<String>,
+}
+
+impl Qemu {
+    /// The board with this name of a VMM.
+    pub(super) fn new(name: &str, program: Option<String>) -> Option<Self> {
+        let boards = [
+            ("qemu-pc", "pc"),
+            ("qemu-q35", "q35"),
+            ("qemu-microvm", "microvm"),
+        ];
+        let mut boards = boards.into_iter();
+        let (name, board) = boards.find(|(of, _)| *of == name)?;
+        Some(Self {
+            name,
+            board,
+            program,
+        })
+    }
+
+    /// The command line, with files for guest memory and the control socket.
+    fn words(
+        &self,
+        program: &Path,
+        guest: &SweepGuest<'_>,
+        [memory, socket]: [&Path; 2],
+    ) -> Result<Vec<OsString>> {
+        let is_mmio = self.board == "microvm";
+        let (bus, rom) = if is_mmio {
+            ("device", "")
+        } else {
+            ("pci", ",romfile=")
+        };
+        let ms = guest.limiter_ms;
+        let escaped = |path: &Path| Ok::<_, anyhow::Error>(text(path)?.replace(',', ",,"));
+        let (disk, image) = (guest.desk.disk(), guest.desk.image());
+        let (size, rate) = (format!("{MEMORY_MIB}M"), (1000 / ms.max(1)).to_string());
+        let period = ms.to_string();
+        let [memory, disk] = [escaped(memory)?, escaped(&disk)?];
+        let values = [
+            ("{bare}", BARE),
+            ("{board}", self.board),
+            ("{accel}", self.accelerator()),
+            ("{size}", &size),
+            ("{memory}", &memory),
+            ("{disk}", &disk),
+            ("{bus}", bus),
+            ("{rom}", rom),
+            ("{rate}", &rate),
+            ("{period}", &period),
+        ];
+        let device = match (guest.traffic.device, ms) {
+            (Device::Blk, 0) => {
+                "-drive if=none,id=disk,format=raw,readonly=on,file={disk} -device virtio-blk-{bus},drive=disk"
+            }
+            (Device::Blk, _) => {
+                "-drive if=none,id=disk,format=raw,readonly=on,throttling.iops-total={rate},file={disk} \
+                 -device virtio-blk-{bus},drive=disk"
+            }
+            (Device::Rng, 0) => "-device virtio-rng-{bus}{rom}",
+            (Device::Rng, _) => "-device virtio-rng-{bus},max-bytes=16,period={period}{rom}",
+        };
+        let mut words = vec![program.into()];
+        let machine = BARE.split(' ').collect::<Vec<_>>().join(" ");
+        words.extend(filled(&machine, &[]));
+        words.extend(filled(
+            "-M {board},accel={accel},memory-backend=ram -smp 1 -m {size} \
+             -object memory-backend-file,id=ram,size={size},share=on,mem-path={memory}",
+            &values,
+        ));
+        words.extend(filled(device, &values));
+        if is_mmio {
+            words.extend(filled("-global virtio-mmio.force-legacy=false", &[]));
+        }
+        words.extend(["-kernel".into(), image.into()]);
+        words.extend(["-append".into(), guest.cmdline.into()]);
+        let socket = escaped(socket)?;
+        words.extend([
+            "-qmp".into(),
+            format!("unix:{socket},server=on,wait=off").into(),
+        ]);
+        Ok(words)
+    }
+
+    fn launch(&self, guest: &SweepGuest<'_>, memory: PathBuf, more: &[&str]) -> Result<QemuVm> {
+        let program = self.program().map_err(anyhow::Error::msg)?;
+        let socket = guest.desk.fresh("qmp");
+        let mut words = self.words(&program, guest, [&memory, &socket])?;
+        words.extend(more.iter().map(OsString::from));
+        let process = spawn(&words)?;
+        let mut qmp = Qmp::connect(&socket, COMMAND)?;
+        let shared = json!([{ "capability": "x-ignore-shared", "state": true }]);
+        qmp.execute(
+            "migrate-set-capabilities",
+            json!({ "capabilities": shared }),
+        )?;
+        Ok(QemuVm {
+            process,
+            qmp,
+            memory,
+            stream: guest.desk.fresh("stream"),
+        })
+    }
+}
+
+impl SweptVmm for Qemu {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn program(&self) -> Result<PathBuf, String> {
+        find(self.program.as_ref(), QEMU)
+    }
+
+    fn accelerator(&self) -> &'static str {
+        if no_kvm().is_some() { "tcg" } else { "kvm" }
+    }
+
+    fn lacks(&self, _: Event) -> Option<String> {
+        None
+    }
+
+    fn start(&self, guest: &SweepGuest<'_>) -> Result<Box<dyn SweptVm>> {
+        let memory = guest.desk.fresh("memory");
+        Ok(Box::new(self.launch(guest, memory, &[])?))
+    }
+
+    fn restore(&self, guest: &SweepGuest<'_>, snapshot: &Path) -> Result<Box<dyn SweptVm>> {
+        let memory = guest.desk.fresh("memory");
+        let saved = snapshot.join(MEMORY_FILE);
+        copy_data(&saved, &memory).with_context(|| format!("cannot copy {}", saved.display()))?;
+        let mut vm = self.launch(guest, memory, &["-incoming", "defer"])?;
+        let uri = format!("unix:{}", text(&vm.stream)?);
+        vm.qmp.execute("migrate-incoming", json!({ "uri": uri }))?;
+        let mut state =
+            File::open(snapshot.join(STATE_FILE)).context("cannot open the saved state")?;
+        let mut stream = api::connect(&vm.stream, COMMAND)?;
+        io::copy(&mut state, &mut stream).context("QEMU does not read the saved state")?;
+        drop(stream);
+        vm.wait("query-status", |status| match status {
+            "inmigrate" => Ok(false),
+            "paused" | "prelaunch" => Ok(true),
+            other => bail!("QEMU does not restore the state: it is '{other}'"),
+        })?;
+        vm.resume()?;
+        Ok(Box::new(vm))
+    }
+
+    fn memory_file(&self, snapshot: &Path) -> Option<PathBuf> {
+        Some(snapshot.join(MEMORY_FILE))
+    }
+}
+
+const MEMORY_FILE: &str = "memory";
+const STATE_FILE: &str = "state";
+
+/// Copies a file without its holes: a guest touches little of its memory.
+fn copy_data(from: &Path, to: &Path) -> io::Result<()> {
+    let (mut from, mut to) = (File::open(from)?, File::create(to)?);
+    let len = from.metadata()?.len();
+    to.set_len(len)?;
+    let mut at = 0;
+    while at < len {
+        let data = match seek(&from, SeekFrom::Data(at)) {
+            // Only a hole is left.
+            Err(Errno::NXIO) => break,
+            data => data?,
+        };
+        let hole = seek(&from, SeekFrom::Hole(data))?;
+        seek(&from, SeekFrom::Start(data))?;
+        seek(&to, SeekFrom::Start(data))?;
+        io::copy(&mut (&mut from).take(hole - data), &mut to)?;
+        at = hole;
+    }
+    Ok(())
+}
+
+/// A QEMU that runs.
+struct QemuVm {
+    process: RunningProgram,
+    qmp: Qmp,
+    memory: PathBuf,
+    /// The socket of the migration stream.
+    stream: PathBuf,
+}
+
+impl QemuVm {
+    /// Asks for a status until it is accepted.
+    fn wait(&mut self, query: &str, is_done: impl Fn(&str) -> Result<bool>) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            let answer = self.qmp.execute(query, json!({}))?;
+            if is_done(answer.get("status").and_then(Value::as_str).unwrap_or(""))? {
+                return Ok(());
+            }
+            if begun.elapsed() > COMMAND {
+                bail!("{query}: QEMU is not done after {COMMAND:?}");
+            }
+            thread::sleep(POLL);
+        }
+    }
+}
+
+impl Drop for QemuVm {
+    fn drop(&mut self) {
+        // The folder is removed at the end; until then, only its size matters.
+        let _ = fs::remove_file(&self.memory);
+        let _ = fs::remove_file(&self.stream);
+    }
+}
+
+impl SweptVm for QemuVm {
+    fn process(&mut self) -> &mut RunningProgram {
+        &mut self.process
+    }
+
+    fn pause(&mut self) -> Result<()> {
+        self.qmp.execute("stop", json!({}))?;
+        Ok(())
+    }
+
+    fn resume(&mut self) -> Result<()> {
+        self.qmp.execute("cont", json!({}))?;
+        Ok(())
+    }
+
+    fn snapshot(&mut self, folder: &Path) -> Result<()> {
+        let _ = fs::remove_file(&self.stream);
+        let listener = UnixListener::bind(&self.stream).context("cannot make a socket")?;
+        listener.set_nonblocking(true)?;
+        let uri = format!("unix:{}", text(&self.stream)?);
+        self.qmp.execute("migrate", json!({ "uri": uri }))?;
+        let begun = Instant::now();
+        let stream = loop {
+            match listener.accept() {
+                Ok((stream, _)) => break stream,
+                Err(error)
+                    if error.kind() == ErrorKind::WouldBlock && begun.elapsed() < COMMAND =>
+                {
+                    thread::sleep(POLL);
+                }
+                Err(error) => return Err(error).context("QEMU does not send its state"),
+            }
+        };
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(COMMAND))?;
+        let path = folder.join(STATE_FILE);
+        let mut file = File::create(&path).context("cannot write the state")?;
+        let most = MAX_SNAPSHOT - MEMORY;
+        let count = io::copy(&mut stream.take(most), &mut file).context("cannot save the state")?;
+        if count == most {
+            bail!("QEMU's state has more than {most} bytes");
+        }
+        self.wait("query-migrate", |status| match status {
+            "completed" => Ok(true),
+            "failed" | "cancelled" => bail!("QEMU's migration is '{status}'"),
+            _ => Ok(false),
+        })?;
+        let saved = folder.join(MEMORY_FILE);
+        copy_data(&self.memory, &saved).context("cannot save guest memory")?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::fs::{FileExt, MetadataExt};
+
+    use super::*;
+
+    #[test]
+    fn a_copy_has_all_bytes_and_no_memory_for_holes() {
+        let folder = tempfile::tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|name| folder.path().join(name));
+        for pieces in [&[][..], &[0], &[5 << 20], &[0, 3 << 20, (8 << 20) - 4096]] {
+            let file = File::create(&from).unwrap();
+            file.set_len(8 << 20).unwrap();
+            for piece in pieces {
+                file.write_all_at(&[7; 4096], *piece).unwrap();
+            }
+            (&file).flush().unwrap();
+            copy_data(&from, &to).unwrap();
+            assert!(
+                fs::read(&from).unwrap() == fs::read(&to).unwrap(),
+                "{pieces:?}"
+            );
+            let blocks = |path: &Path| fs::metadata(path).unwrap().blocks();
+            assert!(blocks(&to) <= blocks(&from), "{pieces:?}");
+        }
+    }
+}
