@@ -53,6 +53,13 @@ fn another_kernel_microcode_or_version_is_shown() {
 }
 
 #[test]
+fn values_with_commas_are_quoted() {
+    let shown = found(|new| new.host.kernel = "Linux 6.19.0, patched; yes".to_owned());
+    let expected = "kernel: 'Linux 6.18.0' before, 'Linux 6.19.0, patched; yes' now";
+    assert_eq!(shown, [(expected.to_owned(), false)]);
+}
+
+#[test]
 fn other_work_is_refused_and_another_smt_is_shown() {
     let mut others = [sample::rings(), sample::report()];
     let crate::Kind::Rings { work } = &mut others[0].kind else {

@@ -99,15 +99,16 @@ impl Comparison {
                 reports(self.new_reports)
             ),
         };
-        let below = match self.timing {
-            Timing::Native | Timing::Emulated => "faster",
-            Timing::Instructions => "fewer instructions",
-        };
-        let band = units::percent(self.options.band);
-        format!(
-            "{how}; ratios are new/old, below 1 = {below}; same: within {band} of 1 (seed {})",
-            self.options.seed
-        )
+        let (band, seed) = (units::percent(self.options.band), self.options.seed);
+        match self.timing {
+            Timing::Native | Timing::Emulated => format!(
+                "{how}; ratios are new/old, below 1 = faster; same: within {band} of 1 (seed {seed})"
+            ),
+            // Counts are compared exactly, without a band or random draws.
+            Timing::Instructions => {
+                format!("{how}; ratios are new/old, below 1 = fewer instructions")
+            }
+        }
     }
 
     /// How many rows have each verdict, as `1 slower, 12 same`.
