@@ -51,18 +51,22 @@ pub(super) fn blocks(report: &Report, look: Look) -> Vec<Block> {
     blocks
 }
 
-/// Says that a backend emulates the guest's kernel mode, and which command shows the exits of real KVM.
+/// Says that a backend emulates the guest's kernel mode, whose costs are shown instead, and which command shows the
+/// exits of real KVM.
 fn emulated(report: &Report) -> Option<Block> {
     let mut backends = report.backends.iter();
     let name = &backends.find(|one| one.emulates_kernel_mode)?.name;
-    let costs = match is_hidden(report, name) {
-        true => format!("its costs (--backend {name})"),
-        false => "these costs".to_owned(),
+    let mut others = report.backends.iter().map(|one| &one.name);
+    let sentence = match others.find(|other| !is_hidden(report, other)) {
+        Some(other) if other != name => format!(
+            "These are costs of the {other} backend. {name} emulates the guest's kernel mode here, so its costs \
+             (--backend {name}) say nothing about hardware."
+        ),
+        _ => format!(
+            "{name} emulates the guest's kernel mode here, so these costs say nothing about hardware."
+        ),
     };
-    let sentence = format!(
-        "{name} emulates the guest's kernel mode here: {costs} say nothing about hardware. \
-         `vmbell lab -- vmbell bench` shows the exits of real KVM."
-    );
+    let sentence = format!("{sentence} `vmbell lab -- vmbell bench` shows the exits of real KVM.");
     Some(Block::Text(Cell::new(sentence, Paint::Yellow)))
 }
 
