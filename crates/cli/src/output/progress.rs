@@ -127,8 +127,11 @@ impl Observer for BenchProgress {
     }
 
     fn lost(&mut self, name: &str, status: Status, reason: &str) {
-        self.bar
-            .println(format!("{name} {}: {reason}", status.name()));
+        // Rows that were skipped are in the report, if it shows their backend.
+        if status != Status::Skipped {
+            self.bar
+                .println(format!("{name} {}: {reason}", status.name()));
+        }
         self.bar.inc(1);
         if let Some(records) = &mut self.records {
             // A row that cannot be set up has no runs.

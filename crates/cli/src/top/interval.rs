@@ -87,9 +87,11 @@ fn notes(sources: &Sources, reading: &Reading) -> Vec<String> {
     );
     if let Some(samples) = &reading.samples {
         let count: u64 = samples.counts.values().sum();
-        notes.push(format!(
-            "sampled: {count} looks at vCPUs; ~ is the share of them that found a vCPU in its VMM"
-        ));
+        if count > 0 {
+            notes.push(format!(
+                "sampled: {count} looks at vCPUs; ~ is the share of them that found a vCPU in its VMM"
+            ));
+        }
         if samples.refused > 0 {
             notes.push(format!(
                 "no samples of {} processes: it takes CAP_SYS_PTRACE",
