@@ -22,7 +22,7 @@ pub trait Resumable {
     fn wants_interrupt(&mut self) -> bool;
     /// Enables notifications. True if a chain is waiting, so that the device must not sleep.
     fn listen(&mut self) -> bool;
-    /// Replaces itself by a value restored from its saved state, together with the chain that was taken.
+    /// Saves its state and the chain that it holds, and replaces itself with a value restored from them.
     fn reload(&mut self);
 }
 

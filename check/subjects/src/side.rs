@@ -47,7 +47,7 @@ pub trait DriverSide {
 
 /// A device side.
 pub trait DeviceSide {
-    /// From now on, gives all the chains that it has taken back together.
+    /// From now on, gives back all chains that it holds in one batch.
     fn give_back_at_once(&mut self) {
         panic!("this device gives buffers back one by one")
     }

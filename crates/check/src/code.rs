@@ -56,7 +56,7 @@ impl fmt::Display for Frame {
     }
 }
 
-/// Returns the function and the line of an instruction's return address.
+/// Returns the function and line of the call that returns to `address`.
 pub(crate) fn site_name(address: usize) -> String {
     resolve(address).unwrap_or_else(|| format!("{address:#x}"))
 }

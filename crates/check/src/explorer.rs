@@ -128,9 +128,9 @@ impl Explorer {
         self
     }
 
-    /// Lets tasks share memory that is not explored, if explored accesses order the accesses to it: such as data that a
-    /// lock guards, with the lock's word in the shared memory. Repeated executions then keep that order, which takes
-    /// longer.
+    /// Lets tasks share memory that is not explored, provided that explored accesses order all accesses to it. An
+    /// example is data guarded by a lock whose word is in the shared memory. Repeated executions then keep that order,
+    /// which takes longer.
     ///
     /// A task that loads a value that its compare-exchange has just found changed counts as waiting for a lock. It has
     /// to repeat both until it has the lock.
@@ -162,7 +162,7 @@ impl Explorer {
     }
 
     /// Puts the shared memory at an address, for code under test that maps its guest memory itself. The previous
-    /// contents are lost: when [`run`](Self::run) returns, anonymous memory is there.
+    /// contents are lost: when [`run`](Self::run) returns, anonymous memory is mapped at the address.
     ///
     /// # Safety
     ///

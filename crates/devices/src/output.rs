@@ -108,7 +108,8 @@ impl Output {
     /// Whether the buffer is full.
     #[inline]
     pub fn is_full(&self) -> bool {
-        // A caller that finds the buffer full is notified under the lock when it no longer is.
+        // Relaxed is enough: `full` is set under the lock together with `refused`, so a caller that sees a full buffer
+        // is notified when there is room again.
         self.shared().full.load(Ordering::Relaxed)
     }
 
@@ -206,7 +207,7 @@ impl Shared {
             state.bytes.clear();
         }
         self.changed.notify_all();
-        // Notified at half of the buffer, so that a device does not stop again at once.
+        // Devices are notified when half of the buffer is free, so that they do not find it full again immediately.
         if !state.refused || state.len() > FULL / 2 {
             return;
         }

@@ -1,5 +1,5 @@
-//! An assigned PCI device with any configuration space, and a guest that writes anything to it. It never panics, the
-//! capabilities are inside the space, and only one kind of interrupt is on at a time.
+//! An assigned PCI device with any configuration space, and a guest that writes anything to it. The device's code never
+//! panics, its capabilities stay inside the space, and at most one kind of interrupt is on at a time.
 
 use std::sync::Arc;
 

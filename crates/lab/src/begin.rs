@@ -26,7 +26,7 @@ use crate::error::{LabError, LabFailure, cannot};
 use loader::window::TIME_SKIPPED;
 use twox_hash::XxHash3_128;
 
-/// Upper bound for the disk space of a saved state of a machine of usual size, for each Linux in it.
+/// Upper bound for the disk space that a saved state needs per nested Linux, on a machine of the usual size.
 const ROOM: u64 = 512 << 20;
 /// How often a machine is saved until QEMU has skipped no time. On a busy machine, it skips time in one of four saves.
 const ATTEMPTS: u32 = 8;

@@ -1,7 +1,7 @@
 //! Ends a guest that spins forever while instructions are counted. Waiting for its time limit would take minutes of the
 //! host's time (docs/emulator-bugs.md).
 //!
-//! A Linux guest whose CPU is busy sets its timer at each tick, and each time exits. A guest that runs for a whole
+//! A Linux guest whose CPU is busy sets its timer at each tick, which causes an exit. A guest that runs for a whole
 //! [`PERIOD`] without such an exit has its interrupts off and waits for an event that never comes. A thread of the
 //! process that started the VMM checks KVM's counts in debugfs.
 

@@ -178,7 +178,7 @@ pub struct Planned {
     pub runs: u32,
     /// Measured runs of the entry that has the most of them.
     pub finished: u32,
-    /// Warm-up rounds before the measured ones, which are thrown away.
+    /// Warm-up rounds, whose results are discarded, before the measured rounds.
     pub warmup: u32,
     /// How long one run was meant to take, in seconds; without effect where `ops` is given.
     pub min_time: f64,

@@ -89,7 +89,7 @@ pub struct Ready {
 /// The guest's output, from some point on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
-    /// The steps of its traffic.
+    /// How many dots it printed, one for each step of its traffic.
     pub dots: usize,
     /// The first fault.
     pub fault: Option<GuestFault>,

@@ -138,7 +138,7 @@ fn normal(line: &str) -> (String, Vec<Option<u64>>) {
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     let (mut text, mut numbers, mut rest) = (String::new(), Vec::new(), line.as_str());
     while let Some(character) = rest.chars().next() {
-        // Too few to show: a run may have none.
+        // `<0.01` is compared as 0, because another run may have no such event at all.
         if let Some(after) = rest.strip_prefix("<0.01") {
             text.push('0');
             numbers.push(Some(0));

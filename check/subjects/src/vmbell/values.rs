@@ -32,8 +32,8 @@ pub struct Values {
 }
 
 impl Values {
-    /// Rings with each kind of request and each way to give buffers back; with an event index, also with a driver that
-    /// enables interrupts once.
+    /// Returns one scenario for each combination of request kind and way to give buffers back. With an event index
+    /// there is one more, in which the driver enables interrupts a single time.
     pub fn all(format: Format, event_idx: bool) -> Vec<Values> {
         let shape = |size| match format {
             Format::Split => Shape::split(size, event_idx),

@@ -251,7 +251,7 @@ impl Creation {
         Ok(all)
     }
 
-    /// By how many bytes an operation increases what the kernel keeps; `None` if that is not known.
+    /// How many bytes one operation adds to the kernel memory of this process's cgroup; `None` if that is not known.
     fn kernel_memory(&self) -> Result<Option<u64>, ScenarioFailure> {
         let Some(group) = CountedGroup::own() else {
             return Ok(None);

@@ -101,7 +101,7 @@ mod tests {
         GuestView::new(&GuestMemoryMmap::from_ranges(&ranges).unwrap())
     }
 
-    /// Time since its start.
+    /// A test clock: the time that has passed since `start`.
     #[derive(Default)]
     struct Time(Cell<Duration>);
 

@@ -2,7 +2,7 @@
 //! process may not use them. Any thread can read the counts.
 //!
 //! Each exit reason has a counter, with its number in the tracepoint `kvm_exit` and the name that the kernel prints.
-//! Only reasons that guests meet often are listed; the rest is the difference to all exits.
+//! Only reasons that guests cause often are listed; the number of other exits is the total minus these.
 
 use std::ffi::{CStr, CString, c_char};
 use std::fs;

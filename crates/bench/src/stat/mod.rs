@@ -19,7 +19,8 @@ use vmbell_report::Group;
 
 /// The entry whose guest writes the EOI register for each interrupt.
 pub const OFF: &str = "pv-eoi-off";
-/// The entry whose guest clears a bit in its memory instead, if the bit is set.
+/// The entry whose guest uses PV EOI: it clears a bit in its memory if the bit is set, and writes the register
+/// otherwise.
 pub const ON: &str = "pv-eoi-on";
 /// The parameter that holds the requested rate, in interrupts per second.
 pub const RATE: &str = "rate";

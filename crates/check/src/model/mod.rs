@@ -160,8 +160,8 @@ pub(crate) fn combine_sources(
     }
 }
 
-/// Returns whether a read would take only a part of a write: the write at the last chosen atom, and what it replaced at
-/// an earlier atom, or the other way round.
+/// Returns whether a read would see only a part of a write: the write at the last chosen atom but an older value at an
+/// earlier atom, or vice versa.
 fn tears(graph: &Graph, read: &Event, at: usize) -> bool {
     let first = usize::from(read.span.first);
     let older = |writer: usize, other: usize| {

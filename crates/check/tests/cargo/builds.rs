@@ -24,7 +24,8 @@ fn builds_are_hooked_and_never_mixed_with_those_of_cargo_test() {
         first.contains("hooking loads, stores, atomic operations and fences with rustc"),
         "{first}"
     );
-    // Switching back and forth: each finds its own build complete, and its test passes.
+    // After switching back and forth, `cargo test` and the checker each find their own build complete, and the test
+    // passes.
     assert!(compiled(&plain(&fixture)).is_empty());
     assert!(compiled(&check(&fixture)).is_empty());
 

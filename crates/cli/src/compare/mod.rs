@@ -145,8 +145,8 @@ pub(super) struct BenchComparison {
 }
 
 impl BenchComparison {
-    /// Compares reports that were just measured with earlier reports. An earlier row that is missing now counts only if
-    /// `is_wanted`.
+    /// Compares reports that were just measured with earlier reports. A row that only the earlier reports have counts
+    /// as missing only if `is_wanted` returns true for it.
     pub(super) fn run(
         self,
         old: &[Report],

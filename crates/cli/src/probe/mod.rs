@@ -37,8 +37,8 @@ pub(super) struct ProbeArgs {
     #[arg(short, long, conflicts_with_all = ["json", "devices"])]
     verbose: bool,
 
-    /// Show which devices can be assigned to a guest, all or the named ones: what prevents it, and the commands that
-    /// mend it, which are not run
+    /// Show which devices (all, or the named ones) can be assigned to a guest. For the others, print what prevents it
+    /// and the commands that would fix it, without running them
     #[arg(long, num_args = 0.., value_name = "DEVICE", conflicts_with_all = EXPORTS)]
     devices: Option<Vec<String>>,
 

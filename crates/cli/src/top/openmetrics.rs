@@ -72,7 +72,7 @@ pub(super) struct TopMetrics {
     pub(super) own: Duration,
 }
 
-/// The file, and the totals of the addresses' series when it was last written.
+/// The file, and the totals of each address's series at the last write.
 #[derive(Debug)]
 pub(super) struct Metrics {
     path: PathBuf,

@@ -144,7 +144,7 @@ fn what_is_measured_is_compared_with_a_baseline() {
         .stderr(contains("slower by more than 5.0 %: debug-constant"));
 }
 
-/// Names the report as often as a verdict on times needs.
+/// Returns `count` options `--baseline` with the same report, so that there are enough reports for a verdict on times.
 fn baselines(report: &Path, count: usize) -> Vec<String> {
     let one = format!("--baseline={}", report.display());
     vec![one; count]

@@ -12,7 +12,7 @@ use vm_memory::VolatileSlice;
 
 use super::slices::{Readable, Slices, Writable};
 
-/// The maximum number of slices of one system call on a stream, and of a message that needs no allocation.
+/// The maximum number of slices per system call on a stream. A message with more slices needs an allocation.
 const BATCH: usize = 32;
 
 /// Left uninitialized: filling all entries would take longer than writing the few that most requests need.

@@ -135,8 +135,8 @@ impl Request<'_> {
     }
 }
 
-/// A request that any thread completes later. If it is dropped, it stays with the device until the driver resets the
-/// device, and with `VIRTIO_F_IN_ORDER` so do all later requests.
+/// A request that any thread completes later. If it is dropped, the device keeps it until the driver resets the device.
+/// If `VIRTIO_F_IN_ORDER` was negotiated, the device also keeps all later requests.
 #[must_use = "a request that is not completed is lost to the driver"]
 pub struct Pending {
     writable: Box<[Buffer]>,

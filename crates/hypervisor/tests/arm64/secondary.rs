@@ -35,7 +35,7 @@ fn vcpu_waits_until_another_switches_it_on<H: Hypervisor>(h: &H) {
     let vm = two(h);
     let mut second = vm.create_vcpu(1).unwrap();
     let kick = second.kick_handle();
-    // The vCPU is not switched on, but a kick makes it leave. It waits again when it is entered again.
+    // The vCPU is still switched off, but a kick makes `run` return. The next `run` waits again.
     for _ in 0..2 {
         second.set_entry_point(EntryPoint::Secondary).unwrap();
         kick.kick();

@@ -1,5 +1,5 @@
 //! An interrupt that an emulated CPU delivers twice: the second time within the handler of the first, before its EOI
-//! (docs/emulator-bugs.md). A vCPU that answers each interrupt must answer this interrupt once.
+//! (docs/emulator-bugs.md). A vCPU that sends an answer for each interrupt must send only one answer for this one.
 
 use std::collections::BTreeSet;
 

@@ -104,7 +104,7 @@ impl Apt {
         stand_ins: &[&str],
     ) -> Result<(String, Vec<Package>), LabError> {
         self.state.set_stand_ins(architecture, stand_ins)?;
-        // apt does not list files that an earlier attempt downloaded, unless it looks in another folder.
+        // apt leaves out files that an earlier attempt has already downloaded, so it is pointed at an empty folder.
         let nowhere = format!("Dir::Cache::archives={}", self.state.nowhere().display());
         let mut reason = String::new();
         for name in alternatives {

@@ -2,7 +2,7 @@
 
 use loader::window::LAST_WORDS;
 
-/// The minimum number of bytes kept of a console that may print for hours.
+/// At least this many of the last bytes are kept, because a console may print for hours.
 const KEPT: usize = 64 << 10;
 /// The maximum number of lines that an error message shows.
 const SHOWN_LINES: usize = 25;

@@ -287,7 +287,7 @@ impl Course {
         match event {
             BootEvent::Bytes(stream, length) => self.received[stream as usize] += length,
             BootEvent::Said(InitMessage::Report(mut report)) => {
-                // A program that was asked to end had reached its limit, however it ended then.
+                // A program is asked to end only at its limit, so it counts as stopped, no matter how it then ended.
                 if self.asked
                     && matches!(
                         report.ending,

@@ -56,7 +56,8 @@ impl Interpreter {
         })
     }
 
-    /// Makes the error for a script that should run as a program in an L1 of this architecture: how to run it.
+    /// Returns the error for a script given as the program for an L1 of this architecture. Its hint says how to run the
+    /// script.
     pub(super) fn refuse(self, script: &Path, arch: &str) -> LabError {
         let what = format!("{} is a script", script.display());
         if self.program.is_none() {

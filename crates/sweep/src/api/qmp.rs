@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{ApiError, MOST, connect, failed, visible};
 
-/// The most events before an answer.
+/// The maximum number of events to skip while waiting for a command's answer.
 const EVENTS: usize = 1000;
 
 /// A connection to QEMU.
@@ -20,7 +20,7 @@ pub struct Qmp {
 }
 
 impl Qmp {
-    /// Connects, and leaves the negotiation of capabilities. Each command may take as long as the limit.
+    /// Connects, and ends the negotiation of capabilities. Each command may take at most `limit`.
     pub fn connect(socket: &Path, limit: Duration) -> Result<Self, ApiError> {
         let mut qmp = Self {
             stream: BufReader::new(connect(socket, limit)?),

@@ -147,7 +147,7 @@ impl Builder<'_> {
             let member = self.btf.member("_ioeventfd", member)?;
             self.argument(R3, &["this"])?;
             self.asm.add(R3, offset(member)? - device);
-            // The bus is a byte.
+            // Each member is read with its own size: `bus_idx` is a single byte.
             self.read(to, member.size.cast_signed());
         }
         let id = self.btf.member("eventfd_ctx", "id")?;

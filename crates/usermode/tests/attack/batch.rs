@@ -166,7 +166,7 @@ impl Attack {
     fn make(&self, seed: u64, rounds: Range<u64>) {
         end_with_parent();
         let watch = Watch::start();
-        // Starts the threads that the backend starts only once.
+        // This round makes the backend start the threads that it starts once per process.
         watch.begin("the round before the first".into());
         crate::attack::vcpus::a_good_guest_rings(watch);
         let before = Holdings::now();

@@ -117,7 +117,7 @@ impl Shape {
         })
     }
 
-    /// Whether an access to configuration space, which is inside one dword, is to MSI's pending bits.
+    /// Whether a configuration-space access touches MSI's pending bits. The access must lie within one dword.
     pub(super) fn is_msi_pending(&self, offset: usize) -> bool {
         let pending = self.msi.and_then(|msi| msi.pending());
         pending.is_some_and(|pending| pending == offset & !3)

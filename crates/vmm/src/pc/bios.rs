@@ -1,8 +1,8 @@
 //! What a BIOS leaves for boot loaders and operating systems: the reset vector, interrupt vectors with handlers, the
 //! BIOS data area, and PICs and a timer that are set up, as with SeaBIOS.
 //!
-//! The vCPU sets the PICs and the timer up itself, in a few instructions before the image's entry point, since they are
-//! in the kernel and only their ports are the same everywhere.
+//! The PICs and the timer are in the backend, and only their ports work the same way on every backend. So the vCPU sets
+//! them up itself, in a few instructions before the image's entry point.
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryError, GuestMemoryMmap};
 

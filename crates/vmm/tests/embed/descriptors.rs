@@ -15,7 +15,7 @@ fn descriptors() -> usize {
 #[test]
 fn a_guest_takes_descriptors_when_it_needs_them_and_gives_all_back() {
     alone(|| {
-        // The first guest opens the descriptors that a process has only once.
+        // The first guest opens the descriptors that all guests of a process share.
         drop(configured(&Usermode, with_interrupts(1)));
         let (irqfd, resample) = (event(), event());
         let before = descriptors();

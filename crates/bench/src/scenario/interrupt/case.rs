@@ -25,7 +25,7 @@ pub(super) enum InterruptCase {
 /// What lowers a level-triggered line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lowered {
-    /// The guest's EOI, whose resamplefd notifies the device.
+    /// The guest's EOI, which notifies the device through the resamplefd.
     Resample,
     /// The device model, which the handler calls.
     Userspace,

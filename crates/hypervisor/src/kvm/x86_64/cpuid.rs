@@ -45,7 +45,7 @@ pub fn set(fd: &VcpuFd, supported: &CpuId, offer: Offer) -> Result<(), Error> {
     if offer.pv_eoi {
         return Ok(());
     }
-    // Otherwise the MSR works even for guests whose CPUID does not offer it.
+    // Without this ioctl, the MSR would work even though the guest's CPUID does not offer PV EOI.
     ioctl::enforce_features(fd).map_err(Error::system("hide registers that the vcpu's cpuid hides"))
 }
 

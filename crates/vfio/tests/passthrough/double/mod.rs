@@ -87,7 +87,7 @@ impl Edu {
         })
     }
 
-    /// Opens the device. It can be opened once until it is closed.
+    /// Opens the device. It must be closed before it can be opened again.
     pub fn open(&self) -> Arc<Device> {
         assert!(!self.is_open.swap(true, SeqCst), "it is open already");
         let edu = self.me.upgrade().unwrap();

@@ -61,7 +61,7 @@ pub struct Real {
 }
 
 impl Real {
-    /// Opens edu, and tells the backend about it, if any.
+    /// Opens edu. If there is a backend, registers edu with it.
     pub fn edu(backend: Option<&Arc<dyn AssignedDevices>>) -> Self {
         let alone = alone_with_devices();
         Self {
