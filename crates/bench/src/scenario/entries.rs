@@ -232,12 +232,11 @@ fn description(case: PathCase) -> String {
     }
 }
 
-#[cfg(test)]
+// arm64's CPU reports the size of a store.
+#[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
 
-    // arm64's CPU reports the size of a store.
-    #[cfg(target_arch = "x86_64")]
     #[test]
     fn the_note_on_any_length_depends_on_the_cpus_vendor_and_only_kvm_has_it() {
         let case = |path, bell| PathCase {
