@@ -88,11 +88,9 @@ impl Sources<'_> {
         let has_line = |frame: &&&Frame| frame.line.as_ref().is_some_and(|(_, line)| *line > 0);
         let place = own.iter().find(has_line).or(own.first());
         let place = place.and_then(|frame| frame.line.clone());
+        let package_of = |frame: &Frame| frame.line.as_ref().map(|(file, _)| package(file));
         let package = place.as_ref().map(|(file, _)| package(file));
-        let is_in_package = |frame: &&&Frame| {
-            let of = frame.line.as_ref();
-            of.map(|(file, _)| self::package(file)) == package
-        };
+        let is_in_package = |frame: &&&Frame| package_of(frame) == package;
         let chain = own
             .iter()
             .take_while(is_in_package)
@@ -110,12 +108,11 @@ impl Sources<'_> {
             (None, Some((file, _))) if self.is_scenario(file) => Owner::Scenario,
             _ => Owner::Tested,
         };
-        let file = place.as_ref().zip(package).map(|((file, _), package)| {
-            let parent = package.parent().unwrap_or(&package);
-            file.strip_prefix(parent)
-                .unwrap_or(file)
-                .display()
-                .to_string()
+        let file = place.as_ref().map(|(file, _)| {
+            let folder = package.flatten().or(file.parent().map(Path::to_path_buf));
+            let parent = folder.as_deref().and_then(Path::parent);
+            let short = parent.and_then(|parent| file.strip_prefix(parent).ok());
+            short.unwrap_or(file).display().to_string()
         });
         let (path, line) = place.unwrap_or_default();
         ((file.unwrap_or_default(), line, chain), owner, path)
@@ -145,11 +142,11 @@ fn name(chain: &[(String, u32, usize)]) -> String {
     text
 }
 
-/// The folder of a file's package, or the file's own folder if it is in no package.
-fn package(file: &Path) -> PathBuf {
-    let folders = || file.ancestors().skip(1);
-    let found = folders().find(|folder| folder.join("Cargo.toml").is_file());
-    found.or(file.parent()).unwrap_or(file).to_path_buf()
+/// The folder of a file's package. Files in C have none: they count as one package.
+fn package(file: &Path) -> Option<PathBuf> {
+    let mut folders = file.ancestors().skip(1);
+    let found = folders.find(|folder| folder.join("Cargo.toml").is_file());
+    found.map(Path::to_path_buf)
 }
 
 /// Names a function of the standard library.
