@@ -7,7 +7,8 @@ use std::ptr;
 use std::rc::Rc;
 
 use vmbell_check::{
-    Effect, Error, Explorer, Model, Operation, Order, Owner, Scenario, Site, Weakening, claim,
+    Effect, Error, Explorer, Model, Mutant, Operation, Order, Owner, Scenario, Site, Weakening,
+    claim,
 };
 
 use crate::hooked::{
@@ -98,8 +99,10 @@ fn two_runs_have_the_same_result() {
     let text = || {
         let weakening = weaken(message_passing);
         let traces: String = weakening.sites.iter().map(Site::to_string).collect();
+        let moved: String = weakening.mutants.iter().map(Mutant::to_string).collect();
+        assert!(moved.contains("under SC: the message is missed"), "{moved}");
         format!(
-            "{weakening}{traces}{} {}",
+            "{weakening}{traces}{moved}{} {}",
             weakening.explorations, weakening.executions
         )
     };
@@ -208,6 +211,29 @@ fn an_error_with_a_weaker_order_names_the_site() {
     assert_eq!(model, Model::Rc11);
     assert!(changes.starts_with("load Relaxed at "), "{changes}");
     assert!(matches!(*source, Error::Unhooked { .. }), "{source:?}");
+}
+
+#[test]
+fn a_scenario_that_depends_on_more_than_it_reads_is_an_error() {
+    let set_ups = Cell::new(0);
+    let failed = Explorer::new().models([Model::Rc11]).weaken(|scenario| {
+        set_ups.set(set_ups.get() + 1);
+        let is_late = set_ups.get() % 2 == 0;
+        let [x, y] = [X, Y].map(|at| Word::new(scenario.memory(), at));
+        scenario.task("sender", move || send(x, y));
+        scenario.task("receiver", move || {
+            if is_late {
+                y.load(RELAXED);
+            }
+            receive(x, y);
+        });
+    });
+    let source = match failed {
+        Err(Error::Changed { source, .. }) => *source,
+        Err(error) => error,
+        Ok(weakening) => panic!("{weakening}"),
+    };
+    assert!(matches!(source, Error::Diverged { .. }), "{source:?}");
 }
 
 /// Either the acquire of the addition is enough, or its release. Without the release of the store before, only the
