@@ -21,6 +21,7 @@ pub mod c;
 #[cfg(feature = "krun")]
 pub mod krun;
 mod memory;
+mod requests;
 mod uhyve;
 mod vhost_user;
 mod virtio_driver;

@@ -2,7 +2,7 @@
 
 pub(crate) mod poll;
 mod saved;
-mod values;
+pub(crate) mod values;
 
 use std::iter;
 
@@ -101,7 +101,7 @@ fn packed_layout(site: &Site) -> PackedLayout {
 
 /// The pieces of a request's buffer: one, or two in a chain or in an indirect table.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Pieces {
+pub(crate) enum Pieces {
     One,
     Chain,
     Table,

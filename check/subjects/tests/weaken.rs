@@ -1,16 +1,34 @@
-//! Which orders of vmbell's queues are needed: each one is weakened, and rings that carry values are explored again.
+//! Which orders of vmbell's queues are needed: each one is weakened, each store is moved past a later access, and rings
+//! that carry values are explored again.
 
 use std::collections::BTreeMap;
 
-use vmbell_check::{Explorer, Format, Model, Operation, Owner, Site};
+use vmbell_check::{Explorer, Format, Model, Mutant, Operation, Owner, Site, Source};
 use vmbell_subjects::Values;
+
+/// The functions of a place, from the innermost on.
+fn functions(source: &Source) -> Vec<&str> {
+    let functions = source.function.split(" in ");
+    functions
+        .map(|name| name.split(':').next().unwrap_or_default())
+        .collect()
+}
+
+/// Whether no ring here finds an order mutant, and why it is equivalent.
+fn is_equivalent(mutant: &Mutant) -> bool {
+    let (store, past) = (functions(&mutant.store), functions(&mutant.past));
+    let is_in = |function| store.contains(&function);
+    // A request for no notification is a hint.
+    is_in("disable_notification") || is_in("disable_cb")
+        // The driver comes to the further descriptors of a batch only after it has acquired the first.
+        || is_in("add_used_batch") && past == ["store_rest", "add_used_batch"]
+        // The further descriptors of a chain are released for a late poller. The device comes to them from the first.
+        || mutant.past.file.ends_with("packed/driver.rs")
+}
 
 /// Whether no ring here needs an order, and why it is kept.
 fn is_kept(site: &Site) -> bool {
-    let functions = site.source.function.split(" in ");
-    let functions: Vec<&str> = functions
-        .map(|name| name.split(':').next().unwrap_or_default())
-        .collect();
+    let functions = functions(&site.source);
     let is_in = |function| functions.contains(&function);
     match site.operation {
         // A look whose result is only compared: the look that takes a buffer acquires again. But stores follow it, and
@@ -34,6 +52,7 @@ fn is_kept(site: &Site) -> bool {
 /// Checks that some ring needs each order, and each fence under TSO also.
 fn each_order_is_needed(format: Format) {
     let mut is_needed: BTreeMap<(String, Model), bool> = BTreeMap::new();
+    let mut is_found: BTreeMap<String, (bool, bool)> = BTreeMap::new();
     let (mut explorations, mut executions) = (0, 0);
     for event_idx in [false, true] {
         for values in Values::all(format, event_idx) {
@@ -44,6 +63,17 @@ fn each_order_is_needed(format: Format) {
             let weakening = weakening.unwrap_or_else(|error| panic!("{values}: {error}"));
             explorations += weakening.explorations;
             executions += weakening.executions;
+            for mutant in weakening.mutants.iter().filter(|mutant| mutant.is_ordered) {
+                let (store, past) = (&mutant.store, &mutant.past);
+                let (of_store, of_past) = (store.place(), past.place());
+                let name = format!(
+                    "{of_store}, {} past the {} {of_past}, {}",
+                    store.function, mutant.operation, past.function
+                );
+                let (found, equivalent) = is_found.entry(name).or_default();
+                *found |= mutant.is_found();
+                *equivalent |= is_equivalent(mutant);
+            }
             for site in &weakening.sites {
                 if let Owner::Standard(name) = &site.source.owner {
                     // The sides of the scenario share their notifications.
@@ -58,12 +88,25 @@ fn each_order_is_needed(format: Format) {
                         assert!(is_free, "{values}, {model}:\n{weakening}");
                         continue;
                     }
-                    let name = format!("{}, {}, {}", site.source.place(), site.source.function, site.operation);
+                    let name = format!(
+                        "{}, {}, {}",
+                        site.source.place(),
+                        site.source.function,
+                        site.operation
+                    );
                     *is_needed.entry((name, *model)).or_default() |= words == "needed";
                 }
             }
         }
     }
+    for (name, (found, _)) in &is_found {
+        println!("{name}: {}", if *found { "found" } else { "equivalent" });
+    }
+    let wrong = is_found
+        .iter()
+        .filter(|(_, (found, equivalent))| found == equivalent);
+    let wrong: Vec<_> = wrong.map(|(name, _)| name).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
     println!("{format:?}: {explorations} explorations, {executions} executions");
     let names: Vec<&(String, Model)> = is_needed.keys().collect();
     let fences = names.iter().filter(|(name, _)| name.ends_with(", fence"));

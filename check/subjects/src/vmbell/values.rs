@@ -1,19 +1,15 @@
 //! Both sides of vmbell's rings with a value in every field: each side checks all that it reads of the other.
-//!
-//! Request `n` has its own buffers, and its lengths depend on `n`. The driver writes the request's number into the buffer
-//! that the device reads, and the device writes an answer. So a field of another request, or a stale one, is noticed.
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
-use vmbell_check::{Format, Scenario, Shape, claim};
+use vmbell_check::{Format, Scenario, Shape};
 use vmbell_virtqueue::{
     Buffer, Chain, DeviceQueue, Head, PackedDevice, PackedDriver, Side, SplitDevice, SplitDriver,
 };
 
 use super::{ENTRIES, Pieces, Subject, TABLES, features, packed_layout, split_layout};
-use crate::memory::BUFFER;
+use crate::requests;
 use crate::{Bells, Chains, Checked, DriverSide, Site, Work, drive, handle_chains};
 
 /// A scenario that carries values.
@@ -27,13 +23,15 @@ pub struct Values {
     pub indirect: bool,
     /// Whether the driver enables interrupts once, and then sleeps whenever it finds no used buffer.
     pub rests: bool,
+    /// Whether the driver has disabled interrupts and then reset the queue, which enables them again. It rests.
+    pub resets: bool,
     /// What both sides do. If the device gives all chains back at once, the last comes first unless in order.
     pub work: Work,
 }
 
 impl Values {
     /// Returns one scenario for each combination of request kind and way to give buffers back. With an event index
-    /// there is one more, in which the driver enables interrupts a single time.
+    /// there are two more, in which the driver enables interrupts a single time, or lets a reset enable them.
     pub fn all(format: Format, event_idx: bool) -> Vec<Values> {
         let shape = |size| match format {
             Format::Split => Shape::split(size, event_idx),
@@ -52,15 +50,19 @@ impl Values {
                     chained,
                     indirect,
                     rests: false,
+                    resets: false,
                     work,
                 });
             }
         }
         if event_idx {
-            found.push(Values {
-                rests: true,
-                ..found[0]
-            });
+            for resets in [false, true] {
+                found.push(Values {
+                    rests: true,
+                    resets,
+                    ..found[0]
+                });
+            }
         }
         found
     }
@@ -78,40 +80,14 @@ impl fmt::Display for Values {
             (self.chained, ", chained"),
             (self.indirect, ", indirect"),
             (self.work.at_once, ", at once"),
-            (self.rests, ", enabled once"),
+            (self.rests && !self.resets, ", enabled once"),
+            (self.resets, ", enabled by a reset"),
         ];
         for (is_on, name) in switches {
             f.write_str(if is_on { name } else { "" })?;
         }
         Ok(())
     }
-}
-
-/// Where the device reads request `n`, and where it writes the answer.
-fn buffers(n: u64) -> [u64; 2] {
-    [BUFFER + 32 * n, BUFFER + 32 * n + 16]
-}
-
-/// The length of the part that the device writes: it writes all of it.
-fn written(n: u64) -> u32 {
-    8 + u32::try_from(n).unwrap_or(0)
-}
-
-/// The length of the part that it reads.
-fn read(n: u64) -> u32 {
-    2 + u32::try_from(n).unwrap_or(0)
-}
-
-const REQUEST: u16 = 0x100;
-const ANSWER: u16 = 0x200;
-
-fn low(n: u64) -> u16 {
-    u16::try_from(n).unwrap_or(u16::MAX)
-}
-
-/// A word of a buffer.
-fn word(site: &Site, at: u64) -> &std::sync::atomic::AtomicU16 {
-    site.field(low(at))
 }
 
 struct Sender<S: Side> {
@@ -127,16 +103,16 @@ impl<S: Side> DriverSide for Sender<S> {
     fn add(&mut self) {
         let n = self.next;
         self.next += 1;
-        let [from, to] = buffers(n);
-        let readable = [Buffer::new(from, read(n))];
+        let [from, to] = requests::buffers(n);
+        let readable = [from];
         let readable: &[Buffer] = match self.pieces {
             Pieces::One => &[],
             Pieces::Chain | Pieces::Table => {
-                word(&self.site, from).store(REQUEST + low(n), Relaxed);
+                requests::write_request(&self.site, n);
                 &readable
             }
         };
-        let added = self.queue.add(readable, &[Buffer::new(to, written(n))], n);
+        let added = self.queue.add(readable, &[to], n);
         added.expect("the queue has a free descriptor");
     }
     fn wants_kick(&mut self) -> bool {
@@ -145,14 +121,11 @@ impl<S: Side> DriverSide for Sender<S> {
     fn take(&mut self) -> bool {
         let used = self.queue.get_used().expect("the device keeps the rules");
         let Some(used) = used else { return false };
-        let (n, len) = (used.data, used.len);
-        claim(len == written(n), || {
-            format!("request {n} has length {len}")
-        });
-        let answer = word(&self.site, buffers(n)[1]).load(Relaxed);
-        claim(answer == ANSWER + low(n), || {
-            format!("the answer to request {n} is {answer:#x}")
-        });
+        requests::check_length(used.data, used.len);
+        // At rest, the next look at the ring has to be the first load after taking a buffer has moved the event.
+        if !self.rests {
+            requests::check_answer(&self.site, used.data);
+        }
         true
     }
     fn quiet(&mut self) {
@@ -183,25 +156,10 @@ impl<Q: DeviceQueue> Server<Q> {
     fn pop(&mut self) -> Option<(Head, u32)> {
         let popped = self.queue.pop(&mut self.chain);
         let head = popped.expect("the driver keeps the rules")?;
-        let written_to = self.chain.writable();
-        let to = written_to.first().map_or(0, |buffer| buffer.addr);
-        let n = to.saturating_sub(BUFFER) / 32;
-        let expected = [Buffer::new(buffers(n)[1], written(n))];
-        claim(written_to == expected, || {
-            format!("the device may write {written_to:?}")
-        });
-        if self.pieces != Pieces::One {
-            let found = self.chain.readable();
-            claim(found == [Buffer::new(buffers(n)[0], read(n))], || {
-                format!("the device may read {found:?}")
-            });
-            let request = word(&self.site, buffers(n)[0]).load(Relaxed);
-            claim(request == REQUEST + low(n), || {
-                format!("request {n} is {request:#x}")
-            });
-        }
-        word(&self.site, buffers(n)[1]).store(ANSWER + low(n), Relaxed);
-        Some((head, written(n)))
+        let (readable, writable) = (self.chain.readable(), self.chain.writable());
+        let is_chained = self.pieces != Pieces::One;
+        let len = requests::answer(&self.site, readable, writable, is_chained);
+        Some((head, len))
     }
 }
 
@@ -252,32 +210,47 @@ impl Values {
         let site = crate::scenario::site(memory, self.shape, layout);
         let bells: Arc<dyn Bells> = Arc::new(Checked::new(ring));
         let (work, pieces) = (self.work, self.pieces());
-        let mut driver = sender(&site, pieces, self.rests);
-        let mut device = server(&site, pieces, work.at_once);
-        let other = Arc::clone(&bells);
-        scenario.task("driver", move || drive(&mut *driver, work, &*bells));
-        scenario.background("device", move || {
-            while other.wait_for_kick() {
-                handle_chains(&mut *device, &*other);
-            }
-        });
+        let driver = sender(&site, pieces, self);
+        let device = server(&site, pieces, work.at_once);
+        run(scenario, driver, device, work, bells);
     }
 }
 
-fn sender(site: &Site, pieces: Pieces, rests: bool) -> Box<dyn DriverSide> {
+/// Adds the tasks of both sides.
+pub(crate) fn run(
+    scenario: &mut Scenario,
+    mut driver: Box<dyn DriverSide>,
+    mut device: Box<dyn Chains>,
+    work: Work,
+    bells: Arc<dyn Bells>,
+) {
+    let other = Arc::clone(&bells);
+    scenario.task("driver", move || drive(&mut *driver, work, &*bells));
+    scenario.background("device", move || {
+        while other.wait_for_kick() {
+            handle_chains(&mut *device, &*other);
+        }
+    });
+}
+
+fn sender(site: &Site, pieces: Pieces, values: &Values) -> Box<dyn DriverSide> {
     fn over<S: Side + 'static>(
-        queue: vmbell_virtqueue::Driver<u64, S, Subject>,
+        mut queue: vmbell_virtqueue::Driver<u64, S, Subject>,
         site: &Site,
         pieces: Pieces,
-        rests: bool,
+        values: &Values,
     ) -> Box<dyn DriverSide> {
+        if values.resets {
+            queue.disable_cb();
+            queue.reset();
+        }
         Box::new(Sender {
             queue,
             site: *site,
             pieces,
             next: 0,
-            rests,
-            has_enabled: false,
+            rests: values.rests,
+            has_enabled: values.resets,
         })
     }
     let indirect = pieces == Pieces::Table;
@@ -289,7 +262,7 @@ fn sender(site: &Site, pieces: Pieces, rests: bool) -> Box<dyn DriverSide> {
             let tables = queue.with_indirect_tables(TABLES, ENTRIES);
             queue = tables.expect("the tables are in memory");
         }
-        over(queue, site, pieces, rests)
+        over(queue, site, pieces, values)
     } else {
         let queue =
             PackedDriver::<u64, _, _>::new(site, &packed_layout(site), features, Subject(()));
@@ -298,11 +271,11 @@ fn sender(site: &Site, pieces: Pieces, rests: bool) -> Box<dyn DriverSide> {
             let tables = queue.with_indirect_tables(TABLES, ENTRIES);
             queue = tables.expect("the tables are in memory");
         }
-        over(queue, site, pieces, rests)
+        over(queue, site, pieces, values)
     }
 }
 
-fn server(site: &Site, pieces: Pieces, at_once: bool) -> Box<dyn Chains> {
+pub(crate) fn server(site: &Site, pieces: Pieces, at_once: bool) -> Box<dyn Chains> {
     fn over<Q: DeviceQueue + 'static>(
         queue: Q,
         site: &Site,
