@@ -79,7 +79,7 @@ pub enum Behaviour {
     Found(GuestFault),
     /// It printed nothing; `ran` says whether its VMM used the CPU meanwhile.
     Silent {
-        /// Whether the VMM used more than half of the time.
+        /// Whether the VMM used more than a tenth of the time.
         ran: bool,
     },
     /// The VMM ended or refused a command, with this message.

@@ -22,8 +22,6 @@ use vmbell_sweep::report::{Event, InstantResult};
 use vmbell_sweep::ring::OpenRing;
 use vmbell_sweep::verdict::{Verdict, verdict};
 
-/// The steps that a guest has to make after an event.
-const STEPS: usize = 2;
 /// The restores of the clones event.
 const CLONES: usize = 2;
 
@@ -131,7 +129,7 @@ impl TrafficSweep<'_> {
         thread::sleep(Duration::from_nanos(trial.result.instant.delay_ns));
         let from = printed(source.vm.as_mut());
         if event == Event::Control {
-            let after = self.judge(source.vm.as_mut(), (from, STEPS))?;
+            let after = self.judge(source.vm.as_mut(), (from, self.steps()))?;
             let goes_on = after == Behaviour::WentOn;
             trial.conclude(&[after]);
             return Ok(goes_on);
@@ -155,7 +153,7 @@ impl TrafficSweep<'_> {
         };
         let from = printed(source.vm.as_mut());
         let after = match source.vm.resume() {
-            Ok(()) => self.judge(source.vm.as_mut(), (from, STEPS))?,
+            Ok(()) => self.judge(source.vm.as_mut(), (from, self.steps()))?,
             Err(error) => refused(&error),
         };
         let goes_on = after == Behaviour::WentOn;
@@ -177,8 +175,8 @@ impl TrafficSweep<'_> {
         judged.ok_or(Obstacle::Stopped)
     }
 
-    /// Saves the source, and restores the snapshot in this number of processes at the same time; if a guest hangs, also again,
-    /// one after the other. Nothing if nothing is open.
+    /// Saves the source, and restores the snapshot in this number of processes at the same time; if a guest hangs, also
+    /// again, one after the other. Nothing if nothing is open.
     fn restored(
         &self,
         count: usize,
@@ -220,14 +218,14 @@ impl TrafficSweep<'_> {
         let ready = &source.ready;
         let is_made = edit(&memory, &ready.place, ready.event_idx, fault.into())?;
         let ring = ready.place.read(&memory)?;
-        // Only what the edit opened counts.
+        // Without the edit, nothing is restored, so nothing counts as open.
         trial.paused.open = match is_made {
-            true => trial.paused.open,
+            true => OpenRing {
+                suppressed: ring.open(ready.event_idx).suppressed,
+                ..trial.paused.open
+            },
             false => OpenRing::default(),
         };
-        if is_made && trial.paused.open == OpenRing::default() {
-            trial.paused.open = ring.open(ready.event_idx);
-        }
         trial.result.open = trial.paused.open;
         Ok(is_made)
     }
@@ -250,7 +248,7 @@ impl TrafficSweep<'_> {
         let restore = || self.vmm.restore(&self.guest(&cmdline), folder);
         let mut vms: Vec<Result<Box<dyn SweptVm>>> = (0..count).map(|_| restore()).collect();
         let judged = vms.iter_mut().map(|vm| match vm {
-            Ok(vm) => self.judge(vm.as_mut(), (0, STEPS)),
+            Ok(vm) => self.judge(vm.as_mut(), (0, self.steps())),
             Err(error) => Ok(refused(error)),
         });
         judged.collect()

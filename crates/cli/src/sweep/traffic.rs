@@ -82,6 +82,15 @@ impl<'a> TrafficSweep<'a> {
         BOUNDS[usize::from(self.limiter_ms() == 0)]
     }
 
+    /// The dots that a guest has to print after an event. With several requests in flight, it notices that one is
+    /// missing only after others have overtaken it.
+    pub(super) fn steps(&self) -> usize {
+        match (self.limiter_ms(), self.traffic.in_flight) {
+            (0, _) | (_, 1) => 2,
+            (_, in_flight) => 2 * usize::from(in_flight) + 2,
+        }
+    }
+
     /// The longest time in which a guest prints that something is lost, and what revived it.
     pub(super) fn judge_limit(&self) -> Duration {
         4 * self.bound() + Duration::from_millis(500)

@@ -30,6 +30,7 @@ mod refused;
 mod report;
 mod rings;
 mod run;
+mod sweep;
 mod top;
 mod vmms;
 mod vmms_ends;

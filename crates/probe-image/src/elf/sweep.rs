@@ -49,6 +49,9 @@ struct Traffic<'a> {
     chain: u16,
     /// A bit for each request in flight.
     in_flight: u8,
+    /// The answers taken before each request was submitted, and in all.
+    submitted: [u64; SIZE as usize],
+    operations: u64,
     /// Whether the device was notified of the last request.
     kicked: bool,
     /// The first sector, which is the same each time.
@@ -91,6 +94,8 @@ pub fn run(options: SweepOptions, devices: &Devices, apic: &LocalApic, hz: Optio
             bound,
             chain: if kind == Kind::Blk { 3 } else { 1 },
             in_flight: 0,
+            submitted: [0; SIZE as usize],
+            operations: 0,
             kicked: true,
             sum: None,
         }
@@ -124,20 +129,20 @@ impl Traffic<'_> {
             " seen=0x",
             hex(core::ptr::from_ref(&SEEN) as u64)
         );
-        let (mut operations, mut dots) = (0_u64, 0_u32);
+        let mut dots = 0_u32;
         loop {
             self.submit(slots);
             let before = count();
-            if !self.wait() && !self.help(operations, before) {
+            if !self.wait() && !self.help(before) {
                 return;
             }
             while let Some(descriptor) = queue.answer(SEEN.load(Relaxed)) {
                 if let Err(what) = self.take(descriptor) {
-                    say!("\nsweep ", what, " op=", Digits::decimal(operations));
+                    say!("\nsweep ", what, " op=", Digits::decimal(self.operations));
                     return;
                 }
-                operations += 1;
-                if operations % u64::from(self.options.dot) == 0 {
+                self.operations += 1;
+                if self.operations % u64::from(self.options.dot) == 0 {
                     ".".print();
                     dots += 1;
                     if dots % LINE == 0 {
@@ -177,11 +182,22 @@ impl Traffic<'_> {
     fn submit(&mut self, slots: u16) {
         let queue = self.device.queue();
         let old = queue.words().available;
+        // A device may answer out of order, but a request that many later ones overtake is missing. The others then
+        // end, and nothing comes.
+        let most = 2 * u64::from(slots);
+        let is_overtaken = (0..slots).any(|slot| {
+            let answers = self.operations - self.submitted[usize::from(slot)];
+            self.in_flight & 1 << slot != 0 && answers >= most
+        });
+        if is_overtaken {
+            return;
+        }
         for slot in 0..slots {
             if self.in_flight & 1 << slot != 0 {
                 continue;
             }
             self.in_flight |= 1 << slot;
+            self.submitted[usize::from(slot)] = self.operations;
             let answer = &ANSWERS[usize::from(slot)];
             answer.status.store(POISON, Relaxed);
             for byte in &answer.data[..RANDOM_LEN] {
@@ -256,8 +272,8 @@ impl Traffic<'_> {
     }
 
     /// Reports that nothing came, and helps. False if nothing helped.
-    fn help(&mut self, operations: u64, before: u64) -> bool {
-        self.print("lost op=", operations, before);
+    fn help(&mut self, before: u64) -> bool {
+        self.print("lost op=", self.operations, before);
         if self.is_answered() {
             let interrupts = count();
             self.device.ask_again(self.cpu);

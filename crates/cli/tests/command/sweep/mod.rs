@@ -1,0 +1,183 @@
+//! `vmbell sweep` with doubles of VMMs that lose one thing at a restore.
+
+mod double;
+
+use std::fs;
+
+use predicates::prelude::*;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::common::{Words, vmbell};
+use double::description;
+
+/// A sweep of the double with this fault.
+fn sweep(folder: &TempDir, fault: &str, words: impl Words) -> assert_cmd::Command {
+    let file = folder.path().join("double.toml");
+    fs::write(&file, description(fault)).unwrap();
+    let mut command = vmbell("sweep double --device blk --wait interrupt --in-flight 1 --quiet");
+    command.arg("--vmm").arg(file).args(words.words());
+    command
+}
+
+/// The report and the exit status of a sweep.
+fn report(command: &mut assert_cmd::Command) -> (Value, Option<i32>) {
+    let output = command.arg("--json").output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let json = serde_json::from_slice(&output.stdout);
+    (
+        json.unwrap_or_else(|error| panic!("{error}: {errors}")),
+        output.status.code(),
+    )
+}
+
+/// The results of an event.
+fn results<'a>(report: &'a Value, event: &str) -> &'a [Value] {
+    let events = report["vmms"][0]["events"].as_array().unwrap();
+    let event = events
+        .iter()
+        .find(|results| results["event"] == event)
+        .unwrap();
+    event["instants"].as_array().unwrap()
+}
+
+#[test]
+fn a_vmm_that_forgets_nothing_loses_nothing() {
+    let folder = TempDir::new().unwrap();
+    let (report, status) = report(&mut sweep(&folder, "none", "--instants 6"));
+    assert_eq!(status, Some(0), "{report:#}");
+    for event in ["pause", "restore", "clones"] {
+        let results = results(&report, event);
+        assert_eq!(results.len(), 6);
+        assert!(
+            results.iter().any(|result| result["verdict"] == "kept"),
+            "{event}: {report:#}"
+        );
+        assert!(
+            results.iter().all(|result| result["fault"].is_null()),
+            "{event}: {report:#}"
+        );
+    }
+}
+
+#[test]
+fn each_thing_that_is_forgotten_is_found_and_named() {
+    for (fault, verdict, name, instants) in [
+        ("kick", "lost", "kick-lost", 8),
+        ("request", "lost", "request-forgotten", 8),
+        ("interrupt", "lost", "interrupt-lost", 8),
+        ("suppression", "lost", "suppression-stale", 4),
+        ("timer", "lost", "timer-lost", 2),
+        ("twice", "lost", "answered-twice", 2),
+        ("refuses", "lost", "vmm-failed", 2),
+        ("spins", "emulator", "emulator", 2),
+    ] {
+        let folder = TempDir::new().unwrap();
+        let words = format!("--events restore --instants {instants} --again 1");
+        let (report, status) = report(&mut sweep(&folder, fault, &words));
+        let results = results(&report, "restore");
+        let named: Vec<&Value> = results
+            .iter()
+            .filter(|result| !result["fault"].is_null())
+            .collect();
+        assert!(!named.is_empty(), "{fault}: {report:#}");
+        for result in named {
+            let found = (&result["verdict"], &result["fault"]);
+            assert_eq!(
+                found,
+                (&verdict.into(), &name.into()),
+                "{fault}: {result:#}"
+            );
+        }
+        assert_eq!(status == Some(1), verdict == "lost", "{fault}: {status:?}");
+    }
+}
+
+#[test]
+fn a_diagnosis_has_the_ring_what_revived_it_and_the_command_that_repeats_it() {
+    let folder = TempDir::new().unwrap();
+    let mut sweep = sweep(
+        &folder,
+        "suppression",
+        "--events restore --instants 4 --seed 7",
+    );
+    let shown = predicate::str::contains("lost: suppression stale")
+        .and(predicate::str::contains("avail_event"))
+        .and(predicate::str::contains("had not notified the device"))
+        .and(predicate::str::contains(" --seed 7"));
+    sweep.env("COLUMNS", "200").assert().code(1).stdout(shown);
+}
+
+#[test]
+fn one_instant_is_repeated_by_its_number() {
+    let folder = TempDir::new().unwrap();
+    let words = "--events pause --instant 3 --seed 7";
+    let (report, _) = report(&mut sweep(&folder, "none", words));
+    for event in ["control", "pause"] {
+        let results = results(&report, event);
+        assert_eq!(results.len(), 1);
+        assert_eq!(results[0]["number"], 3);
+    }
+}
+
+#[test]
+fn shards_merge_to_a_whole_sweep() {
+    let folder = TempDir::new().unwrap();
+    let mut files = Vec::new();
+    for index in [1, 2] {
+        let words = format!("--events pause --instants 3 --shard {index}/2");
+        let (report, _) = report(&mut sweep(&folder, "none", &words));
+        let file = folder.path().join(format!("{index}.json"));
+        fs::write(&file, report.to_string()).unwrap();
+        files.push(file);
+    }
+    let mut merge = vmbell("sweep --merge");
+    let (merged, status) = report(merge.args(&files));
+    assert_eq!(status, Some(0), "{merged:#}");
+    let numbers: Vec<&Value> = results(&merged, "pause")
+        .iter()
+        .map(|result| &result["number"])
+        .collect();
+    assert_eq!(numbers, [0, 1, 2]);
+    let missing = predicate::str::contains("shard 2 is there 0 times");
+    vmbell("sweep --merge")
+        .arg(&files[0])
+        .assert()
+        .code(2)
+        .stderr(missing);
+}
+
+#[test]
+fn a_program_that_is_no_vmm_fails_with_its_last_words() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("no.toml");
+    let text = "name='no'\nstart='sh -c \"echo no such option >&2\" {image}'\npause='false'\nresume='false'\n";
+    fs::write(&file, text).unwrap();
+    let ended = predicate::str::contains("the VMM ended: no such option");
+    let mut sweep = vmbell("sweep no --quiet --events pause --instants 1 --vmm");
+    sweep
+        .arg(&file)
+        .env("COLUMNS", "200")
+        .assert()
+        .code(1)
+        .stdout(ended);
+}
+
+#[test]
+fn what_cannot_be_swept_yet_is_refused() {
+    let refused = |words: &str, code: i32, text: &str| {
+        let shown = predicate::str::contains(text);
+        vmbell(words).assert().code(code).stderr(shown);
+    };
+    refused("sweep --ring packed", 2, "only split rings");
+    refused("sweep qemu-pcc", 2, "did you mean 'qemu-pc'");
+    refused("sweep --vmm qemu", 2, "expected NAME=PATH");
+    refused("sweep --shard 3/2", 2, "expected I/N");
+    refused("sweep --events migration", 2, "invalid value");
+    let none = predicate::str::contains("no VMM that can be swept was found");
+    vmbell("sweep")
+        .env("PATH", "")
+        .assert()
+        .code(77)
+        .stdout(none);
+}
