@@ -13,9 +13,10 @@ use crate::process::program::on_path;
 use crate::suites::net::DRIVERS;
 use crate::suites::vmms::{CARRIED, QEMU};
 use vmbell_lab::arch::Arch;
+use vmbell_lab::board::X86_64;
 use vmbell_lab::cache::Cache;
 use vmbell_lab::kernel::ModuleTree;
-use vmbell_lab::{Lab, LabKernel, Provision};
+use vmbell_lab::{Emulator, Lab, LabKernel, Provision};
 
 /// The folder for VMMs in L1.
 const PROGRAMS: &str = "/usr/local/bin";
@@ -34,9 +35,18 @@ pub(super) struct Carried {
 
 impl Carried {
     /// Adds the lab's QEMU with all that it needs, and the other VMMs on PATH.
-    pub(super) fn vmms(&mut self, lab: &Lab) -> anyhow::Result<()> {
+    pub(super) fn vmms(&mut self, lab: &Lab, host: Arch, parts: &LabParts) -> anyhow::Result<()> {
         let same = |path: PathBuf| (path.clone(), path);
-        let qemu = lab.emulator.qemu("a suite that compares VMMs")?;
+        let qemu = match &lab.emulator {
+            Emulator::Qemu(qemu) => qemu.clone(),
+            Emulator::Bochs(..) => {
+                let cache = Cache::user()?;
+                let mut provision = Provision::new(host, &X86_64, &cache, parts.progress());
+                let qemu = provision.qemu(None)?;
+                provision.finish()?;
+                qemu
+            }
+        };
         self.files.extend(qemu.files().into_iter().map(same));
         // The interpreter of QEMU's script, with its libraries.
         let shell = fs::canonicalize(SHELL).context("this host has no shell")?;

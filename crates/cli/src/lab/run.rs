@@ -422,7 +422,7 @@ fn run_in(
     }
     let lab = arguments.parts.open(host, board, &settings, choice)?;
     if program.needs.vmms {
-        carried.vmms(&lab)?;
+        carried.vmms(&lab, host, &arguments.parts)?;
     }
     if program.needs.kernel {
         carried.kernel(&lab);

@@ -105,3 +105,25 @@ fn a_patch_of_vmx_is_in_the_kvm_that_runs() {
     assert!(said.contains("KVM patched (1 file), Bochs "), "{said}");
     assert_eq!(text(&output.stdout), "7\n");
 }
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn vmms_are_compared_on_vmx_also_with_the_qemu_that_emulates_no_vmx() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.json");
+    let mut lab = lab(&["--cpu", "intel", "--deterministic", "--"]);
+    lab.args(["vmbell", "bench", "vmms", "vmbell", "qemu-microvm"]);
+    lab.args(["--rows", "cpuid", "--ops", "5", "--export-json"]);
+    let output = output(lab.arg(&path));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    for vmm in ["vmbell", "qemu-microvm"] {
+        let mut rows = report["results"].as_array().unwrap().iter();
+        let row = rows.find(|row| row["backend"] == vmm).unwrap();
+        assert_eq!(
+            (&row["command"], &row["status"]),
+            (&"cpuid".into(), &"ok".into()),
+            "{row}"
+        );
+    }
+}

@@ -129,8 +129,7 @@ fn what_bochs_does_not_have_is_refused_by_its_name() {
     sandbox.refuses(125, "{}", rows);
     let line = "lab --cpu intel -- vmbell bench {}";
     let rows = "
-        vmms => this suite runs the lab's QEMU in L1, and --cpu intel has none
-        net  => this suite runs the lab's QEMU in L1, and --cpu intel has none
+        net  => bench net needs a network card in L1, and Bochs has no virtio
     ";
     sandbox.refuses(125, line, rows);
     let rows = "
