@@ -74,6 +74,11 @@ pub(crate) struct GateArgs {
     #[arg(long, value_name = "debian:VERSION|FILE", value_parser = NonEmptyStringValueParser::new(), help_heading = SUBJECT)]
     pub(super) kernel: Vec<String>,
 
+    /// With --init, check the VMMs on these CPUs of `vmbell lab --cpu`; without --init, measure only on these CPUs of the
+    /// plan [default: amd on x86-64]
+    #[arg(long, value_name = "CPU,...", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new(), help_heading = SUBJECT)]
+    pub(super) cpu: Vec<String>,
+
     /// Check only these rows, with --init [default: all]
     #[arg(long, value_name = "ROW,...", value_delimiter = ',', requires = "init", value_parser = row, help_heading = NEW)]
     pub(super) rows: Vec<String>,

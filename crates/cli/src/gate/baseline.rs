@@ -1,4 +1,4 @@
-//! The baselines of a plan: each kernel has a report with the figures of its boots, in a file next to the plan.
+//! The baselines of a plan: each machine has a report with the figures of its boots, in a file next to the plan.
 
 use std::env;
 use std::fmt::Write as _;
@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use vmbell_report::{Report, Timing, visible};
 
-use super::plan::GatePlan;
+use super::plan::{GateMachine, GatePlan};
 use crate::compare;
 
-/// The file of a kernel's baseline: `vmbell-gate.debian_6.12.json` next to `vmbell-gate.toml`.
-pub(super) fn path(plan: &Path, kernel: &str) -> PathBuf {
-    plan.with_extension(format!("{}.json", file_name(kernel)))
+/// The file of a machine's baseline: `vmbell-gate.debian_6.12.json` next to `vmbell-gate.toml`.
+pub(super) fn path(plan: &Path, machine: &GateMachine) -> PathBuf {
+    plan.with_extension(format!("{}.json", file_name(machine)))
 }
 
-/// Reads a kernel's baseline, which must have figures of each VMM in the plan.
-pub(super) fn read(plan: &GatePlan, path: &Path, kernel: &str) -> Result<Report> {
+/// Reads a machine's baseline, which must have figures of each VMM in the plan.
+pub(super) fn read(plan: &GatePlan, path: &Path, machine: &GateMachine) -> Result<Report> {
     let baseline = path.display();
     if !path.exists() {
         bail!(
-            "there are no figures on {kernel}, no {baseline}: `vmbell gate --accept` measures them"
+            "there are no figures on {machine}, no {baseline}: `vmbell gate --accept` measures them"
         );
     }
     let report = compare::read(path)?;
@@ -28,7 +28,7 @@ pub(super) fn read(plan: &GatePlan, path: &Path, kernel: &str) -> Result<Report>
         let mut rows = report.results.iter();
         if !rows.any(|row| row.backend == *name && row.is_ok()) {
             bail!(
-                "{baseline} has no figures of [vmm.{name}] on {kernel}: `vmbell gate --accept` measures them"
+                "{baseline} has no figures of [vmm.{name}] on {machine}: `vmbell gate --accept` measures them"
             );
         }
     }
@@ -55,11 +55,19 @@ pub(super) fn refusal(baseline: &Path, why: &str, is_accepted: bool) -> String {
     format!("cannot hold VMMs to {}: {why}{advice}", baseline.display())
 }
 
-/// A kernel as part of a file's name, which no other kernel has: `:` is `_`, and other bytes that a name cannot have are written as
-/// in a URL.
-pub(super) fn file_name(kernel: &str) -> String {
+/// A machine as part of a file's name, which no other machine has: `debian_6.12+intel`.
+pub(super) fn file_name(machine: &GateMachine) -> String {
+    let kernel = name_part(&machine.kernel);
+    match machine.special_cpu() {
+        None => kernel,
+        Some(cpu) => format!("{kernel}+{}", name_part(cpu)),
+    }
+}
+
+/// A text as part of a file's name: `:` is `_`, and other bytes that a name cannot have are written as in a URL.
+fn name_part(text: &str) -> String {
     let mut name = String::new();
-    for byte in kernel.bytes() {
+    for byte in text.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' => name.push(byte.into()),
             b':' => name.push('_'),
@@ -110,7 +118,7 @@ mod tests {
                 .iter()
                 .map(|name| ((*name).to_owned(), Default::default()))
                 .collect();
-            let error = read(&plan, &path, "debian:6.12")
+            let error = read(&plan, &path, &machine("debian:6.12"))
                 .err()
                 .map(|error| error.to_string());
             assert_eq!(error.is_some(), why.is_some(), "{error:?}");
@@ -118,25 +126,41 @@ mod tests {
             assert!(error.contains(why.unwrap_or_default()), "{error}");
         }
         std::fs::remove_file(&path).unwrap();
-        let error = read(&plan, &path, "debian:6.12").unwrap_err().to_string();
+        let error = read(&plan, &path, &machine("debian:6.12"))
+            .unwrap_err()
+            .to_string();
         assert!(
             error.starts_with("there are no figures on debian:6.12, no /"),
             "{error}"
         );
     }
 
+    fn machine(kernel: &str) -> GateMachine {
+        GateMachine {
+            kernel: kernel.to_owned(),
+            cpu: None,
+        }
+    }
+
     #[test]
-    fn two_kernels_never_share_a_file() {
-        assert_eq!(file_name("debian:6.12"), "debian_6.12");
-        assert_eq!(file_name("./b/vmlinuz-6.1"), ".%2fb%2fvmlinuz-6.1");
-        let names = ["a/b", "a-b", "a:b", "a_b", "a%2fb", "ä"].map(file_name);
+    fn two_machines_never_share_a_file() {
+        let of = |kernel: &str| file_name(&machine(kernel));
+        assert_eq!(of("debian:6.12"), "debian_6.12");
+        assert_eq!(of("./b/vmlinuz-6.1"), ".%2fb%2fvmlinuz-6.1");
+        let haswell = GateMachine {
+            cpu: Some("intel:haswell".to_owned()),
+            ..machine("a")
+        };
+        assert_eq!(file_name(&haswell), "a+intel_haswell");
+        let names = ["a/b", "a-b", "a:b", "a_b", "a%2fb", "ä", "a+intel_haswell"].map(of);
         let distinct: std::collections::BTreeSet<_> = names.iter().collect();
         assert_eq!(distinct.len(), names.len(), "{names:?}");
+        assert!(!names.contains(&file_name(&haswell)));
     }
 
     #[test]
     fn a_baseline_is_next_to_its_plan() {
-        let next = path("ci/gate.toml".as_ref(), "debian:6.12");
+        let next = path("ci/gate.toml".as_ref(), &machine("debian:6.12"));
         assert_eq!(next, Path::new("ci/gate.debian_6.12.json"));
     }
 }

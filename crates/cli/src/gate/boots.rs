@@ -20,7 +20,7 @@ use vmbell_bench::CommandLimit;
 use vmbell_report::Report;
 
 use super::baseline::file_name;
-use super::plan::GatePlan;
+use super::plan::{GateMachine, GatePlan};
 use crate::compare;
 use crate::exit::Exit;
 use crate::output::text::lines_of;
@@ -39,7 +39,7 @@ const LAST_LINES: usize = 12;
 /// What is booted, and how.
 pub(super) struct Boots<'a> {
     pub(super) plan: &'a GatePlan,
-    pub(super) kernels: &'a [String],
+    pub(super) machines: &'a [GateMachine],
     /// The seed of the first boot.
     pub(super) seed: u32,
     /// How many labs run at the same time.
@@ -48,15 +48,15 @@ pub(super) struct Boots<'a> {
     pub(super) keep: Option<&'a Path>,
     pub(super) quiet: bool,
     pub(super) limit: &'a CommandLimit,
-    /// Fails if the report of a boot on this kernel cannot be compared with its baseline. The other boots could not
+    /// Fails if the report of a boot of this machine cannot be compared with its baseline. The other boots could not
     /// either.
-    pub(super) check: &'a (dyn Fn(&str, &Report) -> Result<()> + Sync),
+    pub(super) check: &'a (dyn Fn(&GateMachine, &Report) -> Result<()> + Sync),
 }
 
 /// One boot of a lab.
 #[derive(Clone, Copy)]
 struct Boot<'a> {
-    kernel: &'a str,
+    machine: &'a GateMachine,
     seed: u32,
 }
 
@@ -71,8 +71,18 @@ impl Boots<'_> {
         } else {
             command.stdout(io::stderr());
         }
-        for kernel in self.kernels {
-            command.arg("--kernel").arg(kernel);
+        let mut given = Vec::new();
+        for machine in self.machines {
+            let cpu = machine.cpu.as_ref().map(|cpu| ("--cpu", cpu));
+            for option in [Some(("--kernel", &machine.kernel)), cpu]
+                .into_iter()
+                .flatten()
+            {
+                if !given.contains(&option) {
+                    given.push(option);
+                    command.arg(option.0).arg(option.1);
+                }
+            }
         }
         let status = command.status().context("cannot start vmbell lab")?;
         let failed = match self.limit.stop() {
@@ -83,35 +93,38 @@ impl Boots<'_> {
         Ok((!status.success()).then_some(failed))
     }
 
-    /// Runs all boots, and returns the reports of each kernel; `None` if the command was interrupted.
+    /// Runs all boots, and returns the reports of each machine; `None` if the command was interrupted.
     pub(super) fn measure(
         &self,
         progress: &ProgressBar,
-    ) -> Result<Option<BTreeMap<String, Vec<Report>>>> {
+    ) -> Result<Option<BTreeMap<GateMachine, Vec<Report>>>> {
         let folder =
             TempDir::with_prefix("vmbell-gate-").context("cannot make a temporary folder")?;
         let folder = self.keep.unwrap_or(folder.path());
         let seeds = self.seed..=self.seed.saturating_add(self.plan.boots - 1);
-        // The first boot of each kernel precedes all second boots, because it may be refused.
-        let of_seed = |seed| self.kernels.iter().map(move |kernel| Boot { kernel, seed });
+        // The first boot of each machine precedes all second boots, because it may be refused.
+        let of_seed = |seed| {
+            let machines = self.machines.iter();
+            machines.map(move |machine| Boot { machine, seed })
+        };
         let all: Vec<Boot<'_>> = seeds.flat_map(of_seed).collect();
         progress.set_length(all.len() as u64);
         let mut booted = on_threads(all, self.jobs, |boot| {
             let report = self.boot(boot, folder)?;
             if let Some(report) = &report {
-                (self.check)(boot.kernel, report)?;
+                (self.check)(boot.machine, report)?;
             }
             progress.inc(1);
             Ok((boot, report))
         })?;
         booted.sort_by_key(|(boot, _)| boot.seed);
-        let mut reports: BTreeMap<String, Vec<Report>> = BTreeMap::new();
+        let mut reports: BTreeMap<GateMachine, Vec<Report>> = BTreeMap::new();
         for (boot, report) in booted {
             let Some(report) = report else {
                 return Ok(None);
             };
             reports
-                .entry(boot.kernel.to_owned())
+                .entry(boot.machine.clone())
                 .or_default()
                 .push(report);
         }
@@ -120,7 +133,7 @@ impl Boots<'_> {
 
     /// Boots one lab, in which every VMM runs; `None` if it was interrupted.
     fn boot(&self, boot: Boot<'_>, folder: &Path) -> Result<Option<Report>> {
-        let path = folder.join(format!("{}-{}.json", file_name(boot.kernel), boot.seed));
+        let path = folder.join(format!("{}-{}.json", file_name(boot.machine), boot.seed));
         let words = self.words(boot, &path)?;
         let ended =
             run(&ProgramTask::new(&words, LONGEST, self.limit)).context("cannot run vmbell lab")?;
@@ -132,7 +145,7 @@ impl Boots<'_> {
         if !matches!(status, Some(0 | VMM_FAILED | VMM_SKIPPED)) || !path.exists() {
             bail!(
                 "the lab with {} and seed {} failed:\n{}",
-                boot.kernel,
+                boot.machine,
                 boot.seed,
                 last_lines(&ended)
             );
@@ -154,10 +167,13 @@ impl Boots<'_> {
             "--retries",
             "1",
             "--kernel",
-            boot.kernel,
+            &boot.machine.kernel,
             "--seed",
             &seed,
         ]);
+        if let Some(cpu) = &boot.machine.cpu {
+            add(&["--cpu", cpu]);
+        }
         for file in plan.vmm.values().flat_map(|vmm| &vmm.with) {
             add(&["--with", file]);
         }
@@ -263,9 +279,13 @@ mod tests {
     fn a_boot_has_what_the_plan_names() {
         let words = |text: &str| {
             let plan = plan(text);
+            let machine = GateMachine {
+                kernel: "debian:6.12".to_owned(),
+                cpu: plan.cpus.first().cloned(),
+            };
             let boots = Boots {
                 plan: &plan,
-                kernels: &plan.kernels,
+                machines: std::slice::from_ref(&machine),
                 seed: 1,
                 jobs: 1,
                 keep: None,
@@ -274,7 +294,7 @@ mod tests {
                 check: &|_, _| Ok(()),
             };
             let boot = Boot {
-                kernel: "debian:6.12",
+                machine: &machine,
                 seed: 7,
             };
             let words = boots.words(boot, Path::new("r.json")).unwrap();
@@ -288,6 +308,10 @@ mod tests {
         assert_eq!(
             words(&format!("{kernels}\n[vmm.alioth]\n")),
             format!("{lab} {bench} --export-json r.json alioth")
+        );
+        assert_eq!(
+            words(&format!("{kernels}\ncpus = [\"intel\"]\n[vmm.alioth]\n")),
+            format!("{lab} --cpu intel {bench} --export-json r.json alioth")
         );
         let all = "rows = [\"cpuid\", \"hlt-wake\"]\nvirtio = [\"rng\", \"blk\"]\nlinux = true";
         let mine = "command = \"mine {image}\"\nwith = [\"a\", \"b:/c\"]";

@@ -5,13 +5,17 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use super::args::GateArgs;
-use super::plan::{GatePlan, PlannedVmm};
+use super::plan::{GateMachine, GatePlan, PlannedVmm};
 use crate::lab;
 use crate::suites::vmms::{self, VmmDeviceName};
 use vmbell_bench::did_you_mean;
 
 /// Fails if something in the plan cannot be booted or measured here; the error says where it is named.
-pub(super) fn check(plan: &GatePlan, kernels: &[String], args: &GateArgs) -> Result<(), String> {
+pub(super) fn check(
+    plan: &GatePlan,
+    machines: &[GateMachine],
+    args: &GateArgs,
+) -> Result<(), String> {
     let file = args.file.display();
     let of = |key: &str, error: String| match args.init {
         true => format!("--{key}: {error}"),
@@ -30,9 +34,15 @@ pub(super) fn check(plan: &GatePlan, kernels: &[String], args: &GateArgs) -> Res
     let dashes = if args.init { "--" } else { "" };
     vmms::check_rows(&plan.rows, &devices, plan.linux, dashes)
         .map_err(|error| of("rows", error))?;
-    for name in kernels {
-        let key = if args.init { "kernel" } else { "kernels" };
-        kernel(name).map_err(|error| of(key, error))?;
+    for machine in machines {
+        let [kernels, cpus] = match args.init {
+            true => ["kernel", "cpu"],
+            false => ["kernels", "cpus"],
+        };
+        kernel(&machine.kernel).map_err(|error| of(kernels, error))?;
+        if let Some(cpu) = &machine.cpu {
+            lab::check_cpu(cpu).map_err(|error| of(cpus, format!("{cpu}: {error}")))?;
+        }
     }
     for (name, vmm) in &plan.vmm {
         let is_given = args.vmm.iter().any(|(given, _)| given == name);

@@ -6,9 +6,13 @@ use crate::gate::plan::tests::plan;
 fn wrong(keys: &str, mine: &str, words: &str) -> String {
     let text = format!("kernels = [\"debian:6.12\"]\n{keys}\n[vmm.mine]\n{mine}\n");
     let plan = plan(&text);
-    check(&plan, &plan.kernels, &args(words).unwrap())
-        .err()
-        .unwrap_or_default()
+    check(
+        &plan,
+        &plan.machines(&args("").unwrap()).unwrap(),
+        &args(words).unwrap(),
+    )
+    .err()
+    .unwrap_or_default()
 }
 
 #[test]
@@ -41,6 +45,12 @@ fn a_mistake_is_told_where_it_was_made() {
             "vmbell-gate.toml: rows: 'cpiud'",
         ),
         ("rows = [\"cpiud\"]", command, "--init", "--rows: 'cpiud'"),
+        (
+            "cpus = [\"intle\"]",
+            command,
+            "",
+            "vmbell-gate.toml: cpus: intle: unknown CPU, did you mean 'intel'?",
+        ),
         (
             "rows = [\"virtio-net-eoi\"]",
             command,

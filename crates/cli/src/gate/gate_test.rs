@@ -3,7 +3,12 @@ use super::plan::tests::plan;
 use super::*;
 
 const REPORT: &str = include_str!("../../../report/tests/data/report.json");
-const KERNEL: &str = "debian:6.12";
+fn machine() -> GateMachine {
+    GateMachine {
+        kernel: "debian:6.12".to_owned(),
+        cpu: None,
+    }
+}
 
 /// A baseline that this program can hold VMMs to.
 pub(in crate::gate) fn counted() -> Report {
@@ -17,7 +22,7 @@ pub(in crate::gate) fn counted() -> Report {
 fn baselines_are_read_unless_there_are_none_yet() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gate.toml");
-    let baseline = baseline::path(&file, KERNEL);
+    let baseline = baseline::path(&file, &machine());
     let counted = json_by_row(&counted());
     let plan = plan("kernels = [\"debian:6.12\"]\n[vmm.usermode]\n");
     let absent = "there are no figures on debian:6.12";
@@ -42,7 +47,7 @@ fn baselines_are_read_unless_there_are_none_yet() {
             fs::write(&baseline, text).unwrap();
         }
         let args = args(&format!("{option} --file {}", file.display())).unwrap();
-        let found = baselines(&plan, &[KERNEL.to_owned()], &args);
+        let found = baselines(&plan, &[machine()], &args);
         match (found, expected) {
             (Ok(found), Ok(count)) => assert_eq!(found.len(), count, "{option}"),
             (Err(error), Err(why)) => {
@@ -61,8 +66,8 @@ fn a_baseline_of_another_kernel_is_refused_and_replaced_if_new_figures_are_taken
     let before = counted();
     let mut now = before.clone();
     now.host.kernel = "Linux 6.19.0".to_owned();
-    let of = |report: &Report| BTreeMap::from([(KERNEL.to_owned(), report.clone())]);
-    let boots = BTreeMap::from([(KERNEL.to_owned(), vec![now.clone()])]);
+    let of = |report: &Report| BTreeMap::from([(machine(), report.clone())]);
+    let boots = BTreeMap::from([(machine(), vec![now.clone()])]);
     let told = "cannot hold VMMs to vmbell-gate.debian_6.12.json: ";
     let different = "kernel: Linux 6.18.0 before, Linux 6.19.0 now";
     for (option, advice) in [
@@ -74,7 +79,7 @@ fn a_baseline_of_another_kernel_is_refused_and_replaced_if_new_figures_are_taken
             &mut GateVerdict::default(),
             &args,
             &of(&before),
-            (KERNEL, &now),
+            (&machine(), &now),
         );
         let error = error.unwrap_err();
         assert!(error.is::<Usage>());

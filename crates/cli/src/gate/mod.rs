@@ -20,7 +20,7 @@ use anyhow::{Context, Result};
 
 pub(super) use self::args::GateArgs;
 use self::boots::Boots;
-use self::plan::GatePlan;
+use self::plan::{GateMachine, GatePlan};
 use super::compare;
 use super::exit::{Exit, Usage};
 use super::interrupt;
@@ -43,13 +43,13 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
         false => GatePlan::read(args),
     };
     let plan = plan.map_err(Usage::new)?;
-    let kernels = plan.kernels(args).map_err(Usage::new)?;
-    check::check(&plan, &kernels, args).map_err(Usage::new)?;
-    let baselines = baselines(&plan, &kernels, args)?;
+    let machines = plan.machines(args).map_err(Usage::new)?;
+    check::check(&plan, &machines, args).map_err(Usage::new)?;
+    let baselines = baselines(&plan, &machines, args)?;
     // Files that cannot be written are found before the measurement.
     let is_accepted = args.init || args.accept;
-    let written = kernels.iter().filter(|_| is_accepted);
-    let written = written.map(|kernel| Export::open(&baseline::path(&args.file, kernel)));
+    let written = machines.iter().filter(|_| is_accepted);
+    let written = written.map(|machine| Export::open(&baseline::path(&args.file, machine)));
     let written: Vec<Export> = written.collect::<Result<_, _>>()?;
     let written_plan = args.init.then(|| Export::open(&args.file)).transpose()?;
     let markdown = args.markdown.as_deref().map(append_to).transpose()?;
@@ -59,15 +59,20 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
     }
     let interrupted = interrupt::catch().context("cannot catch signals")?;
     let limit = CommandLimit::new(None, interrupted);
-    // The first boot of a kernel shows whether it can be compared with its baseline.
-    let check = |kernel: &str, now: &Report| match is_accepted {
+    // The first boot of a machine shows whether it can be compared with its baseline.
+    let check = |machine: &GateMachine, now: &Report| match is_accepted {
         true => Ok(()),
-        false => held(&mut GateVerdict::default(), args, &baselines, (kernel, now)),
+        false => held(
+            &mut GateVerdict::default(),
+            args,
+            &baselines,
+            (machine, now),
+        ),
     };
     let boots = Boots {
         check: &check,
         plan: &plan,
-        kernels: &kernels,
+        machines: &machines,
         seed: args.seed,
         jobs: args.jobs.map_or_else(cpus, |jobs| jobs as usize),
         keep: args.keep.as_deref(),
@@ -91,8 +96,8 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
         }
     };
     let now = reports.iter();
-    let now = now.filter_map(|(kernel, boots)| Some((kernel.clone(), merged(boots)?)));
-    let now: BTreeMap<String, Report> = now.collect();
+    let now = now.filter_map(|(machine, boots)| Some((machine.clone(), merged(boots)?)));
+    let now: BTreeMap<GateMachine, Report> = now.collect();
     let verdict = verdict(args, &baselines, &reports, &now)?;
     let has_failed = match is_accepted {
         true => !verdict.failed.is_empty(),
@@ -106,7 +111,7 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
     }
     for (file, report) in written
         .into_iter()
-        .zip(kernels.iter().filter_map(|kernel| now.get(kernel)))
+        .zip(machines.iter().filter_map(|machine| now.get(machine)))
     {
         file.finish(&json_by_row(report))?;
     }
@@ -130,19 +135,19 @@ pub(super) fn run(args: &GateArgs) -> Result<Exit> {
 /// Compares the measured reports with the baselines.
 fn verdict(
     args: &GateArgs,
-    baselines: &BTreeMap<String, Report>,
-    boots: &BTreeMap<String, Vec<Report>>,
-    now: &BTreeMap<String, Report>,
+    baselines: &BTreeMap<GateMachine, Report>,
+    boots: &BTreeMap<GateMachine, Vec<Report>>,
+    now: &BTreeMap<GateMachine, Report>,
 ) -> Result<GateVerdict> {
     let mut verdict = GateVerdict::default();
-    for (kernel, boots) in boots {
-        verdict.add_failed(kernel, boots);
+    for (machine, boots) in boots {
+        verdict.add_failed(&machine.to_string(), boots);
     }
-    for (kernel, now) in now {
-        match held(&mut verdict, args, baselines, (kernel, now)) {
+    for (machine, now) in now {
+        match held(&mut verdict, args, baselines, (machine, now)) {
             Err(error) if args.accept => {
                 eprintln!("note: {error:#}");
-                verdict.hold(kernel, None, now, |_| false)?;
+                verdict.hold(&machine.to_string(), None, now, |_| false)?;
             }
             held => held?,
         }
@@ -150,41 +155,46 @@ fn verdict(
     Ok(verdict)
 }
 
-/// Compares a kernel's measured report with its baseline, if there is one. Fails if the baseline is of another kernel,
+/// Compares a machine's measured report with its baseline, if there is one. Fails if the baseline is of another kernel,
 /// CPU, unit or VMM.
 fn held(
     verdict: &mut GateVerdict,
     args: &GateArgs,
-    baselines: &BTreeMap<String, Report>,
-    (kernel, now): (&str, &Report),
+    baselines: &BTreeMap<GateMachine, Report>,
+    (machine, now): (&GateMachine, &Report),
 ) -> Result<()> {
     let is_replaced = |vmm: &str| args.vmm.iter().any(|(name, _)| name == vmm);
-    let held = verdict.hold(kernel, baselines.get(kernel), now, is_replaced);
+    let held = verdict.hold(
+        &machine.to_string(),
+        baselines.get(machine),
+        now,
+        is_replaced,
+    );
     held.map_err(|error| {
-        let file = baseline::path(&args.file, kernel);
+        let file = baseline::path(&args.file, machine);
         Usage::new(baseline::refusal(&file, &error.to_string(), args.accept)).into()
     })
 }
 
-/// The baselines of these kernels, which must exist. With `--accept` they are optional, and the new figures are only
+/// The baselines of these machines, which must exist. With `--accept` they are optional, and the new figures are only
 /// compared with them.
 fn baselines(
     plan: &GatePlan,
-    kernels: &[String],
+    machines: &[GateMachine],
     args: &GateArgs,
-) -> Result<BTreeMap<String, Report>> {
+) -> Result<BTreeMap<GateMachine, Report>> {
     let mut baselines = BTreeMap::new();
-    for kernel in kernels.iter().filter(|_| !args.init) {
-        let path = baseline::path(&args.file, kernel);
+    for machine in machines.iter().filter(|_| !args.init) {
+        let path = baseline::path(&args.file, machine);
         if args.accept && !path.exists() {
             continue;
         }
         let read = match args.accept {
             true => compare::read(&path),
-            false => baseline::read(plan, &path, kernel),
+            false => baseline::read(plan, &path, machine),
         };
         match read {
-            Ok(report) => drop(baselines.insert(kernel.clone(), report)),
+            Ok(report) => drop(baselines.insert(machine.clone(), report)),
             Err(error) if args.accept => eprintln!("note: {error:#}"),
             Err(error) => return Err(Usage::new(error).into()),
         }
@@ -196,11 +206,13 @@ fn baselines(
 fn report(
     args: &GateArgs,
     verdict: &GateVerdict,
-    now: &BTreeMap<String, Report>,
+    now: &BTreeMap<GateMachine, Report>,
     markdown: Option<File>,
 ) -> Result<()> {
     if args.json {
-        print(&gate::json(verdict, now))?;
+        let now = now.iter();
+        let now = now.map(|(machine, report)| (machine.to_string(), report.clone()));
+        print(&gate::json(verdict, &now.collect()))?;
     } else {
         show(Style::Auto, false, &gate::blocks(verdict))?;
     }

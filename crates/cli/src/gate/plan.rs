@@ -3,6 +3,7 @@
 //! All errors here are about the arguments or the file, and are found before a boot.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs;
 
 use anyhow::{Context, Result, bail};
@@ -14,6 +15,8 @@ use vmbell_bench::did_you_mean;
 
 /// The kernel of a new plan.
 const KERNEL: &str = "debian:6.12";
+/// The default CPU of the lab on x86-64.
+const DEFAULT_CPU: &str = "amd";
 /// The VMM of a new plan, which is always available.
 const VMM: &str = "vmbell";
 /// The default number of boots.
@@ -27,7 +30,10 @@ const TITLE: &str = "# What `vmbell gate` measures. The figures of each kernel a
 pub(super) struct GatePlan {
     /// The kernels of the lab.
     pub(super) kernels: Vec<String>,
-    /// The boots of each VMM on each kernel.
+    /// The CPUs of the lab, as `vmbell lab --cpu` names them; if empty, its default.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) cpus: Vec<String>,
+    /// The boots of each VMM on each machine.
     #[serde(default = "default_boots")]
     pub(super) boots: u32,
     /// Which rows are measured; if empty, all of them.
@@ -41,6 +47,30 @@ pub(super) struct GatePlan {
     pub(super) linux: bool,
     /// The VMMs.
     pub(super) vmm: BTreeMap<String, PlannedVmm>,
+}
+
+/// A machine of the lab: a kernel and a CPU.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct GateMachine {
+    pub(super) kernel: String,
+    /// The CPU that the plan names.
+    pub(super) cpu: Option<String>,
+}
+
+impl GateMachine {
+    /// The CPU, unless it is the lab's default.
+    pub(super) fn special_cpu(&self) -> Option<&str> {
+        self.cpu.as_deref().filter(|cpu| *cpu != DEFAULT_CPU)
+    }
+}
+
+impl fmt::Display for GateMachine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.special_cpu() {
+            None => f.write_str(&self.kernel),
+            Some(cpu) => write!(f, "{} on {cpu}", self.kernel),
+        }
+    }
 }
 
 /// A VMM of a plan.
@@ -83,6 +113,7 @@ impl GatePlan {
                 true => vec![KERNEL.to_owned()],
                 false => args.kernel.clone(),
             },
+            cpus: args.cpu.clone(),
             boots: args.boots.unwrap_or(DEFAULT_BOOTS),
             rows: args.rows.clone(),
             virtio: virtio.map(|device| device.name().to_owned()).collect(),
@@ -109,26 +140,21 @@ impl GatePlan {
         Ok(plan)
     }
 
-    /// The kernels to measure on.
-    pub(super) fn kernels(&self, args: &GateArgs) -> Result<Vec<String>> {
-        let kernels = match args.init || args.kernel.is_empty() {
-            true => &self.kernels,
-            false => &args.kernel,
+    /// The machines to measure on.
+    pub(super) fn machines(&self, args: &GateArgs) -> Result<Vec<GateMachine>> {
+        let kernels = chosen("kernel", args, &args.kernel, &self.kernels)?;
+        let cpus = match chosen("CPU", args, &args.cpu, &self.cpus)? {
+            [] => vec![None],
+            cpus => cpus.iter().map(Some).collect(),
         };
-        // If a kernel were named twice, two boots would write the same report at the same time.
-        let mut seen = BTreeSet::new();
-        for kernel in kernels {
-            if !self.kernels.contains(kernel) {
-                let (file, held) = (args.file.display(), self.kernels.join(", "));
-                let known: Vec<&str> = self.kernels.iter().map(String::as_str).collect();
-                let hint = did_you_mean(kernel, &known);
-                bail!("--kernel: {file} does not hold the kernel {kernel}, only {held}{hint}");
-            }
-            if !seen.insert(kernel) {
-                bail!("the kernel {kernel} is named twice");
-            }
-        }
-        Ok(kernels.clone())
+        let on_each = |kernel: &String| {
+            let machine = |cpu: &Option<&String>| GateMachine {
+                kernel: kernel.clone(),
+                cpu: cpu.cloned(),
+            };
+            cpus.iter().map(machine).collect::<Vec<_>>()
+        };
+        Ok(kernels.iter().flat_map(on_each).collect())
     }
 
     fn parse(text: &str) -> Result<Self> {
@@ -165,6 +191,37 @@ impl GatePlan {
         document.insert("vmm", Item::Table(vmms));
         Ok(format!("{TITLE}{document}"))
     }
+}
+
+/// The kernels or CPUs that are named on the command line, otherwise those of the plan, which must have them.
+fn chosen<'a>(
+    what: &str,
+    args: &GateArgs,
+    named: &'a [String],
+    held: &'a [String],
+) -> Result<&'a [String]> {
+    let chosen = match args.init || named.is_empty() {
+        true => held,
+        false => named,
+    };
+    // If one were named twice, two boots would write the same report at the same time.
+    let mut seen = BTreeSet::new();
+    for name in chosen {
+        if !held.contains(name) {
+            let (file, option) = (args.file.display(), what.to_lowercase());
+            let known: Vec<&str> = held.iter().map(String::as_str).collect();
+            let hint = did_you_mean(name, &known);
+            let only = match held {
+                [] => String::new(),
+                held => format!(", only {}", held.join(", ")),
+            };
+            bail!("--{option}: {file} does not hold the {what} {name}{only}{hint}");
+        }
+        if !seen.insert(name) {
+            bail!("the {what} {name} is named twice");
+        }
+    }
+    Ok(chosen)
 }
 
 #[cfg(test)]

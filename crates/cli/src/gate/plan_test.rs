@@ -15,7 +15,7 @@ pub(in crate::gate) fn plan(text: &str) -> GatePlan {
 }
 
 #[test]
-fn a_new_plan_has_at_most_ten_lines_and_is_read_again() {
+fn a_new_plan_has_at_most_eleven_lines_and_is_read_again() {
     let mine = PlannedVmm {
         command: Some("mine '{image}' \"a\\b\"\u{7f}".to_owned()),
         with: vec!["/a b".to_owned()],
@@ -23,6 +23,7 @@ fn a_new_plan_has_at_most_ten_lines_and_is_read_again() {
     let kernels = vec!["debian:6.1".to_owned(), "debian:6.12".to_owned()];
     let plan = GatePlan {
         kernels,
+        cpus: vec!["amd".to_owned(), "intel".to_owned()],
         boots: 7,
         rows: vec!["cpuid".to_owned(), "hlt-wake".to_owned()],
         virtio: vec!["rng".to_owned()],
@@ -31,7 +32,7 @@ fn a_new_plan_has_at_most_ten_lines_and_is_read_again() {
     };
     let text = plan.text().unwrap();
     assert_eq!(GatePlan::parse(&text).unwrap(), plan);
-    assert!(text.lines().count() <= 10, "{text}");
+    assert!(text.lines().count() <= 11, "{text}");
 }
 
 #[test]
@@ -98,8 +99,8 @@ fn a_new_plan_has_what_the_arguments_name() {
 fn the_kernels_are_those_of_the_plan_or_some_of_them() {
     let text = TEXT.replace("[\"debian:6.12\"]", "[\"debian:6.1\", \"debian:6.12\"]");
     let plan = plan(&text);
-    let twice = "the kernel debian:6.1 is named twice";
-    let absent = "--kernel: vmbell-gate.toml does not hold the kernel debian:6.6, only debian:6.1, debian:6.12, did you mean 'debian:6.1'?";
+    let twice = "the kernel debian:6.1 is named twice".to_owned();
+    let absent = "--kernel: vmbell-gate.toml does not hold the kernel debian:6.6, only debian:6.1, debian:6.12, did you mean 'debian:6.1'?".to_owned();
     for (words, expected) in [
         ("", Ok(&["debian:6.1", "debian:6.12"][..])),
         ("--kernel debian:6.12", Ok(&["debian:6.12"])),
@@ -114,9 +115,30 @@ fn the_kernels_are_those_of_the_plan_or_some_of_them() {
         ("--kernel debian:6.1 --kernel debian:6.1", Err(twice)),
         ("--kernel debian:6.6", Err(absent)),
     ] {
-        let kernels = plan.kernels(&args(words).unwrap());
-        let kernels = kernels.map_err(|error| error.to_string());
-        let expected = expected.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
-        assert_eq!(kernels, expected.map_err(str::to_owned), "{words}");
+        assert_eq!(machines(&plan, words), expected.map(names), "{words}");
     }
+}
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// The machines on which these arguments measure a plan.
+fn machines(plan: &GatePlan, words: &str) -> Result<Vec<String>, String> {
+    let machines = plan.machines(&args(words).unwrap());
+    let machines = machines.map_err(|error| error.to_string())?;
+    Ok(machines.iter().map(GateMachine::to_string).collect())
+}
+
+#[test]
+fn each_kernel_is_measured_on_each_cpu_of_the_plan_or_some_of_them() {
+    let both = plan(&format!("cpus = [\"amd\", \"intel\"]\n{TEXT}"));
+    let (amd, intel) = ("debian:6.12", "debian:6.12 on intel");
+    assert_eq!(machines(&both, ""), Ok(names(&[amd, intel])));
+    assert_eq!(machines(&both, "--cpu intel"), Ok(names(&[intel])));
+    let absent = "--cpu: vmbell-gate.toml does not hold the CPU intel:haswell, only amd, intel";
+    let error = machines(&both, "--cpu intel:haswell").unwrap_err();
+    assert!(error.starts_with(absent), "{error}");
+    let none = "--cpu: vmbell-gate.toml does not hold the CPU intel";
+    assert_eq!(machines(&plan(TEXT), "--cpu intel"), Err(none.to_owned()));
 }

@@ -32,8 +32,8 @@ use std::time::Duration;
 use clap::{Args, Command, Subcommand};
 
 pub(super) use self::carried::to_copy;
-pub(super) use self::parts::kernel;
 use self::parts::{LabParts, PlainParts};
+pub(super) use self::parts::{check_cpu, kernel};
 use self::run::{PlainArguments, RunArguments};
 use self::selftests::SelftestsArguments;
 use super::exit::{Exit, Usage, refused};

@@ -239,6 +239,11 @@ fn cpu(text: &str) -> Result<LabCpu, String> {
     })
 }
 
+/// Fails if `--cpu` does not take this value.
+pub(crate) fn check_cpu(text: &str) -> Result<(), String> {
+    cpu(text).map(drop)
+}
+
 impl fmt::Display for LabCpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
