@@ -159,7 +159,7 @@ pub fn vms(reading: &Reading, is_counted: impl Fn(Metric) -> bool) -> Vec<Vm> {
                 joined.counts = counted.map(|metric| (metric, 0)).collect();
             }
             if let Some(vm) = vm {
-                joined.has_ended |= reading.has_ended(vm);
+                joined.has_ended |= reading.has_ended(vm) || reading.is_closed(vm);
                 joined.count(reading, vm, process);
             }
             if joined.eois_by_cpu {
@@ -192,6 +192,7 @@ fn parts(reading: &Reading, pid: u32) -> Vec<(Option<Directory>, Option<KernelVm
         let all: BTreeSet<KernelVm> = counted.chain(bpf.vcpus.keys().map(|(vm, _)| *vm)).collect();
         vms.extend(
             all.into_iter()
+                .filter(|vm| !reading.shown_closed.contains(vm))
                 .filter(|vm| reading.process_of(*vm) == Some(pid)),
         );
     }

@@ -37,6 +37,8 @@ pub struct Reading {
     pub holders: BTreeMap<u32, Vec<Holder>>,
     /// What in the kernel waits for the eventfds of ioeventfds, by the eventfd's number.
     pub waiters: BTreeMap<u32, Waiter>,
+    /// Closed VMs that an earlier reading showed as ended.
+    pub(crate) shown_closed: BTreeSet<KernelVm>,
 }
 impl Reading {
     /// What happened since an earlier reading.
@@ -114,10 +116,11 @@ impl Reading {
         self.processes.retain(|pid, _| !shown.contains_key(pid));
     }
 
-    /// Whether a source knows a VM of this process.
+    /// Whether a source knows a VM of this process that was not shown as ended.
     fn has_vm(&self, pid: u32) -> bool {
         let counted = self.bpf.iter().flat_map(|bpf| bpf.counts.keys());
-        let mut counted = counted.map(|event| event.vm);
+        let counted = counted.map(|event| event.vm);
+        let mut counted = counted.filter(|vm| !self.shown_closed.contains(vm));
         let mut folders = self.counters.iter().flatten();
         counted.any(|vm| self.process_of(vm) == Some(pid))
             || folders.any(|(directory, statistics)| self.is_of(*directory, statistics, pid))
@@ -144,43 +147,59 @@ impl Reading {
 
     /// Returns the VMs in the programs' counts that have ended.
     pub(crate) fn ended(&self) -> BTreeSet<KernelVm> {
-        let counts = self.bpf.iter().flat_map(|bpf| bpf.counts.keys());
-        let all: BTreeSet<KernelVm> = counts.map(|event| event.vm).collect();
-        all.into_iter().filter(|vm| self.has_ended(*vm)).collect()
+        let mut all = self.counted();
+        all.retain(|vm| self.has_ended(*vm));
+        all
     }
 
-    /// Whether a VM has ended: its process has, its folder of statistics is gone, or all threads of its vCPUs have
-    /// ended and no folder names them.
+    /// Returns the VMs in the programs' counts that are closed.
+    pub(crate) fn closed(&self) -> BTreeSet<KernelVm> {
+        let mut all = self.counted();
+        all.retain(|vm| self.is_closed(*vm));
+        all
+    }
+
+    fn counted(&self) -> BTreeSet<KernelVm> {
+        let counts = self.bpf.iter().flat_map(|bpf| bpf.counts.keys());
+        counts.map(|event| event.vm).collect()
+    }
+
+    /// Whether a VM has ended: its process has, or all threads of its vCPUs have and it has no folder of statistics.
     pub(crate) fn has_ended(&self, vm: KernelVm) -> bool {
         let process = self.process_of(vm).and_then(|pid| self.processes.get(&pid));
         if process.is_none_or(|process| process.has_ended) {
             return true;
         }
-        let none = HashMap::new();
-        let vcpus = self.bpf.as_ref().map_or(&none, |bpf| &bpf.vcpus);
-        let is_named = |statistics: &Statistics, of: KernelVm| {
-            let mut threads = statistics.vcpus.iter();
-            threads.any(|(id, thread)| {
-                let known = vcpus.get(&(of, *id));
-                known.is_some_and(|(_, known)| known == thread)
-            })
-        };
-        // Until a VM runs, its folder names no thread, but already has its creator.
-        let may_be_its = |(directory, statistics): (&Directory, &Statistics)| {
-            let mut others = vcpus.keys().filter(|(of, _)| *of != vm);
-            is_named(statistics, vm)
-                || directory.creator == vm.creator
-                    && !others.any(|(other, _)| is_named(statistics, *other))
-        };
-        if let Some(folders) = &self.counters
-            && !folders.iter().any(may_be_its)
-        {
-            return true;
-        }
-        let mut threads = vcpus.iter().filter(|((of, _), _)| *of == vm).peekable();
+        let vcpus = self.bpf.iter().flat_map(|bpf| &bpf.vcpus);
+        let mut threads = vcpus.filter(|((of, _), _)| *of == vm).peekable();
         let has_threads = threads.peek().is_some();
         let lives = |(_, (_, thread)): (_, &(u32, u32))| self.cpu.contains_key(thread);
         let mut folders = self.counters.iter().flat_map(BTreeMap::values);
-        has_threads && !threads.any(lives) && !folders.any(|folder| is_named(folder, vm))
+        has_threads && !threads.any(lives) && !folders.any(|folder| self.is_named(folder, vm))
+    }
+
+    /// Whether a VM's folder of statistics is gone, although its threads may still run: they end later than the VM, or
+    /// run another VM. It is not forgotten yet, because the process's next VM may be the same `struct kvm` to KVM.
+    pub(crate) fn is_closed(&self, vm: KernelVm) -> bool {
+        // Until a VM runs, its folder names no thread, but already has its creator.
+        let may_be_its = |(directory, statistics): (&Directory, &Statistics)| {
+            let vcpus = self.bpf.iter().flat_map(|bpf| bpf.vcpus.keys());
+            let mut others = vcpus.map(|(of, _)| *of).filter(|of| *of != vm);
+            self.is_named(statistics, vm)
+                || directory.creator == vm.creator
+                    && !others.any(|other| self.is_named(statistics, other))
+        };
+        let folders = self.counters.as_ref();
+        folders.is_some_and(|folders| !folders.iter().any(may_be_its))
+    }
+
+    /// Whether a folder names a thread of this VM.
+    fn is_named(&self, folder: &Statistics, vm: KernelVm) -> bool {
+        let mut threads = folder.vcpus.iter();
+        threads.any(|(id, thread)| {
+            let vcpus = self.bpf.as_ref().map(|bpf| &bpf.vcpus);
+            let known = vcpus.and_then(|vcpus| vcpus.get(&(vm, *id)));
+            known.is_some_and(|(_, known)| known == thread)
+        })
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use self::error::causes;
 pub use self::error::{NoBpf, NoCounters, TopError};
-use crate::bpf::{Bpf, BpfReading, CountedRecord, Event, Metric, RecordKind};
+use crate::bpf::{Bpf, BpfReading, CountedRecord, Event, KernelVm, Metric, RecordKind};
 use crate::counters::{self, Directory, Statistics};
 use crate::model::{self, Vm};
 use crate::process::{self, Holder, Process};
@@ -41,6 +41,8 @@ pub struct Sources {
     before: BTreeMap<u32, Process>,
     /// Processes whose VMs were shown as ended, with the times of their starts.
     shown: BTreeMap<u32, u64>,
+    /// Closed VMs that were shown as ended, and are not forgotten yet.
+    shown_closed: BTreeSet<KernelVm>,
     /// The processes that hold the eventfds of ioeventfds. Holders of an eventfd are searched for only once.
     holders: BTreeMap<u32, Vec<Holder>>,
     functions: Functions,
@@ -91,6 +93,7 @@ impl Sources {
                 debugfs,
                 before: scan.processes,
                 shown: BTreeMap::new(),
+                shown_closed: BTreeSet::new(),
                 holders: BTreeMap::new(),
                 functions: Functions::default(),
             }),
@@ -196,21 +199,27 @@ impl Sources {
             samples,
             holders: BTreeMap::new(),
             waiters: BTreeMap::new(),
+            shown_closed: BTreeSet::new(),
         };
+        let mut closed = reading.closed();
+        reading.shown_closed = &self.shown_closed & &closed;
         reading.take_out(&mut self.shown);
         let ended = reading.ended();
-        if !ended.is_empty() {
-            let shown = ended.iter().filter_map(|vm| reading.process_of(*vm));
+        let last_shown = &(&closed - &reading.shown_closed) | &ended;
+        if !last_shown.is_empty() {
+            let shown = last_shown.iter().filter_map(|vm| reading.process_of(*vm));
             let started = |pid| Some((pid, reading.processes.get(&pid)?.started));
             self.shown.extend(shown.filter_map(started));
             // Adds what the VMs did after the reading, until they ended.
             if let (Some(later), _) = self.count()? {
-                reading.update(later, &ended);
+                reading.update(later, &last_shown);
             }
             if let Ok(bpf) = &self.bpf {
                 bpf.forget(|vm| ended.contains(&vm))?;
             }
         }
+        closed.retain(|vm| !ended.contains(vm));
+        self.shown_closed = closed;
         self.find_holders(&reading);
         reading.holders.clone_from(&self.holders);
         reading.waiters = self.waiters(&reading);
