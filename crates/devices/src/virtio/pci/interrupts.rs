@@ -293,6 +293,7 @@ impl Vector {
 }
 
 /// Returns the irqfd of a vector, and makes its eventfd on first use.
+#[inline]
 fn made<'a>(
     irqfd: &'a mut Option<MessageIrqfd>,
     routes: &Arc<Routes>,
