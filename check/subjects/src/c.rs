@@ -166,7 +166,7 @@ pub(crate) const LINUX_DEVICE: Device = Device {
         version: env!("VMBELL_SUBJECTS_LINUX"),
         formats: SPLIT,
         starts: true,
-        // It gives each chain back before it takes the next.
+        // This device gives each chain back before it takes the next.
         in_order: true,
     },
     new: Some(|site, _| {

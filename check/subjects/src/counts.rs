@@ -1,5 +1,5 @@
-//! 16-bit counters: what a side answers after many buffers about which it was not asked, or for which the other side
-//! wanted no signal.
+//! 16-bit counters: whether a side still answers correctly after many buffers, if no one asked it about them or the
+//! other side wanted no signals for them.
 //!
 //! Both sides are called in turn, so the answer is the same each time.
 

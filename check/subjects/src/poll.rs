@@ -31,8 +31,8 @@ pub struct Poller {
     pub new: fn(&Site, u64) -> Box<dyn Polls>,
 }
 
-/// Explores a driver that has remembered its place and consumed `before` buffers. It makes `requests` more, one after
-/// the other, and takes all except the last. Once the last is used, the driver polls.
+/// Explores a driver that has remembered its place and consumed `before` buffers. It then makes `requests` further
+/// requests, one after the other, and takes all answers except the last. Once the last is used, the driver polls.
 ///
 /// # Errors
 ///

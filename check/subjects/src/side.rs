@@ -84,7 +84,7 @@ pub struct Work {
     pub late: bool,
     /// Whether interrupts stay enabled while the driver takes used buffers.
     pub armed: bool,
-    /// Whether the device gives all the chains that it has taken back together.
+    /// Whether the device gives back all chains that it holds in one batch.
     pub at_once: bool,
     /// Whether adapters add what their subjects lack.
     pub mended: bool,

@@ -109,8 +109,8 @@ impl Requests {
             (site.layout.1.into(), site.layout.2.into()),
             "the ring has the subject's layout"
         );
-        // SAFETY: the caller of `Site::new` vouches for the mapping, which outlives this side. The device also writes
-        // to memory of which the subject has a mutable slice: that is how the subject works.
+        // SAFETY: the caller of `Site::new` vouches for the mapping, which outlives this side. The subject's API needs
+        // a mutable slice of memory to which the device also writes.
         let ring = unsafe { slice::from_raw_parts_mut(site.base().as_ptr(), layout.end_offset) };
         let queue = Virtqueue::new(translator(), ring, size, features);
         let mut queue = queue.expect("the ring is large enough");

@@ -163,7 +163,7 @@ impl<S: Side> DriverSide for Queue<S> {
     }
 }
 
-/// A device queue, the last chain taken, and whether the device gives all taken chains back at once.
+/// A device queue, the last chain taken, and whether the device gives back all chains in one batch.
 struct Served<Q>(Q, Chain, bool);
 
 fn new_device(site: &Site) -> Box<dyn DeviceSide> {

@@ -23,8 +23,8 @@ fn shapes(event_idx: bool) -> impl Iterator<Item = Shape> {
         .flat_map(|shape| [shape, shape.in_order()])
 }
 
-/// Linux's own interrupt handlers, with each way to ask for the next interrupt, and devices that give back one buffer,
-/// or all that they have taken at once.
+/// Linux's own interrupt handlers, with each way to ask for the next interrupt, and devices that give back one buffer
+/// at a time or all in one batch.
 #[test]
 fn linux_loses_no_notification_however_it_asks_for_interrupts() {
     for (name, at_once) in [

@@ -1,4 +1,4 @@
-//! A compare-exchange of instrumented code: what a failed compare-exchange sees of the other side.
+//! Compare-exchanges in instrumented code: what a failed one sees of the other side's stores.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::AtomicU16;

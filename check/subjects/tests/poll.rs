@@ -81,7 +81,7 @@ fn an_index_and_16_bits_of_wraps_are_fooled_after_4294967296_buffers_and_a_token
         for consumed in [WRAP, WRAPS_OF_WRAPS, 1 << 48, 1 << 62] {
             assert!(polls_after_consuming(TOKEN, shape, consumed), "{consumed}");
         }
-        // Also while a buffer waits: the ring's index and the whole position are compared.
+        // The poller also returns true while a buffer waits: the ring's index and the whole position are compared.
         check(WRAPS, shape, WRAPS_OF_WRAPS - 3, true);
         check(TOKEN, shape, WRAPS_OF_WRAPS - 3, true);
     }

@@ -48,7 +48,7 @@ pub fn pin(cpus: &[usize]) -> Result<(), AffinityError> {
     })
 }
 
-/// Keeps the calling thread on some CPUs until this value is dropped, which restores the previous CPUs.
+/// Keeps the calling thread on some CPUs. Dropping this value restores the previous CPUs.
 #[derive(Debug)]
 pub struct Pinned {
     before: Vec<usize>,
@@ -70,7 +70,7 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // This set was allowed when it was read. If it no longer is (a cpuset shrank), the kernel has
+        // The thread was allowed these CPUs when the set was read. If it no longer is (a cpuset shrank), the kernel has
         // already moved the thread itself.
         let _ = pin(&self.before);
     }

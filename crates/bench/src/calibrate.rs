@@ -113,7 +113,7 @@ fn fastest(
         if fastest.is_none_or(|fastest| time.elapsed_ns < fastest.elapsed_ns) {
             fastest = Some(time);
         }
-        // One try of an operation this slow says enough; more would waste the user's time.
+        // For an operation this slow, one try is enough; more would waste the user's time.
         if time.wall >= min_time * OVERHEAD {
             break;
         }

@@ -1,4 +1,4 @@
-//! Marks between runs, which a hypervisor around this machine sees among the exits that it counts.
+//! Marks between runs. A hypervisor around this machine sees them among the exits that it counts.
 //!
 //! A mark is a write to an I/O port without a device. Each hypervisor below takes it for an exit of its own guest, so
 //! even the outermost sees it, however deeply this machine is nested. After a first mark, each row in report order has:

@@ -24,7 +24,7 @@ pub fn is_in_lab() -> bool {
     std::env::var_os(VARIABLE).is_some()
 }
 
-/// The timing of this process: what the variable says, otherwise what CPUID says.
+/// The timing of this process. The environment variable decides it, or CPUID if the variable is not set.
 pub fn here() -> Result<Timing, TimingError> {
     let told = std::env::var_os(VARIABLE);
     of(

@@ -142,7 +142,7 @@ pub enum Error {
         "it shares memory that is not explored (with_guarded_data), which weaker orders would not affect"
     )]
     GuardedData,
-    /// With a change in the code under test, the scenario cannot be explored.
+    /// The scenario could not be explored with a change in the code under test.
     #[error("cannot explore the scenario under {model} with {changes}")]
     Changed {
         /// The model.

@@ -197,7 +197,8 @@ impl Explorer {
         explorer
     }
 
-    /// Explores a scenario, with changes in the code under test. Also returns what was met under each model.
+    /// Explores a scenario, with changes in the code under test. Also returns what the code under test used under each
+    /// model.
     pub(crate) fn explore(
         &self,
         changes: Option<&Changes>,

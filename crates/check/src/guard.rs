@@ -1,8 +1,8 @@
 //! The guard: no access of the code under test to the shared memory bypasses the hooks.
 //!
-//! Each execution that goes from one hook to another on a new path runs once more with the shared memory
-//! inaccessible. Loads and stores that a hook announced fault, and get access for that one instruction, which is
-//! stepped. Any other fault in the memory is an access that no hook saw.
+//! Each execution that goes from one hook to another on a new path runs once more with the shared memory inaccessible.
+//! A load or store that a hook announced faults. It then gets access for that one instruction, which is single-stepped.
+//! Any other fault in the memory is an access that no hook saw.
 #![allow(unsafe_code)]
 
 use std::ptr;

@@ -39,7 +39,7 @@ pub(crate) struct Mapping {
     seen: NonNull<u8>,
     alias: NonNull<u8>,
     len: usize,
-    /// Whether the first mapping is over memory of the code under test, which stays mapped.
+    /// Whether the first mapping replaced memory of the code under test. If so, its addresses stay mapped.
     borrowed: bool,
 }
 

@@ -25,7 +25,7 @@ pub struct Verdict {
     pub complete: bool,
     /// What went wrong in the failed execution that switches the fewest times between tasks.
     pub failure: Option<Failure>,
-    /// Whether an execution crashed, which is not always the failure that is shown.
+    /// Whether an execution crashed. The failure that is shown can be a different one.
     pub(crate) crashed: bool,
     pub(crate) stats: Stats,
 }

@@ -54,7 +54,7 @@ pub(crate) fn find(
                 let Some(work) = missed(graph, look, other).filter(is_lost) else {
                     continue;
                 };
-                // The first question after the work asks about it.
+                // The other side's first question after the work is the one about this work.
                 let question = reads(graph, other)
                     .filter(|&question| graph.event(question).index > graph.event(work).index)
                     .find_map(|question| missed(graph, question, task).map(|ask| (question, ask)));

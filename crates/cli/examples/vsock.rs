@@ -2,7 +2,7 @@
 //!
 //! `vsock listen PORT` accepts one connection and sends back what it reads, in reverse order. `vsock connect CID PORT`
 //! sends its standard input there and prints the answer; CID 2 is the host. A connection that is refused is tried again
-//! for ten minutes, which only a hang takes.
+//! for ten minutes. Only a hang takes that long.
 
 use std::io::{Read, Write, copy, stdin, stdout};
 use std::net::Shutdown;

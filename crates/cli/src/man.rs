@@ -34,7 +34,7 @@ pub(super) const SECTIONS: [(&str, &str); 3] = [
 /// Prints the page. It is generated from `program`, the definitions that parse the arguments.
 pub(super) fn run(args: &ManArgs, program: Command) -> Result<Exit> {
     let mut command = without_help(program);
-    // This fills in the names of subcommands and the flags that they inherit.
+    // `build` fills in the names of subcommands and the flags that they inherit.
     command.build();
     if let Some(folder) = &args.all {
         std::fs::create_dir_all(folder)

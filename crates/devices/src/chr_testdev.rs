@@ -77,7 +77,7 @@ impl TestdevState {
         self.queues.get_mut(usize::try_from(self.selected).ok()?)
     }
 
-    /// Sets the ring to this page. If no ring can be there, the page stays 0, which the driver can read.
+    /// Sets the ring to this page. If no ring can be there, the page number stays 0, and the driver can see that.
     fn set_page(&mut self, memory: &Arc<GuestMemoryMmap>, page: u32) {
         let page_size = self.page_size;
         let is_output = self.selected == OUTPUT;

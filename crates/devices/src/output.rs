@@ -176,7 +176,7 @@ impl Shared {
             state.refused = true;
             self.full.store(true, Ordering::Relaxed);
         }
-        // No system call unless the thread sleeps.
+        // A system call is needed only if the thread sleeps.
         if std::mem::take(&mut state.idle) {
             self.changed.notify_all();
         }

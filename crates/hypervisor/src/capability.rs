@@ -15,7 +15,7 @@ pub enum Capability {
     HypercallDoorbell,
     /// Several doorbells on one address, even with the same match.
     DoorbellGroups,
-    /// Doorbells with a datamatch and doorbells without one together on one address.
+    /// Doorbells with and without a datamatch on the same address.
     MixedGroups,
     /// A doorbell that stores the written value without an exit
     /// ([`register_payload`](super::IoEvents::register_payload)).

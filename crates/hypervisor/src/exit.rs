@@ -203,7 +203,8 @@ impl Buses {
     }
 }
 
-/// Returns the first `len` bytes of an access, or all bytes of `value` if `len` is greater, which no backend passes.
+/// Returns the first `len` bytes of an access, or all bytes of `value` if `len` is greater. No backend passes a greater
+/// `len`.
 #[inline]
 fn bytes(value: &[u8], len: u8) -> &[u8] {
     &value[..usize::from(len).min(value.len())]

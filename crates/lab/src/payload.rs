@@ -377,7 +377,7 @@ fn required(lab: &Lab) -> Vec<String> {
     ours.into_iter().chain(kvms).map(str::to_owned).collect()
 }
 
-/// Returns the command with which a Linux starts the lab's QEMU, whose files it has at the host's paths.
+/// Returns the command with which a Linux starts the lab's QEMU. That Linux has QEMU's files at the host's paths.
 pub fn nested_qemu(lab: &Lab) -> Result<NestedQemu, LabError> {
     let qemu = lab.emulator.qemu(NESTED_QEMU)?;
     let words = qemu.words();

@@ -152,7 +152,7 @@ impl Lab {
         loop {
             let files = OutFiles::new().map_err(temporary)?;
             let sink = files.sink().map_err(cannot("copy", "a file"))?;
-            // No spinner for a user who types input or sees the console.
+            // No progress spinner is shown to a user who types input or sees the console.
             let quiet = task.stdin || settings.show_console;
             let waiting = if quiet {
                 LabProgress::new(true)

@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(at(150), Some(seconds(150)));
         // The third step is late: the two after it are left.
         assert_eq!(at(500), Some(seconds(120)));
-        // A late last step has no estimate, which is not 0 seconds.
+        // If the last step is late, there is no estimate, instead of 0 seconds.
         assert_eq!(left.left(begun + seconds(500), 3), None);
     }
 

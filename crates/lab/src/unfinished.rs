@@ -97,7 +97,7 @@ impl UnfinishedProgram {
         kill_group(self.group);
     }
 
-    /// Waits for the program, which is no longer registered when its process number can be reused.
+    /// Waits for the program. It is unregistered before its process number can be reused.
     pub(crate) fn wait(self, child: &mut Child) -> io::Result<ExitStatus> {
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let pid = Pid::from_child(child);

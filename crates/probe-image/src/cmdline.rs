@@ -105,7 +105,7 @@ pub struct SweepOptions {
     pub wait: SweepWait,
     /// Whether it asks for EVENT_IDX.
     pub event_idx: bool,
-    /// The most requests in flight.
+    /// The maximum number of requests in flight.
     pub in_flight: u32,
     /// The microseconds after which an answer is missing.
     pub bound_us: u32,

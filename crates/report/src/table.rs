@@ -92,7 +92,7 @@ pub struct Cell {
 /// The colour or weight of a text. Formats without colours show good and bad in bold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Paint {
-    /// Like everything else.
+    /// Ordinary text.
     #[default]
     Plain,
     /// Most important.

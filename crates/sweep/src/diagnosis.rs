@@ -13,7 +13,8 @@ pub enum Fault {
     KickLost,
     /// The device had taken a request, and never answered it.
     RequestForgotten,
-    /// One of these two: the device's position at the pause is unknown.
+    /// Either the kick or the request was lost. The device's position at the pause is unknown, so it is not known
+    /// which.
     KickOrRequestLost,
     /// The answer came without its interrupt.
     InterruptLost,

@@ -82,7 +82,7 @@ pub struct Ready {
     pub place: SplitPlace,
     /// Whether EVENT_IDX was negotiated.
     pub event_idx: bool,
-    /// The most requests in flight.
+    /// The maximum number of requests in flight.
     pub in_flight: u16,
 }
 
@@ -97,7 +97,7 @@ pub struct Said {
     pub failed: Option<String>,
 }
 
-/// The most characters that are kept of the guest's reason.
+/// The maximum number of characters kept of the guest's reason.
 const LONGEST_REASON: usize = 100;
 
 /// Returns the guest's rings, once it has printed them.
@@ -118,7 +118,8 @@ pub fn ready(output: &[u8]) -> Option<Ready> {
     })
 }
 
-/// Reads what the guest printed. A notification that did not come is reported only with what helped.
+/// Reads what the guest printed. A missing notification is reported only once it is known which step made the traffic
+/// go on.
 pub fn said(output: &[u8]) -> Said {
     let text = String::from_utf8_lossy(output);
     let mut said = Said {

@@ -1,4 +1,4 @@
-//! When the VM is paused: so long after a step of its traffic, which the guest marks with a dot.
+//! When the VM is paused: this long after a step of its traffic. The guest marks each step with a dot.
 //!
 //! The delays of consecutive instants cover the whole range evenly, however many there are, and the seed moves all of
 //! them. An instant depends only on its number and the seed, so that it can be repeated alone and by another shard.
@@ -48,7 +48,7 @@ pub struct Shard {
     pub count: u32,
 }
 
-/// The most shards.
+/// The maximum number of shards.
 pub const MAX_SHARDS: u32 = 1000;
 
 /// A text that names no shard.

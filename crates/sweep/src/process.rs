@@ -5,7 +5,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-/// The most descriptors that are looked at.
+/// The maximum number of descriptors to look at.
 const MOST: usize = 4096;
 
 /// An eventfd that was signalled and not read.

@@ -45,7 +45,7 @@ pub struct Traffic {
     pub wait: Wait,
     /// Whether the guest asks for EVENT_IDX.
     pub event_idx: bool,
-    /// The most requests in flight.
+    /// The maximum number of requests in flight.
     pub in_flight: u16,
 }
 

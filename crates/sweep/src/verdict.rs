@@ -1,4 +1,5 @@
-//! Whether a VMM is to blame for one instant: only if something was open, and each restore fails in the same way.
+//! Whether a VMM is at fault at one instant. It is at fault only if something was open, and each restore fails in the
+//! same way.
 
 use serde::{Deserialize, Serialize};
 

@@ -148,7 +148,7 @@ fn an_ioeventfd_with_a_length_is_for_any_length_only_where_that_is_much_cheaper(
             .to_owned(),
     };
     assert_eq!(of(&costs_of_vmx(), 4), [expected]);
-    // Fast MMIO has no size: that ioeventfd is of any length already.
+    // Fast MMIO reports no size: its ioeventfd already matches writes of any length.
     assert_eq!(of(&costs_of_vmx(), 0), []);
     // SVM decodes both.
     let rows = [
@@ -296,7 +296,7 @@ fn few_messages_and_a_vm_that_uses_irqfds_are_fine() {
     assert_eq!(kinds(with_counts(&few)), []);
     let both = [(Metric::Messages, 10_000), (Metric::Irqfds, 1)];
     assert_eq!(kinds(with_counts(&both)), []);
-    // It is not known whether the VM uses irqfds.
+    // Without this metric, it is not known whether the VM uses irqfds.
     assert_eq!(kinds(with_counts(&few[..1])), []);
 }
 

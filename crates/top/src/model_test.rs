@@ -83,7 +83,7 @@ fn reading(
     }
 }
 
-/// `count` writes of a VM to an address with an ioeventfd, which they signalled.
+/// `count` writes of a VM that signalled the ioeventfd at an address.
 fn ring(vm: u32, count: u64, eventfd: u64) -> (Event, u64, u64) {
     (event(vm, RecordKind::Ring, 0x50), count, eventfd)
 }

@@ -106,8 +106,8 @@ impl Reading {
         by_vcpu.or_else(|| self.creators.get(&vm.creator).copied())
     }
 
-    /// Removes the processes in `shown`, whose VMs an earlier reading showed as ended: a process may outlive its VM.
-    /// First drops from `shown` the processes that have ended, and those that have a VM again.
+    /// Removes the processes in `shown`. An earlier reading showed that their VMs have ended, but a process may outlive
+    /// its VM. First drops from `shown` the processes that have ended, and those that have a VM again.
     pub(crate) fn take_out(&mut self, shown: &mut BTreeMap<u32, u64>) {
         shown.retain(|pid, started| {
             let process = self.processes.get(pid);

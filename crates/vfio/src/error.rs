@@ -102,7 +102,7 @@ pub enum PassthroughErrorKind {
     Indexes {
         /// How many.
         count: u32,
-        /// The most.
+        /// The maximum number.
         most: u32,
     },
     /// What the device reports about a region is invalid.

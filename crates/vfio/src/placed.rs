@@ -305,7 +305,7 @@ impl TrappedRegisters {
 enum Failed {
     Read,
     Write,
-    /// An interrupt, which the access ends.
+    /// The end of an interrupt by an access.
     Interrupt,
 }
 

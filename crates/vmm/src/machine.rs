@@ -152,7 +152,7 @@ impl Machine {
         let asked = Arc::clone(&until);
         let _deadline = Deadline::when(move || asked(), Arc::clone(&everyone) as Arc<dyn Kick>)
             .map_err(|source| MachineError::Thread { source })?;
-        // The guest begins when the gate is opened, which happens once every thread has started.
+        // The guest begins when the gate is opened, after every thread has started.
         let gate = RwLock::new(());
         let (starting, started) = channel::<()>();
         let run = |vcpu: &mut dyn Vcpu, start: OnStart, starting: Sender<()>| {

@@ -27,7 +27,7 @@ pub enum RamError {
     Size {
         /// The amount that was asked for, in bytes.
         size: u64,
-        /// The most, in bytes.
+        /// The maximum, in bytes.
         most: u64,
     },
     /// The host has no memory of a file for it.

@@ -38,7 +38,7 @@ const BENCH: &[&str] = &[
 const ROW: &str = r#"scenario="portio-wildcard-eventfd",backend="usermode""#;
 const FACTOR: f64 = 1.3;
 const ALERT: &str = "VmbellRegressionAfterRollout";
-/// For the test, shorter intervals than those in `deploy/prometheus/prometheus.yml`.
+/// Shorter intervals for the test than those in `deploy/prometheus/prometheus.yml`.
 const INTERVALS: [(&str, &str); 2] = [
     ("scrape_interval: 30s", "scrape_interval: 1s"),
     ("evaluation_interval: 1m", "evaluation_interval: 1s"),

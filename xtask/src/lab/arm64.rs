@@ -1,9 +1,10 @@
 //! `cargo xtask lab --arch aarch64`: runs the tests on arm64's KVM.
 //!
 //! Everything that runs in L1 is built once with the `release` profile, because QEMU emulates every instruction of it.
-//! A boot needs one CPU of the host, so two boots run at a time. One is the bench. Alongside it these run one after the
-//! other: the KVM tests with a GICv3; with a GICv2, those that depend on the interrupt controller's version; the tests
-//! of an assigned device; and the tests of vmbell-check. Then both threads run the lab's own tests.
+//! A boot needs one CPU of the host, so two boots run at a time. One of them runs the bench. Alongside it, the
+//! following run one after the other: the KVM tests with a GICv3; with a GICv2, those that depend on the interrupt
+//! controller's version; the tests of an assigned device; and the tests of vmbell-check. Then both threads run the
+//! lab's own tests.
 
 use std::time::Instant;
 

@@ -14,7 +14,7 @@ use crate::child::Finished;
 const STARTED: &str = "lab: Linux ";
 /// A part of the line that the lab prints when it boots again.
 const AGAIN: &str = "starting it once more";
-/// A part of the line that a test prints when it runs again in a separate boot, which prints its own line first.
+/// A part of the line that a test prints when it runs again in a separate boot. That boot prints its own line first.
 const TEST_AGAIN: &str = "the test is run once more";
 
 /// The counts of a stage.

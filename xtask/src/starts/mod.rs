@@ -3,8 +3,8 @@
 //!
 //! Cold and warm runs alternate, so that the load of this host affects both equally. Each round has two runs of each
 //! kind: one of a program that does nothing, for CPU and wall time, and one of a shell that prints a line, for the time
-//! until that line arrives. The states are in a temporary cache per machine, whose first warm run makes the state. The
-//! user's states are neither used nor removed. QEMU and the kernels come from the user's cache.
+//! until that line arrives. The states are in a temporary cache per machine. The first warm run with a cache makes the
+//! state. The user's states are neither used nor removed. QEMU and the kernels come from the user's cache.
 
 mod run;
 mod table;
@@ -163,8 +163,8 @@ fn cache() -> Result<TempDir> {
 }
 
 impl Machine<'_> {
-    /// Returns `vmbell lab kernel`, which can boot cold, for this machine, with a program that prints a line or
-    /// nothing.
+    /// Returns a `vmbell lab kernel` command for this machine. It can boot cold, and runs a program that prints a line
+    /// or nothing.
     fn command(&self, vmbell: &Path, cold: bool, prints: bool) -> Result<Command> {
         let mut command = Command::new(vmbell);
         command

@@ -25,7 +25,8 @@ pub struct Values {
     pub rests: bool,
     /// Whether the driver has disabled interrupts and then reset the queue, which enables them again. It rests.
     pub resets: bool,
-    /// What both sides do. If the device gives all chains back at once, the last comes first unless in order.
+    /// What both sides do. A device that gives back all chains in one batch begins with the last one, unless the ring
+    /// is in order.
     pub work: Work,
 }
 

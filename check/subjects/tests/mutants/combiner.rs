@@ -34,7 +34,7 @@ const SCENES: &[&[Act]] = &[
 
 type Explore = fn(&Explorer, &'static [Act]) -> Report;
 
-/// Where the driver's words are: how many chains are available, and how many of each ring are used.
+/// Offsets of the driver's words. They count the chains that are available, and the used chains of each ring.
 const AVAILABLE: usize = 0;
 const USED: [usize; 2] = [8, 16];
 /// How many chains of the first ring were used when it was stopped.

@@ -19,7 +19,7 @@ pub(crate) use defects;
 #[derive(Clone, Copy, Debug)]
 pub enum Fate {
     Killed,
-    /// It has no defect that matters, for this reason.
+    /// The mutant has no defect that matters. The text says why.
     Equivalent(&'static str),
 }
 

@@ -191,7 +191,7 @@ pub(super) const CACHE_LINE: &str = "floor-cache-line";
 const TRIAL: u64 = 20_000;
 
 /// Round trips of a trial in which each is slow. If both CPUs are threads of an emulator on one host CPU, a round trip
-/// lasts until each has had its time slice, which is milliseconds.
+/// lasts until each has had its time slice, and a time slice lasts milliseconds.
 const SLOW_TRIAL: u64 = 10;
 
 /// A round trip of at least this many nanoseconds is slow.

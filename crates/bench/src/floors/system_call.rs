@@ -89,7 +89,8 @@ impl Subject for EventfdWrite {
         let failed = |error| SubjectError::failed(EVENTFD_WRITE, error);
         let _pinned =
             Pinned::to(&[self.cpu]).map_err(|e| SubjectError::failed(EVENTFD_WRITE, e))?;
-        // An earlier run may have failed half-way, so the counter is reset. It is no error if it was zero.
+        // An earlier run may have failed half-way, so the counter is reset. The read fails if the counter was zero,
+        // which is not an error.
         let _ = self.eventfd.read();
         let started = Instant::now();
         in_pieces(EVENTFD_WRITE, &self.limit, (ops, 4096), |ops| {

@@ -88,7 +88,7 @@ fn cases(
 /// All scenarios on this backend, and its cheapest exits. A way to ring that the backend cannot have is left out; a
 /// registration that it does not support is a row that says so.
 ///
-/// A doorbell that the guest rings back to back has an entry for each combination of the values of `scan`, which is
+/// A doorbell that the guest rings back to back has an entry for each combination of the values of `scan`. Each is
 /// compared with the first combination.
 pub fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &ScanValues) -> Vec<BenchEntry> {
     let offered = |case: &PathCase| {

@@ -114,7 +114,7 @@ impl<S: Side, B: Brand> WorkloadDriver<S, B> {
         })
     }
 
-    /// Empties the queue, which the device thread has dropped, and continues after the buffers that are done.
+    /// Empties the queue after the device thread has dropped its side, and continues after the buffers that are done.
     pub(super) fn reset(&mut self) -> Result<(), WorkloadError> {
         while self.queue.get_used()?.is_some() {
             self.completed += 1;

@@ -11,7 +11,7 @@ const RUN: u8 = 0;
 const RESET: u8 = 1;
 const STOP: u8 = 2;
 
-/// What both sides count together.
+/// The numbers of notifications, counted by both sides.
 #[derive(Debug, Default)]
 pub(super) struct NotificationCounters {
     pub(super) kicks: AtomicU64,

@@ -48,8 +48,8 @@ fn of(counts: &[(String, u64)], name: &str) -> u64 {
     count.unwrap_or_else(|| panic!("{name} is not counted")).1
 }
 
-// On KVM this counts tracepoints, which are code that the kernel rewrites, and other tests of the same boot may run
-// into half-written code. The lab's own tests run it on one CPU.
+// On KVM this enables tracepoints, for which the kernel rewrites its code. Other tests of the same boot could execute
+// half-written code. The lab's own tests run it on one CPU.
 #[test]
 fn the_bit_saves_a_write_of_a_register_for_each_interrupt() {
     let [off, on] = measure(InterruptPace::Lockstep);

@@ -1,8 +1,9 @@
 //! ThreadSanitizer's interface, which the compiler calls before each access of instrumented code, as steps of the search.
 //!
-//! The functions are those of LLVM's `compiler-rt/lib/tsan/rtl/tsan_interface.h` and `tsan_interface_atomic.h`. Each is a
-//! few instructions that pass its return address, which names the access in traces, to the function that does the work.
-//! Accesses outside the shared memory, and by threads that run no task, behave as they would without instrumentation.
+//! The functions are those of LLVM's `compiler-rt/lib/tsan/rtl/tsan_interface.h` and `tsan_interface_atomic.h`. Each is
+//! a few instructions that pass the return address to the function that does the work. Traces name the access by this
+//! address. Accesses outside the shared memory, and by threads that run no task, behave as they would without
+//! instrumentation.
 #![allow(unsafe_code)]
 
 mod atomics;

@@ -104,7 +104,7 @@ impl Search {
         }
     }
 
-    /// Announces a plain store, whose value is in memory at the next step.
+    /// Announces a plain store. Its value is in memory at the next step.
     pub(crate) fn announce(&mut self, access: Access) {
         if !self.ending {
             self.tasks[self.current].announced.push(access);
@@ -173,7 +173,7 @@ impl Search {
         }
     }
 
-    /// Completes a plain store, whose value is in memory now.
+    /// Completes a plain store. Its value has reached memory.
     pub(super) fn complete_store(&mut self, task: usize) {
         for access in mem::take(&mut self.tasks[task].announced) {
             let mut bytes = [0; 8];

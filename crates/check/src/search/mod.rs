@@ -1,10 +1,11 @@
 //! The search: every execution graph of a scenario that a memory model allows, each once.
 //!
-//! The algorithm is TruSt (Kokologiannakis, Marmanis, Gladstein, Vafeiadis, "Truly stateless, optimal dynamic partial order
-//! reduction", POPL 2022). A graph grows event by event. A read branches over the writes that it can read from; a write
-//! branches over its places in the coherence order, and revisits reads that were added before it. A revisit drops what
-//! the search will add again in the same way, which makes it happen from one graph only. No state is cached, and the work
-//! list is short. A graph on the list is replayed: its tasks run again and get the recorded values.
+//! The algorithm is TruSt (Kokologiannakis, Marmanis, Gladstein, Vafeiadis, "Truly stateless, optimal dynamic partial
+//! order reduction", POPL 2022). A graph grows event by event. A read branches over the writes that it can read from; a
+//! write branches over its places in the coherence order, and revisits reads that were added before it. A revisit drops
+//! events that the search will add again in the same way. This rule lets each revisit happen from one graph only. No
+//! state is cached, and the work list is short. A graph on the list is replayed: its tasks run again and get the
+//! recorded values.
 
 mod access;
 mod events;

@@ -1,4 +1,4 @@
-//! Tasks that spin: they repeat the same reads, which an exploration cannot follow for ever.
+//! Tasks that spin. They repeat the same reads, so an exploration of all repetitions would never end.
 
 use super::{Search, State, Stop};
 use crate::graph::{Id, Span};

@@ -1,8 +1,8 @@
 //! Order mutants: a store that is moved past a later access of its task.
 //!
-//! An exploration of the code as it is records the pairs. A store goes past the next store, and past the one that
-//! publishes it, which releases or follows a fence. The last store before a SeqCst fence goes past the first load after
-//! it. In the exploration of a mutant the store is held back. It becomes an event after its
+//! An exploration of the code as it is records the pairs. A store is moved past the next store, and past the store that
+//! publishes it: one that releases, or that follows a fence. The last store before a SeqCst fence is moved past the
+//! first load after the fence. In the exploration of a mutant the store is held back. It becomes an event after its
 //! partner, or where it was if the task takes another path.
 
 use std::collections::BTreeSet;

@@ -72,7 +72,7 @@ impl Sources<'_> {
         own.any(|frame| is_at(frame, only))
     }
 
-    /// The caller's file is relative, as `src/lib.rs`, which also ends the path of a dependency's file.
+    /// The caller's file is a relative path such as `src/lib.rs`, and a dependency's path can end in the same way.
     fn is_scenario(&self, file: &Path) -> bool {
         let own = self.package.as_ref();
         file.ends_with(self.scenario.file()) && own.is_none_or(|own| file.starts_with(own))

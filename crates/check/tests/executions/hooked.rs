@@ -80,7 +80,8 @@ pub fn fence(order: i32) {
     keep_call();
 }
 
-/// Keeps the call before it from becoming a jump, which would hide its place. Instrumented functions end with a call.
+/// Keeps the call before this one from becoming a tail call (a jump), because a jump leaves no return address.
+/// Instrumented functions end with a call.
 #[inline(always)]
 fn keep_call() {
     black_box(());

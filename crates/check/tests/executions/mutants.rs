@@ -93,7 +93,7 @@ fn a_store_is_moved_past_the_next_store_and_past_the_one_that_publishes() {
     });
     let expected = [
         "message past store flag: found, found, found",
-        // As two relaxed stores, the compiler may exchange them anyway.
+        // The compiler may reorder these two relaxed stores anyway.
         "table past store flag: found, found, found",
         "table past store message: not found, not found, not found",
     ];

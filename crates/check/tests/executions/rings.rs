@@ -214,8 +214,8 @@ fn marked(failure: &Failure) -> Vec<&str> {
     lines.filter(|line| line.contains("<--")).collect()
 }
 
-/// Explores a driver that asks for an interrupt and looks, and a device that uses a buffer and looks whether to
-/// interrupt. One of the two has no fence in between.
+/// Explores a driver that asks for an interrupt and then looks for buffers, and a device that uses a buffer and then
+/// looks whether to interrupt. One of the two has no fence between its two steps.
 fn lacks_a_fence(models: &[Model], driver_has: bool) -> Report {
     let report = Explorer::new()
         .models(models.iter().copied())

@@ -123,7 +123,7 @@ fn models_that_know_no_such_order_are_not_explored() {
             .iter()
             .all(|(_, effect)| matches!(effect, Effect::NoDifference))
     );
-    // Only the store under TSO: sequentially consistent, or less. The mutant fails under SC.
+    // Under TSO only the store can be weakened, from sequentially consistent. The mutant fails under SC.
     assert_eq!(
         weakening.explorations, 3,
         "one alone, all together, and a mutant"

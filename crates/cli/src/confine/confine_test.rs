@@ -124,7 +124,7 @@ fn the_handler_cannot_be_replaced() {
 #[test]
 fn the_entry_into_a_guest_is_a_vcpus_and_clone3_does_not_exist() {
     fn enter() {
-        // It fails, since the descriptor is not a vCPU.
+        // The call fails, because the descriptor is not a vCPU.
         call(libc::SYS_ioctl, libc::c_ulong::MAX, ioctl::KVM_RUN.into());
     }
     assert_eq!(confined(ThreadKind::Vcpu(3), enter), (0, String::new()));

@@ -169,7 +169,7 @@ fn drivers(kernel: &LabKernel) -> anyhow::Result<TempDir> {
     for module in ModuleTree::open(from, kernel.release())?.load_order(&DRIVERS)? {
         write(&format!("{}.ko", module.name), &module.bytes)?;
     }
-    // It lists the drivers that are built in and have no file.
+    // This file lists the drivers that are built in and have no file.
     const BUILTIN: &str = "modules.builtin";
     write(BUILTIN, &fs::read(from.join(BUILTIN)).unwrap_or_default())?;
     Ok(folder)

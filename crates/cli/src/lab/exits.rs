@@ -1,4 +1,4 @@
-//! The exits of L1's guests by reason: a line for all of them, and a table of exits per operation for each row, which
+//! The exits of L1's guests by reason: a line for all of them, and a table of exits per operation for each row. Both
 //! also go into the report.
 
 use std::collections::BTreeMap;

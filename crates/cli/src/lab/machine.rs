@@ -172,7 +172,7 @@ impl MachineArguments {
         Ok(chosen)
     }
 
-    /// The user's depths. `None` is 1, which reports then do not mention.
+    /// The user's depths, or `[None]` if there are none: the depth is then 1, and reports do not mention it.
     pub(super) fn depths(&self) -> anyhow::Result<Vec<Option<u32>>> {
         if self.details.exits && !self.nests() {
             bail!(

@@ -140,7 +140,7 @@ impl Needs {
         Self {
             defaults,
             devices,
-            // Half of it is for files: QEMU's, and the parts of a Linux guest.
+            // Half of the memory is for files: QEMU's, and the parts of a Linux guest.
             memory: 1536 << 20,
             modules: &["tun", "vhost_net"],
             time_limit: Some(Duration::from_secs(30 * 60)),

@@ -466,7 +466,8 @@ impl LabParts {
             Emulator::Qemu(qemu) => provision.tree(qemu, settings)?,
             Emulator::Bochs(..) => None,
         };
-        // Drivers are built for the user's own kernel only if it is to drive the device: that needs its headers.
+        // Drivers are built for the user's own kernel only if that kernel is to drive the device, because the build
+        // needs the kernel's headers.
         let drivers = if settings.devices.iter().any(|plugged| {
             plugged.device.built_driver && !(own_kernel && plugged.driver == L1Driver::None)
         }) {

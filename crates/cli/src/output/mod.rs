@@ -16,7 +16,7 @@ macro_rules! eprintln {
     ($($text:tt)*) => { eprint!("{}\n", format_args!($($text)*)) };
 }
 
-// They use the macros, so they must follow them.
+// These modules use the macros, so they must follow them.
 pub(crate) mod deliver;
 pub(crate) mod locale;
 pub(crate) mod progress;

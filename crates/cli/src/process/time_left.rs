@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-/// The most time that is counted between two looks at the clock. The looks are a twentieth of a second apart, longer on
-/// a busy host.
+/// The maximum time that is counted between two looks at the clock. The looks are a twentieth of a second apart, longer
+/// on a busy host.
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
 
 /// The time that a program may still run.

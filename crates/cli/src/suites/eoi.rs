@@ -167,7 +167,7 @@ const fn pace(args: &EoiArgs) -> InterruptPace {
 fn plan(args: &EoiArgs, timing: Timing) -> BenchPlan {
     let each = args.duration.unwrap_or(DURATION) / args.runs();
     let most = (f64::from(args.rate()) * each.as_secs_f64()).round();
-    // Not negative; above u64::MAX the conversion saturates.
+    // The value is not negative, and above u64::MAX the conversion saturates.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let most = (most as u64).max(1);
     let (runs, min_time, ops) = if args.deterministic {

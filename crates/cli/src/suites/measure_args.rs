@@ -123,8 +123,8 @@ impl MeasureArgs {
         }
     }
 
-    /// The seed of the order: that of `--seed`, otherwise a new one from the current time's nanoseconds and the PID. If
-    /// figures do not depend on time, the default is always the same.
+    /// The seed of the order: the one that `--seed` gives, or a new one made from the current time in nanoseconds and
+    /// the PID. If figures do not depend on time, the default is always the same.
     pub(crate) fn seed(&self, timing: Timing) -> u64 {
         match (self.seed, timing) {
             (Some(seed), _) => seed.into(),

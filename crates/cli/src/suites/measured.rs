@@ -118,8 +118,8 @@ fn clock(timing: Timing) -> TickClock {
     TickClock::calibrate().unwrap_or_else(|_| TickClock::with_frequency(1e9, false))
 }
 
-/// The exit status for a report. An interrupt or the time limit has precedence over a failed row, which it may have
-/// caused.
+/// The exit status for a report. An interrupt or the time limit takes precedence over a failed row, because it may have
+/// caused the failure.
 pub(crate) fn exit(report: &Report) -> Exit {
     exit_of(report, report.results.iter().map(Row::status))
 }

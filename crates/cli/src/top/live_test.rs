@@ -135,7 +135,7 @@ impl Shown {
     fn end(mut self) -> (String, ExitStatus) {
         let status = self.child.wait().unwrap();
         assert!(self.is_restored());
-        // Close the child's end, too.
+        // Close the child's end as well.
         self.terminal = None;
         while self.read() {}
         let (_, said) = self.text.rsplit_once(LEAVE).unwrap();

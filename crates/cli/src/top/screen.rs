@@ -68,7 +68,7 @@ struct Cursor {
     vm: Option<VmKey>,
     /// The line within the VM.
     line: usize,
-    /// The line within the whole list, which stays if the VM ends.
+    /// The line's index in the whole list, used if the VM ends.
     index: usize,
 }
 
@@ -163,7 +163,7 @@ impl TopScreen {
         self.height = height.max(1);
         let lowest = (at + 1).saturating_sub(self.height);
         self.top = self.top.clamp(lowest, at);
-        // No empty lines below the last one.
+        // Do not scroll past the last line.
         self.top = self.top.min(rows.len().saturating_sub(self.height));
     }
 

@@ -130,7 +130,7 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -46,7 +46,7 @@ fn a_linux_inside_runs_under_qemu_and_its_programs_mark_exits() {
     };
     let mut ran = run();
     if text(&ran.stderr).contains("L2 does not answer") {
-        // It may hang under emulated SVM: docs/emulator-bugs.md.
+        // This guest may hang under emulated SVM: docs/emulator-bugs.md.
         eprintln!("lab: L2 hung under QEMU: the test is run once more");
         ran = run();
     }
@@ -73,8 +73,8 @@ fn a_third_linux_runs_in_the_second_and_each_operation_is_many_exits_of_l1() {
         said.contains(" exits of L1's guests while the program ran, "),
         "{said}"
     );
-    // An exit of the innermost guest is handled by L2's KVM, which ends it with a VMRUN, and so on: emulating VMRUN for
-    // L3 takes L2's KVM several exits of L1's guest.
+    // An exit of the innermost guest, L3, is handled by L2's KVM. Handling it and entering L3 again with VMRUN takes
+    // several exits of L1's guest.
     let table = text(&output.stdout).split_once("\nexits of L1's guests for one operation");
     let mut lines = table.unwrap().1.lines();
     let titles: Vec<&str> = lines
@@ -193,7 +193,7 @@ fn a_program_at_its_limit_is_told_from_a_linux_that_hangs() {
     let said = limited("echo started; while :; do :; done");
     assert!(said.contains("lab: ended at its time limit; "));
     assert!(said.contains(": its limit is 5 s (--timeout)"));
-    // It sleeps until something wakes it.
+    // L2's Linux sleeps until something wakes it.
     let said = limited("echo started; echo freeze > /sys/power/state");
     let hang = "did not end within its limit (--timeout), and L2 does not answer; its console";
     assert!(said.contains(hang));

@@ -37,7 +37,7 @@ fn a_budget_is_kept_to_until_a_row_costs_more_and_is_accepted() {
     assert_eq!(status, Some(0), "{said}");
     let plan_text = fs::read_to_string(&plan).unwrap();
     let budget = fs::read_to_string(&file).unwrap();
-    // As if one row had had no exits.
+    // Edit the report so that one row has no exits.
     let mut cheaper = parse(&budget).unwrap();
     let row = cheaper
         .results

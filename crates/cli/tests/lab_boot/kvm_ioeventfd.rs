@@ -33,7 +33,7 @@ fn a_value_costs_the_same_next_to_a_thousand_doorbells() {
         table.contains(" debian:6.12, kvm_ioeventfd   ratio\n"),
         "{table}"
     );
-    // Without and with the module.
+    // Each pair of cells is without and with the module.
     let [alone, ten, thousand, most] = ["1", "10", "1000", "4096"].map(|doorbells| {
         let row = format!("portio-datamatch-eventfd,doorbells={doorbells}");
         cells(table, &row).map(|cell| cell.parse::<f64>().unwrap())

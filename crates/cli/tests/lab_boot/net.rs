@@ -76,8 +76,8 @@ fn round_trip_goes_to_the_vmm_by_exits_only_and_paravirtual_eoi_spares_it_one_of
         let exits = row["exits"]["total"].as_f64().unwrap();
         assert!(exits >= kicks - 0.01, "{way}: {said}");
         // A waiting guest halts, unless something wakes it first. If the host's netperf shares a CPU with the vCPU, it
-        // runs when its request arrives, and the reply is there when the guest continues: how often depends on the
-        // scheduler.
+        // runs when its request arrives, and the reply is there before the guest continues. How often this happens
+        // depends on the scheduler.
         let reasons = row["exit_reasons"]["kvm_exit"].as_object().unwrap();
         assert!(reasons.contains_key("hlt"), "{way}: {said}");
         let hosts = |reason: &str| ["interrupt", "nmi", "vintr"].contains(&reason);

@@ -181,7 +181,7 @@ fn files_go_in_and_come_back() {
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn what_a_program_leaves_running_does_not_hold_up_the_end() {
-    // It would have run until the time limit.
+    // The program would have run until the time limit.
     assert_eq!(BOOTS.exits.status.code(), Some(200));
 }
 

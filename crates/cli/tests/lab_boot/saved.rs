@@ -193,7 +193,7 @@ fn a_maker_that_is_killed_leaves_nothing_to_the_next_one() {
         let begun = Instant::now();
         let mut maker = start();
         if ended(&mut maker, longest * instant / INSTANTS) {
-            // This one was faster.
+            // This maker ended before it was killed.
             longest = longest.min(begun.elapsed());
             assert_right(&maker.wait_with_output().unwrap());
             continue;

@@ -158,7 +158,7 @@ echo left: $(attached)
             serde_json::json!([{"write": true, "size": 1}])
         );
         assert_eq!(vm["ended"], false, "{vm}");
-        // It halts once, at the end.
+        // The guest halts once, at the end.
         assert_eq!(vm["reasons"], serde_json::json!({"hlt": 1}), "{vm}");
         assert_eq!(
             (&vm["exits_to_vmm"], &vm["ioeventfds"]),
@@ -397,7 +397,7 @@ stop
         panic!("{last}");
     };
     let (seen, lost) = (vm["exits_to_vmm"].as_u64(), last["lost"].as_u64());
-    // And the halt at its end.
+    // The total includes the halt at the program's end.
     assert_eq!(seen.unwrap() + lost.unwrap(), 65536, "{last}");
     assert!(lost.unwrap() > 0 && seen.unwrap() > 16000);
 }

@@ -112,7 +112,7 @@ kill -KILL $busy $quiet; wait
             assert!(shown.contains("\nno samples: Linux 6.1.0-"), "{shown}");
             continue;
         }
-        // One prints a dot between two exits, and is in the VMM for most of the time. The other has halted.
+        // One guest prints a dot between two exits, and is in the VMM for most of the time. The other has halted.
         let address = &busy["sampled"]["addresses"][0];
         assert_eq!(
             (&address["space"], &address["address"]),

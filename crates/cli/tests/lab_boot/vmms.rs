@@ -425,7 +425,7 @@ fn vmms_answer_every_row_on_kvm() {
         exits::are_as_known(&report, vmm);
     }
     exits::are_as_known(&report, "no-ioeventfd");
-    // Its line is on a second I/O APIC.
+    // The device's line is on a second I/O APIC.
     let device = &guest(&report, "qemu-microvm")["devices"][0];
     assert_eq!(
         (&device["gsi"], &device["interrupt"]),

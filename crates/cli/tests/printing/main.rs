@@ -189,7 +189,7 @@ mod kvm {
             let mut child = child.unwrap();
             let process = Pid::from_raw(child.id().cast_signed()).unwrap();
             await_that("raw mode", is_raw);
-            // As a shell does while the program is stopped.
+            // Change the terminal's mode while the program is stopped, as a shell does.
             kill_process(process, Signal::STOP).unwrap();
             tcsetattr(&terminal, OptionalActions::Now, &before).unwrap();
             kill_process(process, Signal::CONT).unwrap();

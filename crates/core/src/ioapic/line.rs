@@ -23,7 +23,7 @@ use crate::sync::Ordering::{AcqRel, Acquire};
 pub enum Source {
     /// Devices, and irqfds without a resamplefd.
     User,
-    /// All irqfds with a resamplefd together.
+    /// All irqfds with a resamplefd, as one source.
     Resample,
 }
 

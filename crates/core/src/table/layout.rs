@@ -131,7 +131,7 @@ impl Table {
 
 impl fmt::Debug for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Its fields are 8 MiB of words, so they are not printed.
+        // The table's fields are 8 MiB of words, so they are not printed.
         f.write_str("Table")
     }
 }

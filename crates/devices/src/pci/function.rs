@@ -25,7 +25,8 @@ pub struct FunctionInfo {
 /// When the registers that a function itself answers for may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnRegisters {
-    /// Each only when the guest writes to it, so that the guest can read the registers from memory, without an exit.
+    /// A register changes only when the guest writes to it, so the guest can read the registers from memory, without an
+    /// exit.
     Still,
     /// The registers may change at any time.
     Live,

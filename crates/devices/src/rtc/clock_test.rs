@@ -63,7 +63,7 @@ fn format_is_binary_or_bcd_and_of_12_or_24_hours() {
         for (hour, expected) in [0, 9, 12, 13, 23].into_iter().zip(expected) {
             clock.at_phase = hour * 3_600;
             assert_eq!(clock.read(HOURS, START), expected, "{b:#x}, hour {hour}");
-            // And the other way round.
+            // The same in reverse.
             clock.write(HOURS, expected, START);
             assert_eq!(clock.at_phase, hour * 3_600, "{b:#x}");
         }

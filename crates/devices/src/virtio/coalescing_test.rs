@@ -122,7 +122,7 @@ impl<S: Side, B: Brand> Driver for vmbell_virtqueue::Driver<(), S, B> {
     }
 }
 
-/// Serves one chain at a time until an interrupt waits, and returns how many services interrupted at once.
+/// Serves one chain at a time until an interrupt waits, and returns how many services interrupted without delay.
 fn until_one_waits(coalescing: &mut Coalescing) -> u16 {
     let mut at_once = 0;
     while !coalescing.waits(1) {

@@ -2,8 +2,8 @@
 //!
 //! No thread waits for a thread that serves, because a driver could make the wait long. It leaves its work instead: a
 //! call to serve is counted, and a completion is put on a list. The thread that has the ring checks both after it has
-//! released the ring. A thread that wants to serve does wait for one that only gives back completions, which is short.
-//! A stop waits for both.
+//! released the ring. A thread that wants to serve does wait for one that only gives back completions, because that
+//! wait is short. A stop waits for both.
 //!
 //! The models of `combiner_test.rs` run this file under loom.
 

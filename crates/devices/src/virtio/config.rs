@@ -22,7 +22,7 @@ pub enum Notify {
 /// How the device's interrupts reach the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Raise {
-    /// By an irqfd, whose GSI is routed to the message, or is the line's.
+    /// By an irqfd. Its GSI is routed to the message, or is the line's GSI.
     #[default]
     Irqfd,
     /// By a call for each interrupt.

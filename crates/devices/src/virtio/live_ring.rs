@@ -24,7 +24,7 @@ const LOOKS: u16 = 1000;
 pub(super) const LATEST: Duration = Duration::from_micros(200);
 /// The maximum number of chains for which an interrupt waits: the driver may need their descriptors.
 const MOST: u64 = 32;
-/// The maximum number of times that the queue interrupts at once after an interrupt that was needed.
+/// The maximum number of interrupts without delay that follow an interrupt that was needed.
 const MOST_AT_ONCE: u16 = 1023;
 
 /// A chain that was taken from a ring.
@@ -125,12 +125,13 @@ impl Live {
 /// (`drivers/net/virtio_net.c`, `virtnet_poll_cleantx`). The interrupt, and the wake-up of the guest that it causes,
 /// are then not needed. virtio 1.3 sets no time limit for a used buffer notification.
 ///
-/// If a driver did need the interrupt, the next interrupts are sent at once. Their number doubles with each such case.
+/// If a driver did need the interrupt, the next interrupts are sent without delay. Their number doubles with each such
+/// case.
 #[derive(Debug, Default)]
 pub(super) struct Coalescing {
     /// The number of chains whose interrupt waits.
     waiting: u64,
-    /// How many more times the queue interrupts at once; 0 while an interrupt waits.
+    /// How many more interrupts are sent without delay; 0 while an interrupt waits.
     at_once: u16,
     /// The next value of `at_once`: doubled after an interrupt that was needed, halved after one that was not.
     penalty: u16,

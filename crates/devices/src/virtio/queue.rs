@@ -235,8 +235,7 @@ impl Queue {
             if leave || waits || budget > 0 && (is_polled || !live.ring.enable_notification()) {
                 return Ok(false);
             }
-            // Rounds count as well: a driver can take a chain back between two looks, so that there is no chain to
-            // serve.
+            // Rounds without a chain count as well, because a driver can take a chain back between two looks.
             budget = budget.saturating_sub(1);
         }
         Ok(true)

@@ -302,7 +302,7 @@ impl Poller {
 
     /// Notifies a queue.
     fn wake(&self, index: u16) {
-        // The write fails if the guest has filled the eventfd, which then wakes the thread anyway.
+        // The write fails if the guest has filled the eventfd's count, and a full count wakes the thread anyway.
         let _ = self.kick(index).map(|kick| kick.write(1));
     }
 }

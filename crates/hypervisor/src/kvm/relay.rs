@@ -97,7 +97,7 @@ impl Relay {
     /// Adds an item, which gets all later rings.
     pub fn add(&self, item: Item) {
         let mut items = self.shared.items();
-        // Earlier rings go only to the other items.
+        // Deliver earlier rings first, so that the new item does not get them.
         self.shared.pass_on(&items);
         items.push(item);
     }

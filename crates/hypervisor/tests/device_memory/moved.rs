@@ -54,7 +54,7 @@ fn slots_are_used_again<H: Hypervisor>(h: &H) {
             vm.unmap_device_memory(HOLE).unwrap();
         }
     }
-    // It is not an error if nothing is mapped there.
+    // Unmapping is not an error if nothing is mapped there.
     vm.unmap_device_memory(HOLE).unwrap();
 }
 

@@ -84,7 +84,7 @@ fn store_to_memory_that_may_only_be_read_is_an_exit<H: Hypervisor>(h: &H) {
 }
 
 fn several_places_show_their_own_files<H: Hypervisor>(h: &H) {
-    // As many as fit on the backend with the lowest limit.
+    // Twelve places fit on the backend with the lowest limit.
     let memories: Vec<_> = (0..12).map(|_| memory(true)).collect();
     let place = |index: u64| HOLE + 0x10_0000 * index;
     let places: Vec<_> = (0..).map(place).zip(&memories).collect();

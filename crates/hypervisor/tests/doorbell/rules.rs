@@ -1,4 +1,4 @@
-//! Which registrations can exist together.
+//! Which registrations can coexist.
 
 use std::sync::Arc;
 

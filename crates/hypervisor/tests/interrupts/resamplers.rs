@@ -46,7 +46,7 @@ impl Device {
     }
 
     /// Raises the line and waits for the EOI that lowers it, which is number `eois`. The notification of the previous
-    /// EOI may reach this device only now.
+    /// EOI may reach this device only during this call.
     fn raise(&mut self, eois: u64) {
         self.irqfd.event().write(1).unwrap();
         await_that("the resamplefd", || self.told() >= eois);

@@ -90,7 +90,7 @@ impl BochsPlan<'_> {
             unreachable!("the program starts with pipes");
         };
         frames::join(ends, from, to);
-        // The console's stream ends with Bochs only if Bochs has the only other end.
+        // The console's stream ends when Bochs ends, but only if no other process holds the other end.
         drop(to_console);
         child.stdout = Some(ChildStdout::from(OwnedFd::from(console)));
         let patience = Patience {

@@ -378,7 +378,7 @@ impl RunningVmm {
             // This fails if the VMM has just ended.
             let _ = self.child.kill();
         }
-        // Closed only now: on an earlier close, QEMU would drop input that it has not read yet.
+        // This end is closed last, because on a close QEMU drops input that it has not read yet.
         drop((control, stdin));
         // The threads end when their channels end. The child is reaped only after that.
         for reader in readers {

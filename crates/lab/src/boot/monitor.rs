@@ -66,7 +66,7 @@ impl Monitor {
         }
         // QEMU also restores the fact that a panic stopped the machine.
         self.migrated(ACTION)?;
-        // From now on only a kernel panic can come, and QEMU is to end after it.
+        // From here on, only a kernel panic can stop the machine, and QEMU is to end after a panic.
         self.command(ACTION, "set-action", json!({ "panic": "none" }))?;
         self.command(ACTION, "cont", json!({})).map(drop)
     }

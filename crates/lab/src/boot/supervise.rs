@@ -266,7 +266,7 @@ impl Course {
         !self.asked && !self.stopped && !self.panicked
     }
 
-    /// Takes the messages that the threads sent until the VMM's end, which came this long after its start.
+    /// Takes the messages that the threads sent until the VMM's end. The VMM ended this long after its start.
     pub fn drain(&mut self, events: &Receiver<BootEvent>, after: Duration) {
         events.try_iter().for_each(|event| self.take(event, after));
     }

@@ -1,4 +1,4 @@
-//! The next Linux inside this one, which runs the program: `vmbell run` or QEMU starts it.
+//! The next Linux, a guest of this one. It runs the program, and `vmbell run` or QEMU starts it.
 //!
 //! It starts before this Linux gets its job, and waits for the files of the run. At this point the machine stops and
 //! can be saved. This Linux serves it as the host serves L1: passes its output on, and passes the host's request to

@@ -104,7 +104,8 @@ pub(crate) fn in_place(program: &Path, bin: &Path) -> Command {
 /// Runs a program of a build with the environment of [`in_place`], and passes on each line of its output. Returns how it
 /// ended, and the whole output.
 ///
-/// Standard error is joined to standard output: `make` keeps the lines of a target together there.
+/// Standard error goes to the same pipe as standard output, where `make` does not interleave the lines of different
+/// targets.
 pub(crate) fn run_by_line(
     program: &Command,
     bin: &Path,

@@ -106,7 +106,7 @@ fn assert_sized(saved: &Saved, name: &str) {
 
 #[test]
 fn a_maker_that_is_killed_at_any_instant_leaves_a_working_cache() {
-    /// Set in the child: what it makes, and after how many nanoseconds it is killed.
+    /// An environment variable of the child: the name of what it makes, and after how many nanoseconds it is killed.
     const KILLED: &str = "VMBELL_SAVED_TEST_KILLED";
     const INSTANTS: u64 = 20;
     if let Some(store) = store_of_child(NO_LIMIT) {

@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(reason("b_test", text), said);
         // The library of the test was not built.
         assert_eq!(reason("c_test", text).len(), QUOTED);
-        // Only the compiler was run.
+        // Only the compiler was run, not the tests.
         assert_eq!(
             reason("d_test", "d_test.c:1:2: error: no\n"),
             ["d_test.c:1:2: error: no"]

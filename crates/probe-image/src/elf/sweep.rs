@@ -1,6 +1,7 @@
 //! The traffic of `vmbell sweep`: requests without end. The image notices by its own bound that an answer or its
-//! interrupt does not come, prints its ring, and helps by hand, one step at a time: it looks, notifies the device, asks
-//! for the interrupt. All on the one CPU, which may be paused, saved and restored at any instruction.
+//! interrupt does not come, prints its ring, and then tries three remedies, one at a time: it looks again, notifies the
+//! device, and asks for the interrupt. All of this runs on one CPU, and the VM may be paused, saved and restored at any
+//! instruction.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
@@ -33,7 +34,8 @@ static SEEN: AtomicU16 = AtomicU16::new(0);
 const RANDOM_LEN: usize = 16;
 /// What no answer leaves in the first bytes of its data or in its status.
 const POISON: u8 = 0xa5;
-/// The most of the bound that counts between two looks: the time stamp counter runs on while the VM is paused.
+/// The maximum share of the bound that counts between two looks, as 1/`LOOKS`, because the time stamp counter runs on
+/// while the VM is paused.
 const LOOKS: u64 = 16;
 /// Dots in a line.
 const LINE: u32 = 64;

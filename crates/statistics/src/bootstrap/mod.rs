@@ -1,6 +1,6 @@
 //! The 95 % confidence interval of a ratio, from a percentile bootstrap: the one method for all comparisons here.
 //!
-//! A bootstrap must draw units that were measured independently, which depend on the comparison:
+//! A bootstrap must draw units that were measured independently. What these units are depends on the comparison:
 //!
 //! - rows of one report share the rounds, between which the host drifts: whole rounds are drawn ([`ratio_of_medians`]);
 //! - VMMs are booted in turns, and batches of one boot have much in common: boots are drawn, and in each its batches

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The most bytes of an answer.
+/// The maximum number of bytes of an answer.
 const MOST: usize = 1 << 18;
 /// How often a socket is looked for that the VMM has not made yet.
 const RETRY: Duration = Duration::from_millis(1);

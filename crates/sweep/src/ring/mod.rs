@@ -12,7 +12,7 @@ use crate::memory::MemoryError;
 pub use packed::PackedPlace;
 pub use split::{SplitPlace, SplitState};
 
-/// The most descriptors of a ring (virtio 1.2, 2.7 and 2.8).
+/// The maximum number of descriptors of a ring (virtio 1.2, 2.7 and 2.8).
 pub const MAX_SIZE: u16 = 1 << 15;
 
 /// Why a ring cannot be read.

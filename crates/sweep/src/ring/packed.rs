@@ -1,8 +1,8 @@
 //! The packed virtqueue (virtio 1.2, 2.8).
 //!
-//! Its only index is in each descriptor's flags, so the reader starts where the driver takes the next answer. The device
-//! writes an answer to one descriptor and skips the others of the request: only a reader that knows the length of a
-//! request can tell those from new requests, so all requests must have the same.
+//! Its only index is in each descriptor's flags, so the reader starts where the driver takes the next answer. The
+//! device writes an answer to one descriptor and skips the others of the request: only a reader that knows the length
+//! of a request can tell skipped descriptors from new requests, so all requests must have the same length.
 
 use super::{MAX_SIZE, OpenRing, RingError};
 use crate::memory::GuestMemory;

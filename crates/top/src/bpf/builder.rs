@@ -86,7 +86,7 @@ impl<'a> Builder<'a> {
     /// Loads the first word of a tracepoint, a pointer.
     pub(super) fn first_word(&mut self, to: Reg) {
         self.word_at(to, 0, Size::Eight);
-        // Some kernels treat it as a pointer only once it is known not to be null.
+        // Some kernels' verifiers accept the value as a pointer only after a comparison with null.
         self.asm.jump_if(to, If::Equal, 0, self.out);
     }
 

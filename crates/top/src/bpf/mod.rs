@@ -155,7 +155,7 @@ impl Bpf {
                 continue;
             }
             let loaded = match metric {
-                // VmmTime also needs the program for exits to the VMM, whose error is the first in the list.
+                // VmmTime also needs the program for exits to the VMM. That program's error is the first in the list.
                 Metric::VmmTime if !links.contains_key(&Metric::ToVmm) => Err(missing.remove(0).1),
                 _ => {
                     let programs = Program::all(metric, &btf, cpu.as_ref(), &target);
@@ -194,7 +194,7 @@ impl Bpf {
     pub fn by_address(mut self) -> Result<Self, BpfError> {
         match self.missing.is_empty() || self.counts(Metric::ToVmm) || self.counts(Metric::Rings) {
             true => Ok(self),
-            // The error of exits to the VMM, which are the first metric.
+            // The error of the first metric, exits to the VMM.
             false => Err(self.missing.swap_remove(0).1),
         }
     }

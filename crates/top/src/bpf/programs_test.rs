@@ -207,7 +207,8 @@ fn a_vm_that_is_not_watched_is_left_before_anything_is_counted() {
     made.function("kvm_vcpu_kick", &["vcpu"]);
     let program = program(Metric::Kicks, &made, &[100, 200]).unwrap();
     let code = hex(&program.code[4..7]);
-    // A jump for each creator, then one to the end, which is two instructions before the part for new keys.
+    // There is a jump for each creator, then a jump to the end. The end is two instructions before the part for new
+    // keys.
     assert_eq!(
         code,
         ["1501020064000000", "15010100c8000000", "0500140000000000"]

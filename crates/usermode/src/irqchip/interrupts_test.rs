@@ -9,7 +9,7 @@ use super::*;
 /// The largest count that a write can produce.
 const FULL: u64 = u64::MAX - 1;
 
-/// Room in the count, which each of two threads could fill alone.
+/// How much room the count has. Each of the two threads alone could fill it.
 const ROOM: u32 = 400;
 
 #[test]

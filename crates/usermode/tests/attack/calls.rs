@@ -29,8 +29,8 @@ pub fn call(gadget: u64, index: u32, number: u64, arguments: [u64; 4]) -> Jump {
     jump
 }
 
-/// Returns the stub's `syscall` instructions from which a guest returns. Direct code is made to end with a `ret` on the
-/// guest's stack; the other instructions are tried only if the guest returns from none in direct code.
+/// Returns the stub's `syscall` instructions from which a guest returns. Direct code ends with a `ret` on the guest's
+/// stack, so its instructions are tried first. The others are tried only if the guest returns from none of these.
 pub fn gadgets(watch: &Watch) -> &'static [u64] {
     static GADGETS: OnceLock<Vec<u64>> = OnceLock::new();
     GADGETS.get_or_init(|| {

@@ -183,7 +183,7 @@ pub fn the_last_byte_of_ram_executes_and_the_next_does_not<H: Hypervisor>(h: &H)
     ));
     let fault = fault(&mut vcpu);
     assert_eq!((fault.pc, fault.bytes.len()), (Some(end), 0), "{fault}");
-    // The first byte of a two-byte instruction.
+    // 0xe7 is the first byte of a two-byte instruction, `out imm8, eax`.
     let (vm, _) = with_sandbox(h, &VmConfig::default());
     vm.memory()
         .write_obj(0xe7_u8, GuestAddress(end - 1))

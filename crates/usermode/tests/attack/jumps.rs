@@ -221,7 +221,7 @@ pub fn a_trap_needs_no_stack<H: Hypervisor>(h: &H) {
         );
         match next() {
             VmExit::Fault(fault) => assert_eq!(fault.bytes[0], 0x50, "{rsp:#x}: {fault}"),
-            // It was the backend's own memory.
+            // The guest had written over the backend's own memory.
             VmExit::Halt => assert!(rsp > SHARED_BASE, "{rsp:#x}"),
             exit => panic!("{rsp:#x}: {exit:x?}"),
         }

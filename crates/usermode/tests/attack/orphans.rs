@@ -50,7 +50,7 @@ fn let_a_guest_spin() {
     let (vm, sandbox) = with_sandbox(&Usermode, &VmConfig::default());
     let mut vcpu = start(&vm, programs::spin(), Parameters::default(), 0);
     println!("sandbox {sandbox}");
-    // It is killed long before; the loop ends by itself in any case.
+    // The process is killed long before, and the loop ends by itself in any case.
     let _end = kick_if_hung(vcpu.kick_handle());
     vcpu.run(VmEntry::Resume).unwrap();
 }

@@ -320,7 +320,7 @@ pub fn a_removal_from_a_stopped_sandbox_is_finished_by_a_retry<H: Hypervisor>(h:
         doorbell.remove().unwrap();
     }
     let _other = register(&other).unwrap();
-    // This does not remove the doorbell that now has its address.
+    // Dropping the old doorbell does not remove the doorbell that now has its address.
     drop(doorbell);
     assert_eq!(player.play(&[Op::Out(1, 0x500, 1)]), []);
     assert_eq!((count(&bell), count(&other)), (0, 1));

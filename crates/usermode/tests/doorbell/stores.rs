@@ -338,7 +338,7 @@ fn store_to<H: Hypervisor>(
 fn a_replaced_store_does_elsewhere_what_it_did<H: Hypervisor>(h: &H) {
     let hot = [HOLE; ROUNDS as usize];
     let elsewhere = [
-        // Memory, which is stored to although there is a doorbell elsewhere.
+        // Memory. Stores reach it although there is a doorbell elsewhere.
         SAVED,
         DEVICE,
         // An address without a doorbell.

@@ -107,7 +107,7 @@ impl Irqs for Guest {
         *self.is_up.lock() = level;
         if let Some(trigger) = self.trigger.lock().take_if(|_| !level) {
             trigger.write(1).unwrap();
-            // Time for the line's thread to notice the signal.
+            // Gives the line's thread time to notice the signal.
             thread::sleep(Duration::from_millis(200));
         }
         Ok(())

@@ -86,7 +86,7 @@ pub(super) fn device_path(sysfs: &Path) -> io::Result<PathBuf> {
     Err(io::ErrorKind::NotFound.into())
 }
 
-/// Converts the error of a request to its errno, which is the error's source.
+/// Converts the error of a request to an `io::Error` with its errno. The errno is the error's source.
 fn errno(error: IommufdError) -> io::Error {
     let source = std::error::Error::source(&error);
     let number = source.and_then(|source| source.downcast_ref::<vmm_sys_util::errno::Error>());

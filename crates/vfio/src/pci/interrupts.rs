@@ -57,8 +57,8 @@ impl Interrupts {
         }
     }
 
-    /// Changes only what differs from `wanted`. After an error the interrupts count as `wanted`, so that not every
-    /// write of the guest repeats the error.
+    /// Changes only what differs from `wanted`. After an error the interrupts are recorded as `wanted` all the same, so
+    /// that the guest's next writes do not repeat the error.
     pub(super) fn switch(
         &mut self,
         wanted: Mode,

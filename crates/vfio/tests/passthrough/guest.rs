@@ -95,7 +95,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// A guest for this device, which may be in these places.
+    /// Makes a guest for this device. The device's registers may be in these places.
     pub fn new<H: Hypervisor>(h: &H, device: &Device, places: &[Place]) -> Self {
         let memory = memory(VmConfig::default().ram_base, RAM);
         let config = VmConfig {

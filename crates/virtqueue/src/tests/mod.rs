@@ -176,7 +176,7 @@ pub(super) fn serve(device: &mut impl DeviceQueue) -> u64 {
     count
 }
 
-/// Takes up to `count` chains and gives them back at once, fully written; returns how many there were.
+/// Takes up to `count` chains and gives them back in one batch, fully written. Returns how many there were.
 pub(super) fn serve_at_once(device: &mut impl DeviceQueue, count: u16) -> u64 {
     let mut chain = Chain::with_capacity(64);
     let mut heads = Vec::new();

@@ -8,7 +8,7 @@ use super::*;
 enum Step {
     /// The driver makes buffers of several pieces available.
     Offer(u16, u16),
-    /// The device takes chains and gives them back, one by one or at once.
+    /// The device takes chains and gives them back, one by one or in one batch.
     Use(u16, bool),
     /// The driver consumes used buffers.
     Consume(u16),

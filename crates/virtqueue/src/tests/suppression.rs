@@ -261,7 +261,7 @@ fn batch_that_is_partly_taken_is_seen() {
     packed(7, IN_ORDER, &BatchTakenInPart);
 }
 
-/// The device gives `batch` buffers back at once and interrupts as the driver asks. The driver takes `budget` of them
+/// The device gives back `batch` buffers at a time and interrupts as the driver asks. The driver takes `budget` of them
 /// before it asks whether it may sleep.
 struct Budget {
     batch: u16,

@@ -34,7 +34,8 @@ impl Map {
         let last = address.checked_add((len as u64).checked_sub(1)?)?;
         let unit = address >> self.granule;
         let guess = guesses.get(unit);
-        // A guest may access a hole as often as a device: the ranges next to it show that it is a hole.
+        // Guests may access holes often as well, so the ranges on both sides are used to recognize a hole without a
+        // search.
         match self.entries.get(guess) {
             Some(Entry { range, device }) if range.first() <= address => {
                 if last <= range.last() {

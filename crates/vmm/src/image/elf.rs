@@ -83,7 +83,7 @@ fn read<'d, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
         if let Some(offset) = offset.filter(|offset| *offset < len) {
             entry = entry.or_else(|| address.checked_add(offset));
         }
-        // The file may have more bytes of a segment than its size in memory; the rest is cut.
+        // If a segment has more bytes in the file than in memory, the rest is ignored.
         let end = start + size.min(len);
         segments.push(Segment {
             address,

@@ -37,7 +37,7 @@ impl Virt {
         })
     }
 
-    /// The guest's RAM, which a worker of its devices serves.
+    /// The guest's RAM, for a worker that serves a device.
     pub fn memory(&self) -> &GuestMemoryMmap {
         self.machine.vm().memory()
     }

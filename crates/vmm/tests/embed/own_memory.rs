@@ -164,7 +164,7 @@ fn memory_that_cannot_be_written_is_refused<H: Hypervisor>(h: &H) {
     assert_eq!(refused(h, &config), "the protection of memory");
 }
 
-/// Memory that only a backend with a separate process has to refuse, each with what its error says.
+/// Only a backend with a separate process has to refuse this memory. The test checks the text of each error.
 fn memory_that_the_sandbox_cannot_share_is_refused<H: Hypervisor>(h: &H) {
     let error = |memory| {
         let error = h.create_vm(&VmConfig::with_memory(memory)).map(|_| ());

@@ -84,7 +84,7 @@ fn width_matters_where_the_doorbell_has_one<H: Hypervisor>(hypervisor: &H) {
     for width in [1, 2, 4] {
         assert_eq!(count(hypervisor, false, stores(1, width, 2049, 0xce, 8)), 0);
     }
-    // With a fourth test, the wildcard takes a byte, and the fourth test any length.
+    // With a fourth test, the wildcard matches one-byte writes, and the fourth test matches writes of any length.
     assert_eq!(count(hypervisor, true, stores(1, 4, 2049, 0xce, 8)), 8);
     assert_eq!(count(hypervisor, true, stores(3, 4, 2051, 0xce, 8)), 0);
     assert_eq!(count(hypervisor, true, outs(1, 2, 133, 0xce, 8)), 8);

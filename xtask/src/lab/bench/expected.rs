@@ -22,8 +22,8 @@ pub(crate) struct Expected {
     pub(super) skips: &'static [&'static str],
 }
 
-/// How many more instructions than its floor a row may need. The goal is 250; with a different compiler, both numbers
-/// change by a few per cent.
+/// By how many instructions a row may exceed its floor. The goal is 250; with a different compiler, both numbers change
+/// by a few per cent.
 pub(super) const OVERHEAD: f64 = 350.0;
 
 /// A doorbell costs the same as a bare ioeventfd.

@@ -54,7 +54,7 @@ impl ArrivalExits {
         })
     }
 
-    /// Leaves only the exits of the EOIs in `sample`, whose operations were an interrupt and its EOI each.
+    /// Leaves only the exits of the EOIs in `sample`. Each of its operations was an interrupt and the EOI.
     pub(super) fn subtract(&self, sample: &mut RunSample) {
         let ops = sample.ops;
         let without = |all: u64, exits: ExitsOfTwoRuns| all.saturating_sub(exits.of(ops));

@@ -27,7 +27,7 @@ pub(super) enum InterruptCase {
 pub(super) enum Lowered {
     /// The guest's EOI, which notifies the device through the resamplefd.
     Resample,
-    /// The device model, which the handler calls.
+    /// The device model, at the handler's access to it.
     Userspace,
     /// The guest's end of the interrupt, for which the device polls.
     Forwarded,

@@ -1,8 +1,8 @@
 //! A device of the host that rows assign to their guests, opened once for all rows of this process.
 //!
 //! An IOMMU group can be in only one container of one process, and a backend may map a device when its guest is made.
-//! So the first row opens the device, and it is closed after the last row. No backend gets its VFIO file, which KVM
-//! needs only for devices that bypass caches, and these do not.
+//! So the first row opens the device, and it is closed after the last row. No backend gets its VFIO file: KVM needs the
+//! file only for devices that bypass caches, and these do not.
 
 use std::sync::{Arc, Weak};
 

@@ -31,7 +31,7 @@ impl GuestScenario for InterruptScenario {
             value,
             ..Parameters::default()
         };
-        // The first operation pays for what the guest has not touched since it got the device.
+        // The first operation is slower: the guest has not touched the device or its memory before.
         guest.run(&parameters(1))?;
         let before = guest.results()?;
         let run = guest.run(&parameters(ops))?;
@@ -111,7 +111,7 @@ impl GuestScenario for AccessScenario {
             value: VALUE.into(),
             ..Parameters::default()
         };
-        // The first operation pays for what the guest has not touched since it got the device.
+        // The first operation is slower: the guest has not touched the device or its memory before.
         self.owner.guest.run(&parameters(1))?;
         let run = self.owner.guest.run(&parameters(ops))?;
         turn.check()

@@ -148,7 +148,7 @@ impl Plan {
             command.arg(consent);
         }
         if call.links_program() {
-            // Last on the linker's command line: it is used only if no crate has the hooks.
+            // This library is last on the linker's command line, so it is used only if no crate has the hooks.
             let mut arg = OsString::from("-Clink-arg=");
             arg.push(&self.passthrough);
             command.arg(arg);

@@ -51,7 +51,7 @@ fn compile(own: &Path, toolchain: &Toolchain, target: &str) -> Result<PathBuf, E
             "2024",
         ])
         .args(["--target", target, "-Copt-level=3", "-Cpanic=abort"])
-        // One object for all hooks, so that the linker takes either all of them or none. Next to the checker's hooks
+        // All hooks are in one object, so that the linker takes either all of them or none. Next to the checker's hooks
         // they would collide.
         .arg("-Ccodegen-units=1")
         .arg("-o")

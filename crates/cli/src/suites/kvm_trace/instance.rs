@@ -144,7 +144,7 @@ impl TraceInstance {
     ) -> Result<(), TracefsError> {
         let size = (BUFFERS / cpus).clamp(LEAST, MOST);
         self.write("buffer_size_kb", &size.to_string())?;
-        // One counter for all CPUs: it orders the events of a thread that moves between CPUs.
+        // This trace clock is one counter for all CPUs, so it orders the events of a thread that moves between CPUs.
         self.write("trace_clock", "counter")?;
         if whose == TracedThreads::Children {
             self.write("options/event-fork", "1")?;

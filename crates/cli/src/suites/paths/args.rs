@@ -87,7 +87,7 @@ pub(crate) struct PathsArgs {
     #[arg(long, value_enum, default_value_t = Sort::Auto, help_heading = OUTPUT)]
     pub(crate) sort: Sort,
 
-    // The last one, because its heading applies to all options after it.
+    // This must be the last one, because its heading applies to all options after it.
     #[command(flatten)]
     pub(crate) before: BeforeArgs,
 }

@@ -157,7 +157,7 @@ fn qemu_and_vmbell_get_a_disk_whose_path_has_commas() {
         has("if=none,id=disk,format=raw,file=/a,,b,,/d"),
         "{words:?}"
     );
-    // It is a separate word.
+    // The image's path is a separate word, so its comma is not doubled.
     assert!(has("/a,b/i"), "{words:?}");
     let known = known();
     let vmbell = known.iter().find(|vmm| vmm.name() == VMBELL).unwrap();

@@ -26,8 +26,8 @@ const DESCRIPTION: &str = "a boot of Linux, until its kernel finds no root file 
 pub(super) const CPUS: u32 = 1;
 /// The guest's memory in MiB: the kernel's file alone takes 60.
 pub(super) const MEMORY: u32 = 256;
-/// The kernel's parameters. On panic it resets the machine by a fault, which every VMM takes as the end. It prints
-/// little on the serial port, where each character is an exit, and skips self-tests.
+/// The kernel's parameters. On panic it resets the machine by a fault, and every VMM then ends. It prints little on the
+/// serial port, where each character is an exit, and skips self-tests.
 const PARAMETERS: &str = "console=ttyS0 quiet panic=-1 reboot=t cryptomgr.notests apparmor=0 audit=0 \
     initcall_blacklist=load_system_certificate_list";
 /// In the lab, QEMU 7.2's SVM switches vector state off at exits: docs/emulator-bugs.md.

@@ -31,7 +31,7 @@ struct Waiting {
 }
 
 impl Flusher {
-    /// Starts the thread, which calls `flush`, and then the returned function to answer each request.
+    /// Starts the thread. It calls `flush`, and answers each request with the function that `flush` returns.
     ///
     /// # Errors
     ///

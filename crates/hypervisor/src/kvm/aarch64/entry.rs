@@ -91,8 +91,8 @@ fn switch_off(vcpu: &VcpuFd) -> Result<(), Error> {
         .map_err(Error::system("switch a vcpu off (KVM_SET_MP_STATE)"))
 }
 
-/// Sets the counter of all vCPUs as close to the host's as a kernel before 6.4 allows. The call sets a value, which
-/// lags by the time until it takes effect, so the shortest of several attempts is kept.
+/// Sets the counter of all vCPUs as close to the host's as a kernel before 6.4 allows. The value lags by the time
+/// between the call and its effect, so the shortest of several attempts is kept.
 fn share_counter(vcpu: &VcpuFd) -> Result<(), Error> {
     const ATTEMPTS: usize = 8;
     let mut shortest = u64::MAX;

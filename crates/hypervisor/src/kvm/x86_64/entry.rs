@@ -353,8 +353,8 @@ impl ResetState {
     }
 }
 
-/// Returns the rest after `done` registers of a batch. If KVM stopped before the end of the batch, it lists the next
-/// register but does not have it for this vCPU: that register is left out.
+/// Returns the rest after `done` registers of a batch. If KVM stopped before the end of the batch, the next register is
+/// one that KVM lists but does not have for this vCPU. That register is left out.
 fn after<T>(rest: &[T], done: usize) -> &[T] {
     let whole = done >= rest.len().min(BATCH);
     rest.get(done + usize::from(!whole)..).unwrap_or_default()

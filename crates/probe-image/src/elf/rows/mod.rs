@@ -26,7 +26,7 @@ const BLK: usize = Kind::Blk as usize;
 const CONSOLE: usize = Kind::Console as usize;
 const NET: usize = Kind::Net as usize;
 
-/// The port that marks a batch: that of a PC's power-on self-test, where writes are harmless.
+/// The port that marks a batch. It is the port of a PC's power-on self-test, so writes are harmless.
 const MARK_PORT: u16 = 0x80;
 
 /// Why a row has no samples.
@@ -85,7 +85,7 @@ impl Probe<'_> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     First,
-    /// After the switch to x2APIC mode, which is irreversible.
+    /// Rows after the switch to x2APIC mode. The switch is irreversible.
     X2apic,
     /// Rows that can end a fragile VMM: a write to an unassigned port ends gokvm.
     Deadly,

@@ -98,7 +98,8 @@ fn idle(probe: &Probe<'_>, kind: usize, operations: u32) -> Result<u64, Reason> 
             device.kick();
         }
     });
-    // The answer shows that the device has handled the notifications, which may keep a thread busy for longer.
+    // The answer shows that the device has handled the notifications. Handling them may keep a thread of the VMM busy
+    // after the batch.
     device.check()?;
     Ok(ticks)
 }

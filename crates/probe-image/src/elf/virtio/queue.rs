@@ -51,7 +51,7 @@ pub struct Words {
     pub used: u16,
     pub avail_event: u16,
     pub used_event: u16,
-    /// The device's flag, which counts without EVENT_IDX.
+    /// The device's flag in the used ring. It applies without EVENT_IDX.
     pub no_notify: bool,
 }
 

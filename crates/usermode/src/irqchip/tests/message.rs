@@ -59,7 +59,7 @@ fn flat_logical_destination_is_a_mask() {
     }
     for (address, vcpus) in [
         (0b1010, vec![1, 3]),
-        // As clusters these would be 2, 8 and 15.
+        // In cluster mode these destinations would be the clusters 2, 8 and 15.
         (0b10_0010, vec![1, 5]),
         (0b1000_0000, vec![7]),
         (0xff, (0..8).collect()),

@@ -13,7 +13,7 @@ use super::{BAR, CONFIG, Edu, PERIOD};
 
 /// VFIO_DEVICE_FLAGS_RESET and VFIO_DEVICE_FLAGS_PCI or _PLATFORM.
 const FLAGS: [u32; 2] = [1 | 1 << 2, 1 | 1 << 1];
-/// Where the configuration space is in the file, which is never mapped.
+/// The offset of the configuration space in the file. It is never mapped.
 const CONFIG_OFFSET: u64 = 1 << 40;
 
 /// An open file.

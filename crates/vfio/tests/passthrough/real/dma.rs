@@ -50,7 +50,7 @@ fn dma_goes_round_until_the_memory_is_taken_back<H: Hypervisor>(_h: &H) {
     let blocked = BASE + 0x10_0000;
     transfer(&edu.device, blocked, true);
     assert_eq!(bytes(&memory, blocked), vec![0; PIECE as usize]);
-    // It works again with new mappings.
+    // The device works again with new mappings.
     let _map = DmaMap::new(edu.space(), &memory).unwrap();
     transfer(&edu.device, blocked, true);
     assert_eq!(bytes(&memory, blocked), pattern());

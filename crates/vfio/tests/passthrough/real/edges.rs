@@ -132,7 +132,7 @@ fn row_1_trigger_that_is_no_eventfd_is_refused<H: Hypervisor>(_h: &H) {
         let errno = Raw::eventfd(TRIGGER, index, 1 << 20).errno(device);
         assert_eq!(errno, libc::EBADF, "index {index}");
     }
-    // And -1 removes an eventfd.
+    // An eventfd of -1 removes the trigger.
     let trigger = event();
     device.set_triggers(INTX, 0, &[Some(&trigger)]).unwrap();
     device.set_triggers(INTX, 0, &[None]).unwrap();

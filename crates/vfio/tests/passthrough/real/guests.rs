@@ -86,7 +86,7 @@ fn thousand_interrupts_of_intx_come_where_registers_are_not_mapped<H: Hypervisor
 }
 
 fn the_backend_is_told_of_the_group_before_the_device_is_opened<H: Hypervisor>(h: &H) {
-    // The guest needs the device only to know where to map it from the start.
+    // Making the guest needs the device only to learn where the device will be mapped.
     let guest = {
         let first = Real::edu(None);
         Guest::new(h, &first.device, &[])

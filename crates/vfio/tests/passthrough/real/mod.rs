@@ -89,7 +89,7 @@ impl Real {
         let device = device.unwrap_or_else(|error| panic!("{}", chain(&error)));
         device.enable().unwrap();
         if name == EDU {
-            // Edu has no reset: what another test left would come as an interrupt.
+            // edu cannot be reset, so an interrupt that another test left pending would arrive in this test.
             write(&device, ACK, u32::MAX);
             assert_eq!(read(&device, STATUS), 0);
         }

@@ -122,7 +122,7 @@ fn mutants(summary: &Summary) -> Table {
     Table::new(head, rows)
 }
 
-/// The instructions that the orders together save.
+/// The table of the instructions that all weakened orders save in total.
 fn saved(summary: &Summary) -> Option<Table> {
     let counts = instructions::count(summary);
     let is_saved = counts.iter().any(|count| count.code != count.together);

@@ -1,11 +1,11 @@
-//! Which instructions the orders of the sites together save, by a table of rules for x86-64 and arm64.
+//! Which instructions the weakened orders of all sites save in total, by a table of rules for x86-64 and arm64.
 //!
 //! The rules are how LLVM compiles them. x86-64 needs a full barrier for a SeqCst fence or store, and nothing for a
 //! weaker one. On arm64 an access that acquires or releases has its own instruction, and a fence is a `dmb`.
 
 use super::summary::{Site, Strength, Summary};
 
-/// An instruction, and how many sites have it: in the code, and with the orders together.
+/// An instruction, and the number of sites that have it: in the code as it is, and with all orders weakened.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) arch: &'static str,

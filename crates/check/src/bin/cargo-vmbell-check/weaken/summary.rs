@@ -15,7 +15,8 @@ pub(super) struct Summary {
     pub(super) mutants: Vec<Mutant>,
     /// The tests that were not weakened, with the reports of their scenarios.
     pub(super) refused: Vec<(String, String)>,
-    /// Whether no limit kept a site's order stronger than it need be.
+    /// Whether the assignment is minimal: false if a limit stopped the search while a site's order might still be too
+    /// strong.
     pub(super) is_minimal: bool,
     pub(super) explorations: u64,
     pub(super) executions: u64,
@@ -256,7 +257,7 @@ impl Site {
         self.place.source.owner == "tested code"
             && weakened().next().is_some()
             && least != self.order
-            // Of two fences that replace each other, one is needed.
+            // If either of two fences can replace the other, one of them is needed.
             && self.together != self.order
             && weakened().all(|effect| effect.limit.is_none())
     }

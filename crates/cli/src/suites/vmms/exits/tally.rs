@@ -1,7 +1,7 @@
 //! Counts the exits of each marked batch.
 //!
 //! The guest writes a row's mark to port 0x80 before a batch, and 0 after it. Each of these writes is itself an exit
-//! and a return to the VMM, which are not counted: the batch begins after the return for its mark, and ends before the
+//! and a return to the VMM, and neither is counted: the batch begins after the return for its mark, and ends before the
 //! exit for the 0. Only the thread that writes the marks counts, which is the measuring vCPU. If a guest writes other
 //! values to the port, it spoils only its own rows.
 

@@ -70,7 +70,7 @@ fn driver_ok_without_features_ok_needs_a_reset() {
     device.write(register::STATUS, PROBED | DRIVER_OK);
     assert_eq!(device.status(), PROBED | NEEDS_RESET);
     assert!(matches!(device.refusal(), Refusal::DriverOkTooEarly));
-    // It is refused even if both bits come at once and the features are bad.
+    // The driver is refused even if both bits come at once and the features are bad.
     device.write(register::STATUS, 0);
     device.write(register::STATUS, PROBED | FEATURES_OK | DRIVER_OK);
     assert_eq!(device.status(), PROBED | NEEDS_RESET);

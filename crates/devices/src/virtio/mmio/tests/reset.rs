@@ -68,7 +68,7 @@ fn signals_after_a_reset(signal: impl FnOnce(&Double)) -> (Device, Line) {
     device.go_live();
     device.write(register::STATUS, 0);
     signal(&worker);
-    // Time for the thread to see the signal.
+    // Gives the thread time to see the signal.
     std::thread::sleep(Duration::from_millis(50));
     (device, line)
 }
