@@ -91,7 +91,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// This number of requests, with at most `depth` in flight.
+    /// The work of this number of requests, with at most `depth` in flight.
     pub fn new(requests: u64, depth: u64) -> Work {
         Work {
             requests,

@@ -174,7 +174,8 @@ fn virtio_driver_lacks_fences_around_the_flags() {
     }
 }
 
-/// If its user leaves interrupts enabled. A user that disables them until it sleeps is clean (`pairs`).
+/// Shows the bug if virtio-driver's user leaves interrupts enabled. A user that disables them until it sleeps is clean
+/// (`pairs`).
 #[test]
 fn virtio_driver_lacks_a_fence_after_it_moves_the_event_of_a_packed_ring() {
     let shape = Shape::packed(4, true);

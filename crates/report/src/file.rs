@@ -66,7 +66,7 @@ enum ExportTarget {
 enum Temporary {
     /// The file disappears with its last descriptor.
     Unnamed(File),
-    /// For file systems on which every file must have a name.
+    /// Used on file systems on which every file must have a name.
     Named(NamedTempFile),
 }
 

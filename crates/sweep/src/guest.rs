@@ -59,7 +59,7 @@ pub struct Loss {
     pub interrupts: u64,
     /// The ring.
     pub ring: PrintedRing,
-    /// What helped.
+    /// The step that made the traffic go on.
     pub help: Help,
 }
 

@@ -42,7 +42,7 @@ fn mixed(seed: u64) -> u32 {
 /// A fixed part of a sweep's instants: part `index` of `count`, from 1 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shard {
-    /// Which part.
+    /// The part's number, from 1 on.
     pub index: u32,
     /// How many parts there are.
     pub count: u32,

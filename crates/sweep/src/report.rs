@@ -126,7 +126,7 @@ pub struct EventResults {
     pub instants: Vec<InstantResult>,
 }
 
-/// How many of what.
+/// Counts over the instants of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Instants tried.
@@ -211,7 +211,7 @@ pub struct SweepReport {
     /// The fault that every snapshot was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub edit: Option<Edit>,
-    /// Which part this is; `None` is all of it.
+    /// The part of the sweep that this report has; `None` for the whole sweep.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
     /// The VMMs.
@@ -285,7 +285,7 @@ pub enum MergeError {
     Shards {
         /// The shard.
         index: u32,
-        /// How often it is there.
+        /// How many reports have it.
         found: usize,
         /// How many shards there are.
         count: u32,

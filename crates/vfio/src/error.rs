@@ -100,7 +100,7 @@ pub enum PassthroughErrorKind {
     /// The device has more regions or interrupt indexes than any device has.
     #[error("reports {count} regions or interrupt indexes, more than {most}")]
     Indexes {
-        /// How many.
+        /// The number that the device reports.
         count: u32,
         /// The maximum number.
         most: u32,

@@ -24,12 +24,12 @@ pub struct Mutant {
     /// Whether the code orders the two: the access publishes the store, or a SeqCst fence is between them. If not, a
     /// compiler may exchange them.
     pub is_ordered: bool,
-    /// What comes of it under each model.
+    /// The outcome of the mutant under each model.
     pub outcomes: Vec<(Model, Outcome)>,
     pairs: Vec<Pair>,
 }
 
-/// What comes of an order mutant under one model.
+/// The outcome of an order mutant under one model.
 #[derive(Debug)]
 pub enum Outcome {
     /// No execution reaches both accesses.

@@ -165,7 +165,7 @@ pub struct AddressBucket {
 impl AddressBucket {
     /// The only slot that can hold an address: the second one, unless the first one has the address.
     ///
-    /// Without a branch, because no predictor could guess which slot it is.
+    /// Chooses without a branch, because no predictor could guess which slot it is.
     #[inline(always)]
     pub fn slot(&self, addr: u64) -> usize {
         usize::from(self.addresses[0].load(Relaxed) != addr)

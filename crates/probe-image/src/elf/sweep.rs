@@ -45,7 +45,7 @@ struct Traffic<'a> {
     device: &'a Device,
     options: SweepOptions,
     cpu: u32,
-    /// In ticks of the time stamp counter.
+    /// How long the image waits for an answer, in ticks of the time stamp counter.
     bound: u64,
     /// Descriptors of each request.
     chain: u16,

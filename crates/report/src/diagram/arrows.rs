@@ -14,7 +14,7 @@ pub(super) enum Party {
     Vmm,
 }
 
-/// How far the vCPU goes for an operation.
+/// How far control moves away from the guest during an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     /// The vCPU returns to the VMM.

@@ -145,7 +145,7 @@ pub struct Event {
 /// How often an event happened, and what was found out when it first happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CountedRecord {
-    /// How often.
+    /// How often the event happened.
     pub count: u64,
     pub(crate) detail: u64,
     /// For an exit to the VMM: the total time until the vCPU was back.

@@ -18,7 +18,7 @@ const NAMESPACE: &str = "this is not the host's first PID namespace, so the kern
 /// The inode of the first PID namespace (PROC_PID_INIT_INO in Linux' `include/linux/proc_ns.h`).
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Used if the verifier gives no message.
+/// Replaces the verifier's message if there is none.
 const SILENT: &str = "the verifier said nothing";
 
 /// Checks what can be checked before the first system call.

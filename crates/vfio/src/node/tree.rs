@@ -40,7 +40,7 @@ pub enum TreeError {
     /// The tree is larger than any sensible tree.
     #[error("the device tree has {what}, more than {limit}")]
     TooLarge {
-        /// What there is too much of.
+        /// The name of what exceeds the limit.
         what: &'static str,
         /// How much there may be.
         limit: usize,

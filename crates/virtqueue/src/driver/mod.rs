@@ -20,7 +20,7 @@ use super::slots::Slots;
 use super::sync::{Arc, Ordering, fence};
 use crate::descriptor::{INDIRECT, WRITE};
 
-/// How far a driver side is.
+/// How far a driver side has got in the ring.
 #[derive(Debug, Default)]
 pub struct Indices {
     /// The index of the next buffer to make available. It follows from the position and the number in flight.

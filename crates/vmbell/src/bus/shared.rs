@@ -83,7 +83,7 @@ impl Bus {
 
     /// Waits until every handler that a reader found before the call has returned.
     ///
-    /// Called in a handler, it never returns.
+    /// A handler must not call this: the call would never return.
     pub fn synchronize(&self) {
         self.snapshot.domain().synchronize();
     }

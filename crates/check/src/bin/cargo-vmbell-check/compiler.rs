@@ -12,7 +12,8 @@ use std::process::{Command, ExitCode};
 
 use crate::error::Error;
 
-/// This file. It decides what is hooked, so a different version of it needs a different target folder.
+/// The text of this source file. It decides what is hooked, so a different version of it needs a different target
+/// folder.
 pub(crate) const SOURCE: &str = include_str!("compiler.rs");
 
 /// The checker and what it depends on, by crate name: a hook must not call hooks. Crates that only this program needs

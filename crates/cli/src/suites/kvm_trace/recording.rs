@@ -38,7 +38,7 @@ pub(crate) enum TraceError {
     /// There is more of something than any guest causes.
     #[error("the trace has more than {most} {what}")]
     TooMany {
-        /// What there is too much of.
+        /// The name of what exceeds the limit.
         what: &'static str,
         /// The limit.
         most: usize,

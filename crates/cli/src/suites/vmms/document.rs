@@ -32,7 +32,7 @@ pub(super) enum DocumentError {
     /// There is more of something than any image has.
     #[error("there are {found} {what}, more than {most}")]
     TooMany {
-        /// What there is too much of.
+        /// The name of what exceeds the limit.
         what: &'static str,
         /// How many there are.
         found: usize,

@@ -207,7 +207,7 @@ fn row_4_line_that_stays_up_is_signalled_once_until_it_is_unmasked<H: Hypervisor
     assert_silent(&trigger);
 }
 
-/// With a double, because the lab has only one device with a line.
+/// This test uses a double, because the lab has only one device with a line.
 fn row_5_one_end_is_told_to_all_devices_of_a_line<H: Hypervisor>(h: &H) {
     let (real, other) = (Real::edu(None), Edu::pci());
     let places = [place(h, true)];

@@ -20,7 +20,7 @@ pub(super) struct Mutant {
     pub(super) found_by: BTreeSet<String>,
 }
 
-/// What comes of a mutant under one model, from the weakest statement to the strongest.
+/// The outcome of a mutant under one model, ordered from the weakest statement to the strongest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Result {
     #[default]
