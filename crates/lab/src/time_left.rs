@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use indicatif::style::ProgressTracker;
 use indicatif::{HumanDuration, ProgressState};
 
-/// An estimate from the steps since it was made.
+/// An estimate of the time left, from the steps that were finished since the estimate began.
 #[derive(Clone, Debug, Default)]
 pub struct TimeLeft {
     /// When it began, and how many steps were finished then.

@@ -111,7 +111,7 @@ pub struct SweepOptions {
     pub bound_us: u32,
     /// The microseconds between two looks of a CPU that halts.
     pub tick_us: u32,
-    /// The answers for each printed dot.
+    /// The number of answers for each printed dot.
     pub dot: u32,
 }
 

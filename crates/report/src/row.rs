@@ -129,7 +129,7 @@ pub struct Measured {
     pub counts: Counts,
     /// The comparison with the reference in time; `None` unless both were measured.
     pub ratio: Option<Ratio>,
-    /// Comparisons with the reference other than by time, per operation: by `exits` or an event.
+    /// Ratios to the reference other than that of times: of `exits` or of an event, per operation.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ratios: BTreeMap<String, Ratio>,
 }

@@ -37,7 +37,7 @@ fn eventfd(text: &str) -> Option<UnreadEventfd> {
         Some(values.next()?.trim())
     };
     Some(UnreadEventfd {
-        // Kernels before 5.2 do not print it.
+        // Kernels before 5.2 do not print the id.
         id: value("eventfd-id:")
             .and_then(|id| id.parse().ok())
             .unwrap_or(0),

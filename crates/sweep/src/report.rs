@@ -135,9 +135,9 @@ pub struct Counts {
     pub open: usize,
     /// Lost notifications.
     pub lost: usize,
-    /// Failures that the emulator explains.
+    /// Failures that are explained by a bug of the emulator.
     pub emulator: usize,
-    /// Failures that a thread that did not run explains.
+    /// Failures that are explained by a thread that did not run.
     pub starvation: usize,
     /// Guests that did not go on although nothing was open, or not in each restore.
     pub unexplained: usize,

@@ -18,7 +18,7 @@ use crate::child;
 /// repeats on purpose.
 const ON_PURPOSE: (&str, usize) = ("lab_boot::ends", 2);
 
-/// Modules of tests that wait for a thread with a free CPU.
+/// A queue of modules of tests. Each waits until a thread has a free CPU for it.
 pub(super) struct LabTestQueue<'a> {
     suite: &'a TestSuite,
     modules: Vec<Module<'a>>,

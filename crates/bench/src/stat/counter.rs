@@ -41,8 +41,8 @@ pub(super) struct EventCounter {
 }
 
 impl EventCounter {
-    /// Counts the events of this guest; if with tracepoints, on the calling thread and on threads that it starts from
-    /// now on.
+    /// Counts the events of this guest. Tracepoints count on the calling thread and on threads that it starts from now
+    /// on.
     pub(super) fn new(vm: &dyn Vm) -> Self {
         let backend = vm.measure().event_source();
         let counted = |source| Self {

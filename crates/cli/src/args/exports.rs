@@ -64,7 +64,7 @@ impl ExportArgs {
 pub(crate) struct Exports(Vec<(Export, Exporter)>);
 
 impl Exports {
-    /// Opens all of them, before anything is measured.
+    /// Opens all exports before anything is measured.
     pub(crate) fn open(args: &ExportArgs) -> Result<Self> {
         distinct(&args.paths()).map_err(Usage::new)?;
         let mut exports = Vec::new();
@@ -119,7 +119,7 @@ type BlockWriter = fn(&str, &[Block]) -> String;
 pub(crate) struct BlockExports(Vec<(Export, BlockWriter)>);
 
 impl BlockExports {
-    /// Opens all of them, before anything is measured or read.
+    /// Opens all exports before anything is measured or read.
     pub(crate) fn open(args: &BlockExportArgs) -> Result<Self> {
         distinct(&args.paths()).map_err(Usage::new)?;
         let formats: [(_, BlockWriter); 2] = [

@@ -39,7 +39,7 @@ pub(super) const EMULATOR: &str = "The emulator and its boots";
 
 /// The default disk space for saved machines, of about 150 MB each.
 const STATES: u64 = 4 << 30;
-/// The variable that overrides it.
+/// The environment variable that overrides `STATES`.
 const LIMIT: &str = "VMBELL_STATE_LIMIT";
 
 /// How often the thread that waits for a signal polls.

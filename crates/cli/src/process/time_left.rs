@@ -15,7 +15,7 @@ pub(crate) struct TimeLeft {
 }
 
 impl TimeLeft {
-    /// This time, from now on.
+    /// Starts to count down `left`.
     pub(crate) fn new(left: Duration) -> Self {
         Self {
             left,

@@ -310,7 +310,7 @@ impl Poller {
 /// The queues, and when a chain was last found in them.
 struct Looks {
     queues: Vec<Arc<Queue>>,
-    /// When a chain was last found since the thread slept.
+    /// When a chain was last found; `None` if none was found since the thread last slept.
     last: Option<Instant>,
 }
 

@@ -1,4 +1,4 @@
-//! The descriptor for loops that do the least work around an exit.
+//! The vCPU's file descriptor, for VMMs whose own loop does the least work around an exit.
 
 use vmbell_hypervisor::{Capability, Hypervisor};
 

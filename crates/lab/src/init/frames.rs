@@ -24,7 +24,7 @@ const NO_DEVICE: u8 = 0xff;
 enum PortAction {
     /// Send these bytes over the channel with this index.
     Send(u8, Vec<u8>),
-    /// Pass on to this end of the control channel what the host sends.
+    /// Pass what the host sends on to this end of the control channel.
     Listen(UnixStream),
 }
 

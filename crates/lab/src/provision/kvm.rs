@@ -16,9 +16,9 @@ use crate::kvm::{
 use crate::out_of_tree::Release;
 use crate::prepare::{self, LabKernel};
 
-/// Increase it when the way of building changes.
+/// Increase this number when the way of building changes.
 const REVISION: u32 = 1;
-/// Increase it when the build needs different packages or files.
+/// Increase this number when the build needs different packages or files.
 const TOOLS_REVISION: u32 = 2;
 /// The folder for builds, next to the entry's files.
 const TREE: &str = "tree";

@@ -138,7 +138,7 @@ mod tests {
         fs::write(&file, "one").unwrap();
         settle(&file);
         assert_eq!(digest(&list, &file).unwrap(), hash_bytes(b"one"));
-        // A wrong digest in the list shows where the answer comes from.
+        // With a wrong digest in the list, the answer shows that it comes from the list.
         let text = fs::read_to_string(&list).unwrap();
         let other = hash_bytes(b"other");
         fs::write(&list, text.replace(&hash_bytes(b"one"), &other)).unwrap();

@@ -51,9 +51,9 @@ pub(super) struct Leg {
 pub(super) struct Arrow {
     /// The row that measures the path.
     pub(super) row: &'static str,
-    /// What the path is, next to the guest.
+    /// The text next to the guest, which says what the path is.
     pub(super) label: &'static str,
-    /// What happens next to the VMM.
+    /// The text next to the VMM, which says what happens there.
     pub(super) far: &'static str,
     /// The labels of the way back, next to the guest and next to the VMM.
     pub(super) back: [&'static str; 2],

@@ -17,7 +17,7 @@ pub const WRITE: u64 = 1;
 pub const FUTEX: u64 = 202;
 pub const WAKE: u64 = 1;
 
-/// The number of words of its stack that lead back to the guest.
+/// The number of words on the vCPU's stack that lead back to the guest.
 pub const BACK: u64 = 32;
 
 /// Makes a system call that returns to the guest: with these registers, the stub's code after the instruction reaches a

@@ -78,7 +78,7 @@ pub enum NoIommu {
         /// The option.
         option: String,
     },
-    /// An Intel host whose kernel waits for the option.
+    /// An Intel host whose kernel turns the IOMMU on only if the option is given.
     IntelOptionMissing,
     /// An Intel host whose firmware describes no IOMMU.
     IntelNotDescribed,

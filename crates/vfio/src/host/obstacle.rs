@@ -80,7 +80,7 @@ pub enum Obstacle {
     NoPermission {
         /// The file.
         path: String,
-        /// The user who would open it.
+        /// The user who would open the file.
         user: u32,
     },
 }

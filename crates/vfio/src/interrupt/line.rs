@@ -21,8 +21,8 @@ pub enum InterruptPath {
     Irqfd,
     /// An irqfd delivers it, and the guest's EOI unmasks it through the resample eventfd.
     Resample,
-    /// The guest takes and ends it without the host: the host's interrupt controller ties it to an interrupt of the
-    /// guest.
+    /// The guest takes and ends the interrupt without an exit to the host: the host's interrupt controller ties it to
+    /// an interrupt of the guest.
     Forwarded,
     /// A thread of the VMM delivers it, and the guest's next access to the device ends it.
     Vmm {

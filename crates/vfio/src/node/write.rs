@@ -41,7 +41,7 @@ pub enum NodeError {
     ClockNameTaken {
         /// The clock.
         clock: FixedClock,
-        /// The clock that was there before.
+        /// The clock that already has the name.
         other: FixedClock,
     },
     /// There is no phandle left.

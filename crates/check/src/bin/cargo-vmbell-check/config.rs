@@ -1,4 +1,4 @@
-//! cargo's own configuration files, read for a different compiler or a wrapper for it.
+//! Reads cargo's own configuration files, to find a different compiler or a wrapper for the compiler.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -112,7 +112,7 @@ pub(crate) struct NetSuiteArgs {
 }
 
 impl NetSuiteArgs {
-    /// Whether a card is needed, as it also is if no path is named.
+    /// Whether a card is needed. It is also needed if no path is named.
     pub(crate) fn wants_card(&self) -> bool {
         self.ways.is_empty() || self.ways.iter().any(|way| way.is_assigned())
     }

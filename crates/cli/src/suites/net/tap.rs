@@ -25,7 +25,7 @@ pub(super) struct HostTap {
 }
 
 impl HostTap {
-    /// Creates one, with the host's address.
+    /// Creates a tap with the host's address.
     pub(super) fn new() -> Result<Self, InterfaceError> {
         let (file, name) = attach(PATTERN).map_err(|error| match error.kind() {
             ErrorKind::PermissionDenied => InterfaceError::NotPermitted,

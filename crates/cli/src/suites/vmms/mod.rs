@@ -167,7 +167,7 @@ fn measure(
             place.linux(kernel, vmm, program, name, obstacle)
         })?;
         let row = booted.unwrap_or_else(linux::hung);
-        // One boot of Linux belongs to all boots of the image.
+        // There is one row for the boots of Linux, so it is kept with the first boot of the image.
         column.boots[0].rows.push(row);
         Ok(())
     })

@@ -27,7 +27,7 @@ pub(super) enum SerialError {
     /// The image started but printed no results.
     #[error("the image started but printed no results{}", in_row(.row.as_deref()))]
     NoResults {
-        /// The row that it was in.
+        /// The row that the image was in.
         row: Option<String>,
     },
     /// The image failed.
@@ -35,7 +35,7 @@ pub(super) enum SerialError {
     Failed {
         /// The image's message.
         saying: String,
-        /// The row that it was in.
+        /// The row that the image was in.
         row: Option<String>,
     },
     /// The results have another version.

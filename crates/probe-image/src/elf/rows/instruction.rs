@@ -104,7 +104,7 @@ pub fn rtc_read(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
 
 /// Writes to a port that has no device on any PC.
 pub fn port_unassigned(probe: &mut Probe<'_>, operations: u32) -> Result<u64, Reason> {
-    // Linux's other port for short delays: Linux knows that it has no device.
+    // The other port that Linux writes to for short delays, because no PC has a device there.
     const PORT: u16 = 0xed;
     Ok(probe.timed(|| {
         for _ in 0..operations {

@@ -49,7 +49,8 @@ impl Case for Lap {
             pair.turn();
         }
         pair.device.enable_notification();
-        // To an event index, the event that each side asked for looks as if it were still ahead.
+        // After 65,536 more buffers the 16-bit index is the same again, so the event that each side asked for seems to
+        // be still ahead.
         for _ in 0..65_536 {
             pair.turn();
         }
