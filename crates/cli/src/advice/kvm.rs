@@ -25,6 +25,7 @@ pub(super) fn find(tree: &HostFiles, hypervisor: Option<&str>) -> Vec<Finding> {
         ));
     }
     found.extend(interrupts(tree));
+    found.extend(mmio_doorbells(tree));
     found.extend(halt_polling(tree));
     found
 }
@@ -49,6 +50,33 @@ fn interrupts(tree: &HostFiles) -> Option<Finding> {
         };
         Some(finding)
     })
+}
+
+/// Whether KVM decodes a store to an ioeventfd of any length, which depends on the CPU's vendor.
+fn mmio_doorbells(tree: &HostFiles) -> Option<Finding> {
+    let file = format!("{MODULES}/kvm_intel/parameters/ept");
+    let (fact, source, effect, remedy) = match tree.line(&file) {
+        Ok(Some(value)) if value == "Y" || value == "1" => (
+            "this CPU has Intel's VMX: KVM does not decode a store to an MMIO ioeventfd of any length (fast MMIO)",
+            file,
+            "an ioeventfd with a length (mmio-wildcard-eventfd) costs several times as much as one of any length \
+             (mmio-any-length-eventfd)",
+            "in a VMM: register MMIO doorbells with length 0, and give each queue its own address",
+        ),
+        Ok(_) if !tree.names(&format!("{MODULES}/kvm_amd")).is_empty() => (
+            "this CPU has AMD's SVM: KVM decodes each store to an MMIO ioeventfd",
+            format!("{MODULES}/kvm_amd"),
+            "an ioeventfd of any length (mmio-any-length-eventfd) costs as much as one with a length \
+             (mmio-wildcard-eventfd), and more than one for a port",
+            "in a VMM: prefer a port as the doorbell where the guest can use one",
+        ),
+        Ok(_) => return None,
+        Err(error) => {
+            let whether = "KVM decodes each store to an MMIO ioeventfd";
+            return Some(Finding::untold(whether, &file, &error.to_string()));
+        }
+    };
+    Some(Finding::new(Severity::Note, (fact, source), effect, remedy))
 }
 
 fn halt_polling(tree: &HostFiles) -> Option<Finding> {
