@@ -284,7 +284,7 @@ step_subjects() {
 
 step_subjects-c() {
     has apt-get || skip "needs apt-get, to fetch the sources of Linux and QEMU"
-    VMBELL_SUBJECTS_C=$cache/subjects-c vmbell_check test --locked --ignore-rust-version --features c --test c --test pairs
+    VMBELL_SUBJECTS_C=$cache/subjects-c vmbell_check test --locked --ignore-rust-version --features c --test barriers --test c --test pairs
 }
 
 # Runs the models under every order that the memory model allows.

@@ -49,6 +49,15 @@ void linux_driver_run(struct linux_driver *driver, uint32_t requests, uint32_t d
 /* Single steps: add makes a buffer available, take returns whether one came back. */
 void linux_driver_add(struct linux_driver *driver);
 bool linux_driver_take(struct linux_driver *driver);
+/* One request: a buffer that the device writes, and perhaps one that it reads. A length of 0 is no buffer. */
+struct subject_request {
+	uint64_t n;
+	uint64_t readable, writable;
+	uint32_t readable_length, writable_length;
+};
+/* Makes this request available; returns whether a request came back, with its number and its length. */
+void linux_driver_add_request(struct linux_driver *driver, const struct subject_request *request);
+bool linux_driver_take_request(struct linux_driver *driver, uint64_t *n, uint32_t *length);
 /* virtqueue_kick_prepare, virtqueue_disable_cb, virtqueue_enable_cb, virtqueue_enable_cb_delayed,
  * virtqueue_enable_cb_prepare and virtqueue_poll. */
 bool linux_driver_wants_kick(struct linux_driver *driver);
@@ -67,6 +76,9 @@ void linux_device_free(struct linux_device *device);
 /* Single steps: serve takes and returns one chain, if there is one; enable returns whether there is another. */
 void linux_device_disable(struct linux_device *device);
 bool linux_device_serve(struct linux_device *device);
+/* The same in two steps: take returns a request without its number, and its head; a negative number if vringh refuses it. */
+int linux_device_take(struct linux_device *device, struct subject_request *request, uint16_t *head);
+void linux_device_give_back(struct linux_device *device, uint16_t head, uint32_t length);
 bool linux_device_wants_interrupt(struct linux_device *device);
 bool linux_device_enable(struct linux_device *device);
 

@@ -4,6 +4,8 @@
 //! a time. Their signals go to the thread's [`Bells`].
 #![allow(unsafe_code)]
 
+mod values;
+
 use std::cell::Cell;
 use std::mem;
 use std::ptr::NonNull;
@@ -14,6 +16,8 @@ use crate::poll::{Poller, Polls};
 use crate::{
     About, BOTH, Bells, Chains, Device, DeviceSide, Driver, DriverSide, SPLIT, Site, handle_chains,
 };
+
+pub use values::LinuxValues;
 
 /// `struct subject_ring` of `c/subject.h`.
 #[repr(C)]
@@ -169,10 +173,7 @@ pub(crate) const LINUX_DEVICE: Device = Device {
         // This device gives each chain back before it takes the next.
         in_order: true,
     },
-    new: Some(|site, _| {
-        // SAFETY: the ring is in memory that outlives the device (`Site::new`).
-        Box::new(Vringh(unsafe { linux_device_new(&ring(site)) }))
-    }),
+    new: Some(|site, _| Box::new(Vringh::new(site))),
     interrupts: true,
     memory: None,
 };
@@ -315,6 +316,13 @@ struct Vringh(NonNull<CLinuxDevice>);
 
 // SAFETY: the queue in C is used through this value only, and depends on no thread.
 unsafe impl Send for Vringh {}
+
+impl Vringh {
+    fn new(site: &Site) -> Vringh {
+        // SAFETY: the ring is in memory that outlives the device (`Site::new`).
+        Vringh(unsafe { linux_device_new(&ring(site)) })
+    }
+}
 
 impl Drop for Vringh {
     fn drop(&mut self) {

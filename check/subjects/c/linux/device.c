@@ -30,18 +30,38 @@ void linux_device_disable(struct linux_device *device)
 	vringh_notify_disable_kern(&device->vringh);
 }
 
-bool linux_device_serve(struct linux_device *device)
+int linux_device_take(struct linux_device *device, struct subject_request *request, uint16_t *head)
 {
-	struct kvec readable[4], writable[4];
+	struct kvec readable[4] = {}, writable[4] = {};
 	struct vringh_kiov in, out;
-	unsigned short head;
 	int found;
 
 	vringh_kiov_init(&in, readable, ARRAY_SIZE(readable));
 	vringh_kiov_init(&out, writable, ARRAY_SIZE(writable));
-	found = vringh_getdesc_kern(&device->vringh, &in, &out, &head, GFP_ATOMIC);
-	if (found < 0 || (found && vringh_complete_kern(&device->vringh, head, 0)))
+	found = vringh_getdesc_kern(&device->vringh, &in, &out, head, GFP_ATOMIC);
+	request->readable = (uintptr_t)readable[0].iov_base;
+	request->readable_length = readable[0].iov_len;
+	request->writable = (uintptr_t)writable[0].iov_base;
+	request->writable_length = writable[0].iov_len;
+	return found;
+}
+
+void linux_device_give_back(struct linux_device *device, uint16_t head, uint32_t length)
+{
+	if (vringh_complete_kern(&device->vringh, head, length))
 		abort();
+}
+
+bool linux_device_serve(struct linux_device *device)
+{
+	struct subject_request request;
+	uint16_t head;
+	int found = linux_device_take(device, &request, &head);
+
+	if (found < 0)
+		abort();
+	if (found)
+		linux_device_give_back(device, head, 0);
 	return found;
 }
 

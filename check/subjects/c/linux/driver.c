@@ -126,6 +126,27 @@ void linux_driver_add(struct linux_driver *driver)
 		abort();
 }
 
+void linux_driver_add_request(struct linux_driver *driver, const struct subject_request *request)
+{
+	struct scatterlist readable, writable, *lists[] = { &readable, &writable };
+	unsigned int out = request->readable_length ? 1 : 0;
+
+	sg_init_one(&readable, (void *)(uintptr_t)request->readable, request->readable_length);
+	sg_init_one(&writable, (void *)(uintptr_t)request->writable, request->writable_length);
+	/* The data is a pointer, which must not be NULL. */
+	if (virtqueue_add_sgs(driver->queue, lists + 1 - out, out, 1, (void *)(uintptr_t)(request->n + 1), GFP_ATOMIC))
+		abort();
+}
+
+bool linux_driver_take_request(struct linux_driver *driver, uint64_t *n, uint32_t *length)
+{
+	void *data = virtqueue_get_buf(driver->queue, length);
+
+	if (data)
+		*n = (uintptr_t)data - 1;
+	return data;
+}
+
 void linux_driver_run(struct linux_driver *driver, uint32_t requests, uint32_t depth,
 		      enum subject_callbacks callbacks)
 {
