@@ -101,7 +101,7 @@ impl BackendChoice {
     fn all_here() -> Result<Vec<Self>> {
         let kvm = Self::open(Backend::Kvm, OPENS.to_owned());
         let why = match Backend::Kvm.open() {
-            Ok(_) => "runs here too".to_owned(),
+            Ok(_) => "runs guests as processes, without KVM".to_owned(),
             Err(error) => why_not(error),
         };
         let usermode = Self::open(Backend::Usermode, why);
