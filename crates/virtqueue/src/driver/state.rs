@@ -6,6 +6,8 @@ use crate::brand::Brand;
 use crate::error::{QueueError, WrapCounterError};
 use crate::features::Status;
 use crate::indirect::Tables;
+#[cfg(doc)]
+use crate::poll::{QueuePoller, Token};
 use crate::ring::Ring;
 use crate::save::{DriverState, RestoreError, STATE_VERSION, Target};
 use crate::slots::Slots;
