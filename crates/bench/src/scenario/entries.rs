@@ -232,8 +232,9 @@ fn description(case: PathCase) -> String {
     }
 }
 
+#[cfg(test)]
 // arm64's CPU reports the size of a store.
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(target_arch = "x86_64")]
 mod tests {
     use super::*;
 
