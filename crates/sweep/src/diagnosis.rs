@@ -13,8 +13,7 @@ pub enum Fault {
     KickLost,
     /// The device had taken a request, and never answered it.
     RequestForgotten,
-    /// Either the kick or the request was lost. The device's position at the pause is unknown, so it is not known
-    /// which.
+    /// Either the kick or the request was lost: it is unknown whether the device had read the notification.
     KickOrRequestLost,
     /// The answer came without its interrupt.
     InterruptLost,
@@ -63,10 +62,12 @@ impl Fault {
 pub struct Paused {
     /// What was open.
     pub open: OpenRing,
-    /// Whether the device had taken an open request, if its position is known.
-    pub taken: Option<bool>,
-    /// Whether an eventfd was unread that is read while nothing is open.
-    pub unread: bool,
+    /// Whether the device had certainly taken an open request.
+    pub taken: bool,
+    /// Whether an eventfd was unread that is read while the VM runs, if that is known.
+    pub unread: Option<bool>,
+    /// Whether the VM that was saved went on after the event; `None` if it was not seen.
+    pub source_went_on: Option<bool>,
     /// How the guest waits.
     pub wait: Wait,
 }
@@ -123,11 +124,14 @@ pub fn fault(paused: &Paused, behaviour: &Behaviour, repeats: bool) -> Option<Fa
         (Help::Look, Wait::Interrupt) | (Help::Interrupt, _) => Fault::InterruptLost,
         (Help::Look, Wait::Poll | Wait::Timer) => Fault::Starvation,
         (Help::Kick, _) if !loss.kicked => Fault::SuppressionStale,
-        (Help::Kick, _) => match (paused.taken, paused.unread) {
-            (Some(true), _) => Fault::RequestForgotten,
-            (Some(false), _) => Fault::KickLost,
-            (None, true) if paused.open.requests != 0 => Fault::KickLost,
-            (None, _) => Fault::KickOrRequestLost,
+        (Help::Kick, _) => match (paused.unread, paused.source_went_on) {
+            _ if paused.taken => Fault::RequestForgotten,
+            (Some(true), _) => Fault::KickLost,
+            // The device had read the notification, and what it was to do then was in the process that was saved.
+            (Some(false), Some(true)) => Fault::RequestForgotten,
+            // It had read the notification, and did nothing.
+            (_, Some(false)) => Fault::KickLost,
+            (None, _) | (_, None) => Fault::KickOrRequestLost,
         },
         // The device's position is beyond the request, so a notification does not make it look at it again.
         (Help::Nothing, _) if repeats && paused.open.requests != 0 => Fault::RequestForgotten,
@@ -140,16 +144,16 @@ mod tests {
     use super::*;
     use crate::guest::{Loss, PrintedRing};
 
-    fn paused(wait: Wait, taken: Option<bool>, unread: bool) -> Paused {
-        let open = OpenRing {
-            requests: 1,
-            answers: 0,
-            suppressed: false,
-        };
+    fn paused(wait: Wait) -> Paused {
         Paused {
-            open,
-            taken,
-            unread,
+            open: OpenRing {
+                requests: 1,
+                answers: 0,
+                suppressed: false,
+            },
+            taken: false,
+            unread: Some(false),
+            source_went_on: Some(true),
             wait,
         }
     }
@@ -172,142 +176,83 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_has_its_evidence() {
+    fn what_a_further_notification_revives_is_named_by_where_the_first_one_was() {
+        use Fault::{KickLost, KickOrRequestLost, RequestForgotten};
+        for (taken, unread, source_went_on, expected) in [
+            (true, Some(true), Some(true), RequestForgotten),
+            (true, None, None, RequestForgotten),
+            (false, Some(true), Some(true), KickLost),
+            (false, Some(true), Some(false), KickLost),
+            (false, Some(false), Some(true), RequestForgotten),
+            (false, Some(false), Some(false), KickLost),
+            (false, None, Some(false), KickLost),
+            (false, None, Some(true), KickOrRequestLost),
+            (false, Some(false), None, KickOrRequestLost),
+        ] {
+            let paused = Paused {
+                taken,
+                unread,
+                source_went_on,
+                ..paused(Wait::Timer)
+            };
+            let named = fault(&paused, &lost(Help::Kick, true), true);
+            assert_eq!(named, Some(expected), "{paused:?}");
+        }
+    }
+
+    #[test]
+    fn every_other_fault_has_its_evidence() {
         use Fault::{
-            AnsweredTwice, Emulator, InterruptLost, KickLost, KickOrRequestLost, RequestForgotten,
-            Starvation, SuppressionStale, TimerLost, VmmFailed, WrongAnswer,
+            AnsweredTwice, Emulator, InterruptLost, RequestForgotten, Starvation, SuppressionStale,
+            TimerLost, VmmFailed, WrongAnswer,
         };
         use Wait::{Interrupt, Poll, Timer};
         let failed = |message: &str| Behaviour::Failed(message.to_owned());
         let silent = |ran| Behaviour::Silent { ran };
         let found = Behaviour::Found;
-        for (wait, taken, unread, behaviour, repeats, expected) in [
-            (Timer, None, false, Behaviour::WentOn, true, None),
+        for (wait, behaviour, repeats, expected) in [
+            (Timer, Behaviour::WentOn, true, None),
             (
                 Timer,
-                Some(false),
-                false,
-                lost(Help::Kick, true),
-                true,
-                Some(KickLost),
-            ),
-            (
-                Timer,
-                None,
-                true,
-                lost(Help::Kick, true),
-                true,
-                Some(KickLost),
-            ),
-            (
-                Timer,
-                None,
-                false,
-                lost(Help::Kick, true),
-                true,
-                Some(KickOrRequestLost),
-            ),
-            (
-                Timer,
-                Some(true),
-                true,
-                lost(Help::Kick, true),
-                true,
-                Some(RequestForgotten),
-            ),
-            (
-                Timer,
-                None,
-                false,
                 lost(Help::Nothing, true),
                 true,
                 Some(RequestForgotten),
             ),
-            (
-                Timer,
-                None,
-                false,
-                lost(Help::Nothing, true),
-                false,
-                Some(Starvation),
-            ),
+            (Timer, lost(Help::Nothing, true), false, Some(Starvation)),
+            (Interrupt, lost(Help::Look, true), true, Some(InterruptLost)),
             (
                 Interrupt,
-                None,
-                false,
-                lost(Help::Look, true),
-                true,
-                Some(InterruptLost),
-            ),
-            (
-                Interrupt,
-                None,
-                false,
                 lost(Help::Interrupt, true),
                 true,
                 Some(InterruptLost),
             ),
+            (Timer, lost(Help::Look, true), true, Some(Starvation)),
+            (Poll, lost(Help::Look, true), true, Some(Starvation)),
+            (Timer, lost(Help::Kick, false), true, Some(SuppressionStale)),
+            (Timer, silent(false), true, Some(TimerLost)),
+            (Poll, silent(false), true, Some(Starvation)),
+            (Poll, silent(true), true, Some(Emulator)),
             (
                 Timer,
-                None,
-                false,
-                lost(Help::Look, true),
-                true,
-                Some(Starvation),
-            ),
-            (
-                Poll,
-                None,
-                false,
-                lost(Help::Look, true),
-                true,
-                Some(Starvation),
-            ),
-            (
-                Timer,
-                Some(false),
-                true,
-                lost(Help::Kick, false),
-                true,
-                Some(SuppressionStale),
-            ),
-            (Timer, None, false, silent(false), true, Some(TimerLost)),
-            (Poll, None, false, silent(false), true, Some(Starvation)),
-            (Poll, None, false, silent(true), true, Some(Emulator)),
-            (
-                Timer,
-                None,
-                false,
                 failed("KVM internal error. Suberror: 1"),
                 true,
                 Some(Emulator),
             ),
+            (Timer, failed("cannot load state"), true, Some(VmmFailed)),
             (
                 Timer,
-                None,
-                false,
-                failed("cannot load state"),
-                true,
-                Some(VmmFailed),
-            ),
-            (
-                Timer,
-                None,
-                false,
                 found(GuestFault::AnsweredTwice),
                 true,
                 Some(AnsweredTwice),
             ),
             (
                 Timer,
-                None,
-                false,
                 found(GuestFault::WrongAnswer),
                 true,
                 Some(WrongAnswer),
             ),
         ] {
-            let paused = paused(wait, taken, unread);
+            let paused = paused(wait);
             let named = fault(&paused, &behaviour, repeats);
             assert_eq!(named, expected, "{paused:?} {behaviour:?} {repeats}");
         }

@@ -105,8 +105,9 @@ mod tests {
                     answers: 1,
                     suppressed: false,
                 },
-                taken: None,
-                unread: false,
+                taken: false,
+                unread: None,
+                source_went_on: None,
                 wait: Wait::Poll,
             };
             assert_eq!(
@@ -130,8 +131,9 @@ mod tests {
                     answers: 1,
                     suppressed: false,
                 },
-                taken: None,
-                unread: false,
+                taken: false,
+                unread: None,
+                source_went_on: None,
                 wait,
             };
             assert_eq!(verdict(&paused, &[Behaviour::WentOn]).0, expected);

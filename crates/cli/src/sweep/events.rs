@@ -22,6 +22,8 @@ use vmbell_sweep::report::{Event, InstantResult};
 use vmbell_sweep::ring::OpenRing;
 use vmbell_sweep::verdict::{Verdict, verdict};
 
+/// The most pauses of a new source before the first instant.
+const FIRST_PAUSES: u32 = 8;
 /// The restores of the clones event.
 const CLONES: usize = 2;
 
@@ -37,8 +39,9 @@ impl Trial {
         Self {
             paused: Paused {
                 open,
-                taken: None,
-                unread: false,
+                taken: false,
+                unread: None,
+                source_went_on: None,
                 wait,
             },
             result: InstantResult {
@@ -58,12 +61,13 @@ impl Trial {
     fn saw(&mut self, peek: Peek, source: &mut Source) {
         let event_idx = source.ready.event_idx;
         self.paused.open = peek.ring.open(event_idx);
-        self.paused.taken = peek.ring.taken(event_idx);
+        self.paused.taken = peek.ring.taken(event_idx) == Some(true);
         let unread: BTreeSet<u64> = peek.unread.iter().map(|eventfd| eventfd.id).collect();
-        if let Some(constant) = &source.constant {
-            self.paused.unread = !unread.is_subset(constant);
-        }
-        source.constant = Some(match source.constant.take() {
+        let constant = source.constant.take();
+        self.paused.unread = constant
+            .as_ref()
+            .map(|constant| !unread.is_subset(constant));
+        source.constant = Some(match constant {
             Some(constant) => &constant & &unread,
             None => unread,
         });
@@ -126,14 +130,42 @@ impl TrafficSweep<'_> {
             trial.note("before the event");
             return Ok(false);
         }
+        if event != Event::Control && source.constant.is_none() {
+            // Some eventfds are unread at every pause, those of notifications only at some.
+            for number in 0..FIRST_PAUSES {
+                thread::sleep(Duration::from_nanos(self.instant(number).delay_ns));
+                if !self.pause_and_resume(source, trial, None)? {
+                    return Ok(false);
+                }
+                if source.constant.as_ref().is_some_and(BTreeSet::is_empty) {
+                    break;
+                }
+            }
+        }
         thread::sleep(Duration::from_nanos(trial.result.instant.delay_ns));
-        let from = printed(source.vm.as_mut());
         if event == Event::Control {
+            let from = printed(source.vm.as_mut());
             let after = self.judge(source.vm.as_mut(), (from, self.steps()))?;
             let goes_on = after == Behaviour::WentOn;
             trial.conclude(&[after]);
             return Ok(goes_on);
         }
+        let restores = match event {
+            Event::Control | Event::Pause => None,
+            Event::Restore => Some(1),
+            Event::Clones => Some(CLONES),
+        };
+        self.pause_and_resume(source, trial, restores)
+    }
+
+    /// Pauses the source, restores a snapshot of it in this number of processes, if any, and resumes it; false if it
+    /// does not go on.
+    fn pause_and_resume(
+        &self,
+        source: &mut Source,
+        trial: &mut Trial,
+        restores: Option<usize>,
+    ) -> Result<bool, Obstacle> {
         if let Err(error) = source.vm.pause() {
             trial.conclude(&[refused(&error)]);
             if matches!(error.downcast_ref(), Some(ApiError::TimedOut { .. })) {
@@ -146,10 +178,9 @@ impl TrafficSweep<'_> {
             Ok(peek) => trial.saw(peek, source),
             Err(error) => trial.note(&error.to_string()),
         }
-        let restored = match event {
-            Event::Control | Event::Pause => None,
-            Event::Restore => Some(self.restored(1, source, trial)?),
-            Event::Clones => Some(self.restored(CLONES, source, trial)?),
+        let restored = match restores {
+            Some(count) => Some(self.restored(count, source, trial)?),
+            None => None,
         };
         let from = printed(source.vm.as_mut());
         let after = match source.vm.resume() {
@@ -157,6 +188,7 @@ impl TrafficSweep<'_> {
             Err(error) => refused(&error),
         };
         let goes_on = after == Behaviour::WentOn;
+        trial.paused.source_went_on = Some(goes_on);
         match restored {
             None => trial.conclude(&[after]),
             Some(behaviours) => {

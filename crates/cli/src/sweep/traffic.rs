@@ -34,7 +34,7 @@ pub(super) struct TrafficSweep<'a> {
 pub(super) struct Source {
     pub(super) vm: Box<dyn SweptVm>,
     pub(super) ready: Ready,
-    /// The eventfds that were unread at each of its pauses: they mean nothing.
+    /// The eventfds that were unread at each of its pauses: the VMM's own, by which it pauses.
     pub(super) constant: Option<BTreeSet<u64>>,
 }
 

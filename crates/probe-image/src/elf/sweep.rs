@@ -144,10 +144,10 @@ impl Traffic<'_> {
                     return;
                 }
                 self.operations += 1;
-                if self.operations % u64::from(self.options.dot) == 0 {
+                if self.operations.is_multiple_of(self.options.dot.into()) {
                     ".".print();
                     dots += 1;
-                    if dots % LINE == 0 {
+                    if dots.is_multiple_of(LINE) {
                         "\n".print();
                     }
                 }

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
 use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
 
 /// What the double is: `ROLE FAULT SOCKET SNAPSHOT`.
@@ -26,7 +28,7 @@ const AVAIL_EVENT: u64 = USED + 4 + 8 * SIZE as u64;
 /// Steps that the device takes to look, to answer and to interrupt: more for what a fault forgets, so that most pauses
 /// find it.
 const QUICK: u32 = 3;
-const SLOW: u32 = 16;
+const SLOW: u32 = 7;
 /// Steps after which the driver misses an answer.
 const BOUND: u32 = 60;
 
@@ -115,6 +117,8 @@ struct Double {
     ram: PathBuf,
     listener: UnixListener,
     state: State,
+    /// Unread from the driver's notification until the device looks.
+    kick: EventFd,
     fault: String,
     is_restored: bool,
     is_paused: bool,
@@ -153,6 +157,7 @@ impl Double {
             ram,
             listener,
             state: State::default(),
+            kick: EventFd::new(EFD_NONBLOCK).unwrap(),
             fault: fault.to_owned(),
             is_restored: false,
             is_paused: false,
@@ -247,6 +252,7 @@ impl Double {
             self.state.waited = 0;
             if self.state.kicked != 0 {
                 self.state.look = self.steps("kick");
+                self.kick.write(1).unwrap();
             }
             return;
         }
@@ -256,6 +262,8 @@ impl Double {
             is_due
         };
         if due(&mut self.state.look) {
+            // It is empty after a restore, and for the driver's help.
+            let _ = self.kick.read();
             self.state.position = available.into();
             if !self.is_restored || self.fault != "suppression" {
                 self.set(AVAIL_EVENT, available);
