@@ -446,11 +446,12 @@ impl LabParts {
         clean_up_at_a_signal().context("cannot handle signals")?;
         let lock = cache.lock_use()?;
         let mut provision = Provision::new(host, board, &cache, progress);
-        let emulator = match board.emulator {
-            EmulatorKind::Qemu => Emulator::Qemu(provision.qemu(self.changes.qemu.as_deref())?),
-            EmulatorKind::Bochs(cpu) => {
-                Emulator::Bochs(provision.bochs(self.changes.bochs.as_deref())?, cpu)
-            }
+        // Bochs is built in minutes, so a kernel that does not fit is found first.
+        let builds_bochs =
+            matches!(board.emulator, EmulatorKind::Bochs(_)) && self.changes.bochs.is_none();
+        let found = match builds_bochs {
+            true => None,
+            false => Some(self.emulator(&mut provision, board)?),
         };
         let own_kernel = matches!(choice.kernel, Some(KernelChoice::File { .. }));
         if choice.ioeventfd {
@@ -461,6 +462,10 @@ impl LabParts {
             false => provision.kernel_with(choice.kernel.as_ref(), &choice.kvm)?,
         };
         let kvm_parameters = kvm_parameters(&self.changes.kvm_param, board, &kernel)?;
+        let emulator = match found {
+            Some(emulator) => emulator,
+            None => self.emulator(&mut provision, board)?,
+        };
         let shell = provision.shell(own_kernel)?;
         let tree = match &emulator {
             Emulator::Qemu(qemu) => provision.tree(qemu, settings)?,
@@ -490,6 +495,19 @@ impl LabParts {
             kernel,
             shell,
             lock,
+        })
+    }
+
+    /// Finds the emulator, or downloads or builds it.
+    fn emulator(
+        &self,
+        provision: &mut Provision<'_>,
+        board: &LabBoard,
+    ) -> Result<Emulator, LabError> {
+        let (qemu, bochs) = (self.changes.qemu.as_deref(), self.changes.bochs.as_deref());
+        Ok(match board.emulator {
+            EmulatorKind::Qemu => Emulator::Qemu(provision.qemu(qemu)?),
+            EmulatorKind::Bochs(cpu) => Emulator::Bochs(provision.bochs(bochs)?, cpu),
         })
     }
 

@@ -139,6 +139,28 @@ fn what_bochs_does_not_have_is_refused_by_its_name() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
+fn a_bochs_or_a_kernel_that_does_not_fit_is_refused_before_anything_is_built() {
+    let sandbox = sandbox();
+    for (name, version) in [("old", "2.7"), ("plain", "3.0")] {
+        sandbox.script(name, &format!("echo 'Bochs x86 Emulator {version}'"));
+    }
+    let modules = sandbox.path("modules");
+    fs::create_dir(&modules).unwrap();
+    for name in ["virtio_pci.ko", "virtio_console.ko", "kvm_amd.ko"] {
+        fs::copy("/bin/true", modules.join(name)).unwrap();
+    }
+    let rows = "
+        --bochs kernel     => cannot run kernel
+        --bochs bin/absent => cannot run bin/absent
+        --bochs bin/old    => bin/old is Bochs 2.7, and the lab's changes are for 3.0
+        --bochs bin/plain  => was built without the lab's changes: apply crates/lab/bochs/*.patch
+        --kernel kernel --modules modules => module kvm_intel is not in
+    ";
+    sandbox.refuses(125, "lab kernel --cpu intel {} -- /bin/true", rows);
+}
+
+#[test]
 fn an_unknown_cpu_is_refused_with_the_list() {
     let rows = "
         --cpu intle           => unknown CPU, did you mean 'intel'? (there are: amd, intel, intel:skylake-x, intel:penryn,
