@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use humantime::format_rfc3339_seconds;
 
-use super::machine::{check_depth, default_cpus};
+use super::machine::default_cpus;
 use super::parts::{LabParts, boards};
 use crate::args::exports::{BlockExportArgs, BlockExports};
 use crate::output::deliver::show;
@@ -33,9 +33,6 @@ pub(super) fn prepare(
     let mut emulators = Vec::new();
     let choices = parts.choices()?;
     parts.check(board, &choices)?;
-    for choice in &choices {
-        check_depth(&choice.board(board)?, depth)?;
-    }
     for choice in choices {
         let board = choice.board(board)?;
         let settings = Settings::default();

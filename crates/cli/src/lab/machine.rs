@@ -227,6 +227,12 @@ impl MachineArguments {
         if !self.details.qemu_arg.is_empty() {
             bail!("--qemu-arg is for --cpu amd: Bochs emulates a CPU with VMX");
         }
+        if self.details.exits {
+            bail!("--exits counts exits by SVM's codes: use --cpu amd");
+        }
+        if self.vmm() == InnerVmm::Qemu {
+            bail!("--vmm qemu needs QEMU, and --cpu intel runs in Bochs: use --cpu amd");
+        }
         Ok(())
     }
 
@@ -242,7 +248,6 @@ impl MachineArguments {
         if let EmulatorKind::Bochs(_) = board.emulator {
             self.check_for_bochs()?;
         }
-        check_depth(board, depth)?;
         check(board, &self.plain.device).map_err(anyhow::Error::msg)?;
         if self.details.gic.is_some() && board.gics.is_empty() {
             bail!(
@@ -280,16 +285,6 @@ impl MachineArguments {
             qemu: self.details.qemu_arg.clone(),
             show_console: self.details.console,
         })
-    }
-}
-
-/// Refuses a nested Linux in a machine that cannot reach it.
-pub(super) fn check_depth(board: &LabBoard, depth: u32) -> anyhow::Result<()> {
-    match board.emulator {
-        EmulatorKind::Bochs(_) if depth > 1 => bail!(
-            "--depth {depth} needs virtio-vsock in L1, and Bochs has no virtio: use --cpu amd"
-        ),
-        EmulatorKind::Bochs(_) | EmulatorKind::Qemu => Ok(()),
     }
 }
 

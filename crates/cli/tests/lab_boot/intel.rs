@@ -127,3 +127,15 @@ fn vmms_are_compared_on_vmx_also_with_the_qemu_that_emulates_no_vmx() {
         );
     }
 }
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn a_guest_on_vmx_has_vmx_with_apicv_of_its_own() {
+    let mut lab = lab(&["--cpu", "intel", "--depth", "2", "--kvm-param", "ple_gap=7"]);
+    let files = ["enable_apicv", "ple_gap"];
+    let files = files.map(|name| format!("/sys/module/kvm_intel/parameters/{name}"));
+    let output = output(lab.args(["--", "/bin/cat"]).args(files));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    // L2 has no exits for PLE, so its KVM ignores the parameter.
+    assert_eq!(text(&output.stdout), "Y\n0\n");
+}

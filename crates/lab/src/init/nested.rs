@@ -19,6 +19,7 @@ use vsock::{VMADDR_CID_ANY, VsockListener, VsockStream};
 
 use super::control::{self, HostRequest};
 use super::{exits, program};
+use crate::board::CpuVendor;
 use crate::boot::{
     BootEvent, LEAVING, LONGEST, LabBootResult, Listeners, Patience, RunningVmm, Sinks, TimeLimits,
     accept, channels,
@@ -31,8 +32,6 @@ use crate::job::{
 use crate::spin::{PERIOD, Watch};
 use loader::window::{Header, INIT_FILE, LOADER_FILE, NESTED_FILE, PORT};
 
-/// The module parameter with which KVM offers virtualization to its guests.
-const OFFERED: &str = "/sys/module/kvm_amd/parameters/nested";
 /// Replaces [`LEAVING`] where time is instructions. An emulated CPU executes far fewer than 10^9 of them in a second.
 const LEAVING_INSTRUCTIONS: Duration = Duration::from_secs(1);
 
@@ -204,11 +203,14 @@ fn check(notes: &[String]) -> io::Result<()> {
         )));
     }
     // On arm64, `vmbell run` reports this.
-    let offered = || fs::read_to_string(OFFERED).unwrap_or_default();
-    if cfg!(target_arch = "x86_64") && !matches!(offered().trim(), "1" | "Y") {
-        return Err(io::Error::other(
-            "KVM gives its guests no virtualization (kvm_amd.nested=0), so a Linux inside has no /dev/kvm",
-        ));
+    let is_loaded = |module: &&str| Path::new("/sys/module").join(module).exists();
+    let modules = [CpuVendor::Amd, CpuVendor::Intel].map(CpuVendor::module);
+    let module = modules.into_iter().find(is_loaded).unwrap_or("kvm");
+    let offered = || fs::read_to_string(format!("/sys/module/{module}/parameters/nested"));
+    if cfg!(target_arch = "x86_64") && !matches!(offered().unwrap_or_default().trim(), "1" | "Y") {
+        return Err(io::Error::other(format!(
+            "KVM gives its guests no virtualization ({module}.nested=0), so a Linux inside has no /dev/kvm"
+        )));
     }
     Ok(())
 }

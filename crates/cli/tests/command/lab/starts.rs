@@ -103,7 +103,8 @@ fn what_bochs_does_not_have_is_refused_by_its_name() {
     let sandbox = Sandbox::new();
     let rows = "
         --device edu     => --device edu: Bochs has no IOMMU, so --cpu intel assigns no device
-        --depth 2        => --depth 2 needs virtio-vsock in L1, and Bochs has no virtio
+        --depth 2 --exits    => --exits counts exits by SVM's codes: use --cpu amd
+        --depth 2 --vmm qemu => --vmm qemu needs QEMU, and --cpu intel runs in Bochs: use --cpu amd
         --stdin          => --stdin needs virtio-serial, and Bochs has no virtio
         --qemu-arg=-d    => --qemu-arg is for --cpu amd
         --qemu bin/qemu  => --qemu is for --cpu amd
@@ -124,7 +125,6 @@ fn what_bochs_does_not_have_is_refused_by_its_name() {
     sandbox.refuses(125, "lab kernel --cpu amd,intel {} -- /bin/true", rows);
     let rows = "
         lab kernel --cpu intel --bochs /bin/true -- /bin/true => /bin/true is not a Bochs
-        lab prepare --cpu intel --depth 2 => --depth 2 needs virtio-vsock in L1, and Bochs has no virtio
     ";
     sandbox.refuses(125, "{}", rows);
     let line = "lab --cpu intel -- vmbell bench {}";
