@@ -211,7 +211,8 @@ where
         companions: false,
     };
     let entries = select(all, wanted).unwrap();
-    // The time of each row depends on the host's other work, but for some limit it is enough for the good rows.
+    // How long a row takes depends on the host's other work, so limits are tried until one is long enough for the good
+    // rows.
     let mut timeout = Duration::from_millis(300);
     while !is_enough(&entries, timeout) {
         timeout *= 2;

@@ -316,7 +316,7 @@ fn a_row_that_is_not_measured_now_fails_a_comparison_with_a_threshold() {
     let rows = missing["results"].as_array_mut().unwrap();
     rows.retain(|row| !names.iter().any(|name| row["command"] == **name));
     for report in [skipped, missing] {
-        // Fewer could show no change, and then nothing would be judged.
+        // With fewer reports no row could have a verdict, and the missing row would not be judged.
         let new = ["new1.json", "new2.json"].map(|name| files.write(name, &report));
         let told = starts_with("not measured now").and(contains(&names[0]));
         let assert = compare("--fail-above 50%", &old, &new).assert();

@@ -28,7 +28,7 @@ pub fn side_by_side(reports: &[(String, Report)]) -> Result<Vec<Block>, CompareE
     };
     let mut columns = Vec::new();
     for (title, report) in others {
-        // What differs, a kernel or a CPU, is why the reports are compared.
+        // The reports are compared because they differ in a kernel or a CPU.
         let options = CompareOptions {
             allow_different: true,
             ..CompareOptions::default()

@@ -38,7 +38,7 @@ fn a_preparation_that_is_killed_anywhere_goes_on_the_next_time_and_leaves_nothin
         let mut vmbell = hear_signals(&mut command).spawn().unwrap();
         let share = random.below(1000);
         let signal = ["KILL", "KILL", "TERM", "INT"][random.below(4)];
-        // Any moment is fine; on a busy host the kill meets another step.
+        // Any moment will do: on a busy host, the kill interrupts a different step.
         thread::sleep(whole.mul_f64(share as f64 / 1000.0));
         if vmbell.try_wait().unwrap().is_none() {
             support::kill(vmbell.id(), signal);
