@@ -34,7 +34,7 @@ fn torn_down<H: Hypervisor>(h: &H, handover: Handover) {
             drop(placed);
             edu.assert_given_back();
             assert_eq!(space.mapped(), [], "round {round}");
-            // The first round leaves behind what is created once per process, such as a backend's own threads.
+            // The first round keeps what is created once per process, such as a backend's own threads.
             let first = before_all.get_or_insert_with(Holdings::now);
             first.await_again();
         }
