@@ -20,7 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   vmbell lab --deterministic -- vmbell sweep qemu-pc
       sweep the lab's QEMU on real KVM; a repeated run prints the same
-  vmbell sweep                               every VMM that is found, on this host's KVM
+  vmbell sweep                               every VMM found, on this host's KVM
   vmbell sweep --vmm cloud-hypervisor=./target/release/cloud-hypervisor \\
       cloud-hypervisor --events restore      your own build of a known VMM
   vmbell sweep my-vmm --vmm my-vmm.toml      any other VMM, described in a file
