@@ -22,6 +22,7 @@ mod net;
 mod program;
 mod saved;
 mod selftests;
+mod sweep;
 mod top;
 mod top_names;
 mod top_screen;
