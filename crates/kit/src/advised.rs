@@ -23,11 +23,18 @@ const SELFTESTS: Tested = By(
 );
 
 /// All commands, as they are written.
-pub const ALL: [(&str, Tested); 37] = [
+pub const ALL: [(&str, Tested); 38] = [
     ("vmbell lab -- ./program", Runs("")),
     ("vmbell lab -- PROGRAM", Runs("")),
     ("vmbell lab -- target/debug/examples/kvm_smoke", Runs("")),
     ("vmbell lab -- vmbell bench", Runs("")),
+    (
+        "vmbell lab --deterministic -- vmbell sweep qemu-pc",
+        By(
+            "lab_boot/sweep.rs",
+            "a_request_that_a_snapshot_of_qemu_forgets_is_lost_in_each_restore",
+        ),
+    ),
     (
         "vmbell lab --deterministic -- vmbell bench",
         Runs("--runs 1 --warmup 0 --ops 10"),

@@ -74,7 +74,7 @@ pub(crate) struct GateArgs {
     #[arg(long, value_name = "debian:VERSION|FILE", value_parser = NonEmptyStringValueParser::new(), help_heading = SUBJECT)]
     pub(super) kernel: Vec<String>,
 
-    /// With --init, check the VMMs on these CPUs of `vmbell lab --cpu`; without --init, measure only on these CPUs of the
+    /// With --init, check the VMMs on these CPUs, named as for `lab --cpu`; without --init, measure only on these CPUs of the
     /// plan [default: amd on x86-64]
     #[arg(long, value_name = "CPU,...", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new(), help_heading = SUBJECT)]
     pub(super) cpu: Vec<String>,

@@ -8,7 +8,7 @@ use super::common::{stdout, vmbell};
 use kit::advised::{ALL, Tested, commands};
 
 /// The commands whose help has examples.
-const COMMANDS: [&[&str]; 13] = [
+const COMMANDS: [&[&str]; 14] = [
     &[],
     &["bench"],
     &["bench", "eoi"],
@@ -22,6 +22,7 @@ const COMMANDS: [&[&str]; 13] = [
     &["lab", "kernel", "prepare"],
     &["lab", "kernel", "selftests"],
     &["run"],
+    &["sweep"],
 ];
 
 fn file(path: &str) -> String {
