@@ -1,5 +1,5 @@
-//! Which orders of vmbell's queues are needed: each one is weakened, each store is moved past a later access, and rings
-//! that carry values are explored again.
+//! Which memory orders in vmbell's queues are needed: each order is weakened, each store is moved past a later access,
+//! and each time rings that carry values are explored again.
 
 use std::collections::BTreeMap;
 

@@ -84,7 +84,7 @@ fn round(ops: u64) -> u64 {
     }
 }
 
-/// How long one run took, by its own measurement and as a whole.
+/// How long one run took: the time that it measured itself, and the time from start to end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RunTime {
     pub(super) elapsed_ns: f64,

@@ -184,7 +184,7 @@ mod counter {
     }
 }
 
-/// Reads both clocks at one instant: of several attempts, the one with the smallest gap between the
+/// Reads both clocks at one instant: makes several attempts, and keeps the one with the smallest gap between the
 /// counter reads on either side.
 fn simultaneous() -> (u64, Instant) {
     let pair = || {

@@ -32,8 +32,9 @@ pub(crate) struct Times {
     pub(crate) arrived: Vec<usize>,
 }
 
-/// Finds the window of the task that lacks an order that the other task has; of several, the one with the last look.
-/// `waits` holds for each task the word for which it waits at the end.
+/// Finds the window in which a notification is lost. If there are several, it prefers one whose other task orders its
+/// store before its load, and among those the one whose load executes last. `waits` holds for each task the word for
+/// which it waits at the end.
 pub(crate) fn find(
     graph: &Graph,
     model: Model,

@@ -196,7 +196,7 @@ pub enum PatchMode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Containment {
     /// For every guest. On the usermode backend each removal stops and continues the whole sandbox once, because
-    /// hostile guest code may signal an eventfd by its own system call, and nothing records that call.
+    /// hostile guest code may signal an eventfd with a system call, and nothing records that call.
     #[default]
     Strict,
     /// For guests that do not attack the usermode backend's stub. A guest that attacks it may ring once more for each

@@ -81,7 +81,7 @@ pub enum Error {
         /// The rule that the mapping breaks.
         rule: DeviceMemoryRule,
     },
-    /// The vCPU with this index exists already, or the guest has fewer vCPUs.
+    /// The vCPU with this index exists already, or the guest has too few vCPUs to have this index.
     #[error("vcpu {index} is taken already, or there are no more than {vcpus}")]
     Vcpu {
         /// The index.

@@ -82,9 +82,9 @@ impl Exits {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ExitReasons {
-    /// Exits of the guest, those for interrupts of the host included.
+    /// How often the guest exited to the kernel, including for the host's interrupts.
     pub kvm_exit: BTreeMap<String, f64>,
-    /// Returns to the VMM, those for signals included.
+    /// How often the kernel returned to the VMM, including for signals.
     pub kvm_userspace_exit: BTreeMap<String, f64>,
 }
 

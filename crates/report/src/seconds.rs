@@ -31,8 +31,8 @@ pub(crate) mod optional {
     }
 }
 
-/// The samples of a row, as a flattened field: also in seconds and with exit codes, for programs that read hyperfine's
-/// files.
+/// The samples of a row, as a flattened field: in nanoseconds, and for programs that read hyperfine's files also in
+/// seconds, with exit codes.
 pub(crate) mod samples {
     use serde::de::Error;
 

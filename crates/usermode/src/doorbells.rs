@@ -40,8 +40,8 @@ impl Doorbells {
         }
     }
 
-    /// Registers a doorbell: once this returns, matching guest writes signal `event`. If there is a `payload`, which is
-    /// the index of a stored value, their value is stored first.
+    /// Registers a doorbell: once this returns, matching guest writes signal `event`. `payload`, if given, is the index
+    /// of a stored value: the value that the guest wrote is stored there before the signal.
     pub fn register(
         &self,
         sandbox: &Sandbox,

@@ -97,7 +97,7 @@ impl From<UsermodeError> for Error {
 }
 
 /// Describes what happened and what it means. Once a sandbox has `started`, its guest can produce any exit code, so the
-/// exit codes of the start are no longer trusted.
+/// exit codes that stand for start-up failures are no longer trusted.
 pub fn describe_exit_status(status: ExitStatus, started: bool) -> String {
     if let Some(signal) = status.signal() {
         return match signal {

@@ -56,7 +56,7 @@
 
 use std::marker::PhantomData;
 
-/// A type with at most one value at a time, which one queue holds: [`Scoped`], or a type that
+/// A type of which at most one value exists at a time; one queue holds that value: [`Scoped`], or a type that
 /// [`queue_brand!`](crate::queue_brand) has declared.
 pub trait Brand: sealed::Sealed {}
 

@@ -53,7 +53,8 @@ const MEMORY: &str = "2G";
 const DEVICES: [&str; 4] = ["--device", "edu", "--device", "e1000e"];
 const OF_DEVICES: [&str; 2] = ["passthrough::", "pc::"];
 
-/// The module of [`GUESTS`] whose tests run a second time with the module kvm_ioeventfd, and the options for that.
+/// The test module in [`GUESTS`] whose tests run a second time, with the kernel module kvm_ioeventfd, and the options
+/// for that run.
 const OF_DOORBELLS: &str = "doorbell::";
 pub(super) const GROUPS: [&str; 3] = ["--kernel", "debian:6.12", "--kvm-ioeventfd"];
 /// The option for a kernel with lockdep, KASAN and kmemleak.

@@ -112,7 +112,8 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Whether a line of a page matches a printed line. If `exact`, numbers from 100 have to be within a fifth.
+/// Whether a line of a page matches a printed line. If `exact`, two numbers may differ by at most a fifth of the larger
+/// one, unless both are below 100.
 fn is_same(page: &str, printed: &str, exact: bool) -> bool {
     let (page, numbers) = normal(page);
     let (printed, found) = normal(printed);

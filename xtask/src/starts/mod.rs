@@ -44,14 +44,15 @@ const NOT_SAVED: &str = ", booted (QEMU";
 /// Measures each kernel in both modes, at each depth and on each architecture.
 #[derive(Debug, Args)]
 pub(crate) struct StartsArgs {
-    /// Measure machines of this architecture; several times for several. arm64 takes $VMBELL_AARCH64, or what `cargo build
-    /// --release --target aarch64-unknown-linux-musl -p vmbell-cli` made
+    /// Measure machines of this architecture; repeat the option for several architectures. For arm64, the binary is
+    /// $VMBELL_AARCH64, or else the one that `cargo build --release --target aarch64-unknown-linux-musl -p vmbell-cli`
+    /// made
     #[arg(long, default_value = ARCH, value_delimiter = ',', value_parser = PossibleValuesParser::from(LabBoard::ALL.map(|board| board.arch.name)))]
     arch: Vec<String>,
-    /// Measure this kernel in addition to the default one; several times for several
+    /// Measure this kernel in addition to the default one; repeat the option for several kernels
     #[arg(long, value_name = "debian:VERSION|FILE")]
     kernel: Vec<String>,
-    /// Run the programs in this Linux: 1 is L1, 2 a guest of L1; several times for several
+    /// Run the programs in this Linux: 1 is L1, 2 is a guest of L1; repeat the option for several depths
     #[arg(long, value_name = "DEPTH", default_value = "1", value_delimiter = ',')]
     depth: Vec<u32>,
     /// Show the median of this many rounds

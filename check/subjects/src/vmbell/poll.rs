@@ -1,4 +1,5 @@
-//! vmbell's drivers that poll, with each type of value that can remember a place.
+//! vmbell's polling drivers, one for each type of value that records a position in the ring: a 16-bit index, an index
+//! with a count of wraps, and a 64-bit token.
 
 use vmbell_virtqueue::{Opaque, PackedDriver, Side, SplitDriver, Status, Token};
 

@@ -153,7 +153,8 @@ impl Search {
         Ok(())
     }
 
-    /// The atoms of an access. If it divides one, the search begins again with a finer partition.
+    /// The atoms of an access. If the access covers only part of an atom, the search begins again with a finer
+    /// partition.
     fn span(&mut self, access: &Access) -> Result<Span, Stop> {
         if let Some(span) = self.atoms.span(access.offset, access.size) {
             return Ok(span);

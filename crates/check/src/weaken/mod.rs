@@ -115,7 +115,7 @@ impl Explorer {
     }
 }
 
-/// Changes what a clean exploration met under each model.
+/// Weakens each order and moves each store that the clean exploration recorded, and explores again under each model.
 fn weaken(
     explorer: &Explorer,
     unchanged: &Report,

@@ -194,7 +194,7 @@ fn effect_record(effect: &Effect) -> Value {
     }
 }
 
-/// Shows how far weakening is, on a terminal.
+/// Shows the progress of weakening on a terminal.
 pub(super) struct Progress {
     begun: Instant,
     all: usize,

@@ -44,7 +44,8 @@ fn failures(hook: Hook, limit: usize) -> Vec<usize> {
         let counter = Rc::clone(&failed);
         scenario.task("driver", move || {
             let mut expected = 0;
-            // SAFETY: the word is in the shared memory, which is mapped while the task runs, and `expected` a local.
+            // SAFETY: the word is in the shared memory, which is mapped while the task runs, and `expected` is a local
+            // variable.
             while unsafe { !hook(word, &raw mut expected, 1, ACQ_REL, RELAXED) } {
                 assert_eq!(expected, 0, "no other task writes");
                 counter.set(counter.get() + 1);

@@ -13,7 +13,8 @@ fn words<const N: usize>(scenario: &Scenario) -> [Word; N] {
     std::array::from_fn(|at| Word::new(scenario.memory(), 8 * at))
 }
 
-/// The functions of both accesses, without the wrappers of the hooks, and what comes of the mutant under each model.
+/// One line for each mutant: the functions of its two accesses, without the wrappers of the hooks, and its outcome
+/// under each model.
 fn lines(weakening: &Weakening) -> Vec<String> {
     let name = |function: &str| {
         let caller = function.split(" in ").nth(1).unwrap_or_default();

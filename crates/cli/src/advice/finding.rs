@@ -17,7 +17,7 @@ pub(crate) enum Severity {
 }
 
 impl Severity {
-    /// The word in the text.
+    /// The word for this severity in the printed text.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Distorts => "distorts",

@@ -216,7 +216,7 @@ enum LabCommand {
         /// Print a key for the cache of a CI, which changes when other packages are needed
         #[arg(long, conflicts_with_all = ["verify", "export_markdown", "export_html"])]
         key: bool,
-        /// Ask for this kernel of Debian instead of the distribution's; several times for several kernels
+        /// Ask for this kernel of Debian instead of the distribution's; repeat the option for several kernels
         #[arg(long, value_name = "debian:VERSION")]
         kernel: Vec<KernelVersion>,
         #[command(flatten)]
@@ -227,7 +227,7 @@ enum LabCommand {
     /// Run selftests, in L1
     #[command(hide = true)]
     RunSelftests {
-        /// The time limit of each
+        /// The time limit of each selftest
         #[arg(long, value_name = "SECONDS")]
         limit: u64,
         /// Their programs

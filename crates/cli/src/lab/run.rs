@@ -80,7 +80,7 @@ pub(super) struct RunArguments {
     /// Pass no variable of this environment; this is the default if PROGRAM is vmbell
     #[arg(long, help_heading = PROGRAM)]
     clear_env: bool,
-    /// Run the program in its own cgroup, whose memory the kernel counts, as a service manager does
+    /// Run the program in its own cgroup, as a service manager does, so that the kernel counts its memory
     #[arg(long, help_heading = PROGRAM)]
     cgroup: bool,
     /// Find the first of Debian's kernels between two --kernel, older first, at which the row that `vmbell bench`

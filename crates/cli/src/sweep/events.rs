@@ -207,8 +207,9 @@ impl TrafficSweep<'_> {
         judged.ok_or(Obstacle::Stopped)
     }
 
-    /// Saves the source, and restores the snapshot in this number of processes at the same time; if a guest hangs, also
-    /// again, one after the other. Nothing if nothing is open.
+    /// Saves the source, and restores the snapshot in `count` processes at the same time. If one of the guests does not
+    /// go on, restores the snapshot `--again` more times, one after the other. Restores nothing if the ring is not
+    /// open, unless `--edit` is given.
     fn restored(
         &self,
         count: usize,

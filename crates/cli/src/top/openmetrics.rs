@@ -83,11 +83,11 @@ pub(super) struct Metrics {
 #[derive(Clone, Debug, Default)]
 struct Addresses {
     each: BTreeMap<(Space, u64), Series>,
-    /// What addresses counted while they had no series: exits to the VMM, and ioeventfds.
+    /// What was counted at addresses while they had no series: exits to the VMM, and ioeventfd signals.
     others: [u64; 2],
 }
 
-/// What an address has counted: exits to the VMM, and ioeventfds.
+/// What was counted at an address: exits to the VMM, and ioeventfd signals.
 #[derive(Clone, Copy, Debug, Default)]
 struct Series {
     all: [u64; 2],

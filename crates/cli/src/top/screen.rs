@@ -68,7 +68,7 @@ struct Cursor {
     vm: Option<VmKey>,
     /// The line within the VM.
     line: usize,
-    /// The line's index in the whole list, used if the VM ends.
+    /// The line's index in the whole list. It places the cursor if the VM ends.
     index: usize,
 }
 

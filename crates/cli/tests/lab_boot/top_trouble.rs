@@ -256,7 +256,7 @@ kill -KILL $!; wait; true
         1,
         "{confidentiality}"
     );
-    // Without its main purpose, the source cannot be used.
+    // If the kernel forbids what the source is mainly for, the source cannot be used at all.
     let line = format!("error: the source bpf cannot be used: {LOCKED}");
     let refused = ends("confidentiality-bpf", 69);
     assert!(

@@ -100,7 +100,7 @@ pub fn forward(vm: &VmFd, device: &Arc<File>, index: u32, gsi: Gsi) -> Result<Fo
         ..irq(device.as_raw_fd(), index)
     };
     let mut left = TRIES;
-    // SAFETY: `module` is open and owned here, `request` the structure that the call reads.
+    // SAFETY: `module` is open and owned here, and `request` is the structure that the call reads.
     while unsafe { ioctl_with_ref(&module, FORWARD(), &request) } < 0 {
         let error = ForwardError::from(io::Error::last_os_error());
         left -= 1;
@@ -143,7 +143,8 @@ impl ForwardedInterrupt for Forwarded {
             index: self.index,
             ..ForwardState::default()
         };
-        // SAFETY: `module` is open as long as `self`, `state` the structure that the call reads and writes.
+        // SAFETY: `module` stays open as long as `self` exists, and `state` is the structure that the call reads and
+        // writes.
         if unsafe { ioctl_with_mut_ref(&self.module, GET_STATE(), &mut state) } < 0 {
             let (index, gsi) = (self.index, self.gsi);
             let source = io::Error::last_os_error().into();
@@ -161,7 +162,7 @@ impl Drop for Forwarded {
     fn drop(&mut self) {
         let request = irq(self.device.as_raw_fd(), self.index);
         // No caller can receive an error, and closing the file also ends the forwarding.
-        // SAFETY: `module` is open as long as `self`, `request` the structure that the call reads.
+        // SAFETY: `module` stays open as long as `self` exists, and `request` is the structure that the call reads.
         let _ = unsafe { ioctl_with_ref(&self.module, UNFORWARD(), &request) };
     }
 }

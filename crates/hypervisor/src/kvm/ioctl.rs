@@ -34,9 +34,9 @@ pub fn run(vcpu: &VcpuFd) -> io::Result<()> {
 
 /// Registers or removes an ioeventfd, depending on the flags of `request`.
 pub fn ioeventfd(vm: &VmFd, request: &kvm_ioeventfd) -> io::Result<()> {
-    // SAFETY: `vm` is an open VM, `request` the structure that the call reads. If it has the address of a payload, the
-    // payload is a `StoredValue`, an atomic on the heap: the `Doorbell` owns it until the ioeventfd is removed, and
-    // never frees it if the removal fails. Once the VM is gone, no vCPU can store to it.
+    // SAFETY: `vm` is an open VM, and `request` is the structure that the call reads. If it has the address of a
+    // payload, the payload is a `StoredValue`, an atomic on the heap: the `Doorbell` owns it until the ioeventfd is
+    // removed, and never frees it if the removal fails. Once the VM is gone, no vCPU can store to it.
     if unsafe { ioctl_with_ref(vm, KVM_IOEVENTFD(), request) } < 0 {
         return Err(io::Error::last_os_error());
     }

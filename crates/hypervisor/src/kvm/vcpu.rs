@@ -224,8 +224,8 @@ impl KvmVcpu {
         })
     }
 
-    /// Stores the answer to the last exit. Returns the next exit if it is known without entering the guest: the
-    /// next access of a string.
+    /// Stores the answer to the last exit. Returns the next exit if it is known without entering the guest: the next
+    /// access of a string I/O instruction.
     #[inline(always)]
     fn answer(&mut self, entry: VmEntry) -> Option<Result<VmExit, Error>> {
         let data = entry.data();

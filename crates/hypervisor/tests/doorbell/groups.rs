@@ -182,7 +182,7 @@ fn nothing_leaves_the_guest_while_a_group_grows<H: Hypervisor>(h: &H) {
                 rounds.fetch_add(1, Relaxed);
             }
         });
-        // The first doorbell stays, others come and go.
+        // The first doorbell stays; the others are added and removed repeatedly.
         for _ in 0..100 {
             let mut second = join(&*vm, &event(), place, datamatch).unwrap();
             second.remove().unwrap();

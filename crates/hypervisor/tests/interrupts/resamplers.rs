@@ -13,7 +13,8 @@ use vmm_sys_util::eventfd::EventFd;
 use testbed::taker::{Doing, LEVEL, PINS, take, taken, while_running, with_interrupts};
 use testbed::{await_that, configured, count, event, rounds};
 
-/// More than the usermode backend's stub signals itself (`vmbell_core::ioapic::PIN_RESAMPLEFDS`).
+/// More resampling irqfds than the usermode backend's stub signals on its own (`vmbell_core::ioapic::PIN_RESAMPLEFDS`);
+/// the others are left to the monitor.
 const MANY: usize = 12;
 /// The irqfds that are not removed: the usermode backend's stub signals some of them itself, and some not.
 const STAY: [usize; 3] = [2, 7, 11];

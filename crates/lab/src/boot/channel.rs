@@ -119,7 +119,7 @@ impl Channel {
         }
     }
 
-    /// Returns a reader of what the guest sends, until QEMU ends and `ended` is set.
+    /// Returns a reader of what the guest sends. The reader reaches its end once QEMU has ended and `ended` is set.
     pub fn into_reader(self, ended: Arc<AtomicBool>) -> Box<dyn Read + Send> {
         match self.ours {
             Ours::Socket(socket) => Box::new(socket),

@@ -19,7 +19,8 @@ const ALL: [&str; 3] = [SHARED, "kvm_amd", "kvm_intel"];
 /// A parameter of one of KVM's modules, as a user writes it: `NAME=VALUE` or `MODULE.NAME=VALUE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KvmParameter {
-    /// The module that the user names; `None` is the CPU's, or the one that all CPUs share.
+    /// The module that the user names. If `None`, the parameter may belong to the CPU's module (`kvm_intel`, `kvm_amd`)
+    /// or to `kvm`, which all CPUs share.
     module: Option<&'static str>,
     name: String,
     value: String,

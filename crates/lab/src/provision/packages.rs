@@ -182,7 +182,7 @@ impl<'a> FromApt<'a> {
         });
     }
 
-    /// Downloads these packages and shows how far that is.
+    /// Downloads these packages and shows the progress.
     fn fetch(
         &self,
         name: &str,

@@ -199,7 +199,7 @@ fn a_length_of_four_gibibytes_reads_no_more_than_the_image_keeps() {
         .with(MADT, with_len(madt(&[&cpu(0), &cpu(3)]), u32::MAX))
         .with(ROOT, with_len(xsdt(&[MADT]), u32::MAX));
     let acpi = memory.acpi();
-    // All ones follow: entries of 255 bytes of an unknown type.
+    // The memory after the table reads as 0xff, that is, as entries of 255 bytes with an unknown type.
     assert_eq!((acpi.cpus, acpi.other_cpu(0, false)), (2, Some(3)));
     assert!(memory.read.get() < 2 * TABLE_MAX, "{}", memory.read.get());
 }

@@ -1,7 +1,7 @@
-//! The traffic of `vmbell sweep`: requests without end. The image notices by its own bound that an answer or its
-//! interrupt does not come, prints its ring, and then tries three remedies, one at a time: it looks again, notifies the
-//! device, and asks for the interrupt. All of this runs on one CPU, and the VM may be paused, saved and restored at any
-//! instruction.
+//! The traffic of `vmbell sweep`: requests without end. The image has its own time limit. If an answer or its interrupt
+//! does not come within that limit, it prints its ring and then tries three remedies, one at a time: it looks again,
+//! notifies the device, and asks for the interrupt. All of this runs on one CPU, and the VM may be paused, saved and
+//! restored at any instruction.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
@@ -34,8 +34,8 @@ static SEEN: AtomicU16 = AtomicU16::new(0);
 const RANDOM_LEN: usize = 16;
 /// What no answer leaves in the first bytes of its data or in its status.
 const POISON: u8 = 0xa5;
-/// The maximum share of the bound that counts between two looks, as 1/`LOOKS`, because the time stamp counter runs on
-/// while the VM is paused.
+/// At most 1/`LOOKS` of the bound is counted as waiting time between two looks, because the time stamp counter keeps
+/// running while the VM is paused.
 const LOOKS: u64 = 16;
 /// Dots in a line.
 const LINE: u32 = 64;
@@ -330,7 +330,7 @@ impl Traffic<'_> {
         self.in_flight &= !(1 << slot);
         let answer = &ANSWERS[usize::from(slot)];
         let is_right = match self.options.device {
-            // All sixteen bytes stay as they were once in 2^128 answers.
+            // Only one in 2^128 random answers leaves all sixteen bytes unchanged.
             SweepDevice::Rng => answer.data[..RANDOM_LEN]
                 .iter()
                 .any(|byte| byte.load(Relaxed) != POISON),

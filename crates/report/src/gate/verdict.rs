@@ -214,8 +214,8 @@ impl GateVerdict {
         }
     }
 
-    /// Compares what was measured on `kernel` with the baseline; without a baseline, all rows are new. VMMs that are
-    /// replaced may have a different version.
+    /// Compares what was measured on `kernel` with the baseline; without a baseline, all rows are new. A VMM for which
+    /// `is_replaced` returns true may have a different version than in the baseline.
     ///
     /// # Errors
     ///

@@ -47,7 +47,7 @@ pub fn spin_in_words(policy: &str) -> &'static str {
     }
 }
 
-/// What to do about exits that do not cost what they cost on hardware; empty if they do.
+/// Advice for a backend whose exits cost more or less than on hardware; empty for other backends.
 const fn emulation(backend: &Backend) -> &'static str {
     if backend.emulates_kernel_mode {
         "; emulates the guest's kernel mode: use the usermode backend or the lab (vmbell lab -- vmbell bench) \

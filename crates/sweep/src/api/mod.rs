@@ -43,7 +43,7 @@ pub enum ApiError {
         /// The limit.
         limit: Duration,
     },
-    /// The answer is not one of the protocol, or too long.
+    /// The answer does not follow the protocol, or is too long.
     #[error("{command}: the VMM's answer is not valid")]
     Invalid {
         /// The command.

@@ -4,7 +4,7 @@
 //! A thread that raises an interrupt does all the work itself: it changes the controllers, sets the request in the
 //! local APIC and notifies the vCPU unless the vCPU will check by itself ([`vmbell_core::vcpu_mode`]). EOIs end in the
 //! stub, except those of a pin with more resamplefds than the stub can signal: they come here on the vCPU's thread. The
-//! stub signals a resamplefd by its descriptor in the sandbox, the monitor by its own descriptor.
+//! stub signals a resamplefd through the sandbox's descriptor, and the monitor signals it through its own.
 
 use std::io;
 use std::sync::Arc;

@@ -50,7 +50,7 @@ enum Step {
     /// It has executed the instruction that was at this offset before any jump.
     Executed(u64),
     InvalidOpcode,
-    /// The instruction traps; with its original first byte if it is `int3` now.
+    /// The instruction traps. If `int3` has replaced its first byte, this is the original byte.
     Trap(Option<u8>),
 }
 

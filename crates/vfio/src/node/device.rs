@@ -197,7 +197,7 @@ impl Property {
         "status",
     ];
 
-    /// Whether a property of this name is set for the guest, or concerns only the host.
+    /// Whether a property of this name is reserved: vmbell sets it for the guest itself, or it concerns only the host.
     pub(super) fn is_reserved(name: &str) -> bool {
         Self::RESERVED.contains(&name)
     }

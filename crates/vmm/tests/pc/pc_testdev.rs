@@ -80,7 +80,7 @@ fn exits<H: Hypervisor>(hypervisor: &H, flushed: u32) -> ExitCounts {
 fn flushed_page_faults_on_the_host_at_its_next_access<H: Hypervisor>(hypervisor: &H) {
     let (flushed, not) = (exits(hypervisor, PAGE), exits(hypervisor, OTHER));
     assert_eq!(flushed.heavy, not.heavy);
-    // Other exits below the VMM, such as timers of the host, come and go.
+    // The number of other exits that do not reach the VMM, such as those for the host's timers, varies.
     let more = |(flushed, not)| flushed >= not + 50;
     assert!(
         flushed.light.zip(not.light).is_none_or(more),

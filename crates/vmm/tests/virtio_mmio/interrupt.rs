@@ -25,7 +25,7 @@ fn an_acknowledgement_by_doorbell_wakes_nobody<H: Hypervisor>(hypervisor: &H) {
     assert_eq!(heavy, 1, "the one that says done");
 }
 
-/// The GSI of an edge, and how the guest takes it.
+/// Returns the GSI of an edge-triggered interrupt, and how the guest takes that interrupt.
 #[cfg(target_arch = "x86_64")]
 fn edge(vm: &dyn Vm) -> (Gsi, Interrupts) {
     use vmbell::irq::{Msi, Route, Target};

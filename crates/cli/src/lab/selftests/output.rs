@@ -87,7 +87,7 @@ impl KernelResults {
         }
     }
 
-    /// Whether each result is the known one.
+    /// Whether every test has its known result.
     pub(super) fn is_known(&self) -> bool {
         self.counts.differ == 0
     }

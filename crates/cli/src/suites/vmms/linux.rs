@@ -161,7 +161,7 @@ pub(super) fn hung(failure: VmmFailure) -> BootRow {
     }
 }
 
-/// When the kernel panicked, by its own clock: the time in the line `[    1.234567] Kernel panic`.
+/// When the kernel panicked, according to its own clock: the time in the line `[    1.234567] Kernel panic`.
 fn nanoseconds(output: &[u8]) -> Result<f64, String> {
     let text = String::from_utf8_lossy(output);
     let line = text.lines().find(|line| line.contains(PANIC));

@@ -1,4 +1,4 @@
-//! Preparations that are killed at random moments, with apt's own programs and a mirror on this host.
+//! Kills preparations at random moments. They run apt's own programs against a mirror on this host.
 
 use std::fs;
 use std::process::{Command, Stdio};

@@ -172,7 +172,7 @@ impl Capabilities {
     }
 }
 
-/// `struct virtio_pci_cap`, from its length on.
+/// `struct virtio_pci_cap` from its field `cap_len` on.
 fn structure(kind: u8, bar: u8, offset: u32, len: u32) -> Capability {
     let mut registers = vec![CAPABILITY_LEN, kind, bar, 0, 0, 0];
     registers.extend(offset.to_le_bytes());

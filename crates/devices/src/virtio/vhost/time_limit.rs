@@ -61,7 +61,7 @@ impl TimeLimit {
         })
     }
 
-    /// Makes requests, which together may take the time limit. Only one caller at a time.
+    /// Makes requests that must all be answered within one time limit. Only one thread may call this at a time.
     ///
     /// # Errors
     ///

@@ -18,7 +18,7 @@ ioctl_iow_nr!(
 /// Makes the counters of a guest equal to the host's: their offset is 0.
 pub fn share_counter(vm: &VmFd) -> io::Result<()> {
     let offset = kvm_arm_counter_offset::default();
-    // SAFETY: `vm` is an open VM, `offset` the structure that the call reads.
+    // SAFETY: `vm` is an open VM, and `offset` is the structure that the call reads.
     if unsafe { ioctl_with_ref(vm, KVM_ARM_SET_COUNTER_OFFSET(), &offset) } < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -20,7 +20,7 @@ pub fn enforce_features(vcpu: &VcpuFd) -> io::Result<()> {
         ..kvm_enable_cap::default()
     };
     request.args[0] = 1;
-    // SAFETY: `vcpu` is an open vCPU, `request` the structure that the call reads.
+    // SAFETY: `vcpu` is an open vCPU, and `request` is the structure that the call reads.
     if unsafe { ioctl_with_ref(vcpu, KVM_ENABLE_CAP(), &request) } < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -45,8 +45,8 @@ pub fn set_vcpu_attribute(vcpu: &VcpuFd, group: u32, number: u32, value: u64) ->
         addr: &raw const value as u64,
         ..kvm_device_attr::default()
     };
-    // SAFETY: `vcpu` is an open vCPU, `attribute` the structure that the call reads, and `addr` in it the address of
-    // `value`, which lives through the call.
+    // SAFETY: `vcpu` is an open vCPU, and `attribute` is the structure that the call reads. Its `addr` is the address
+    // of `value`, which lives through the call.
     if unsafe { ioctl_with_ref(vcpu, KVM_SET_DEVICE_ATTR(), &attribute) } < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -81,7 +81,8 @@ fn set_outside_guest(cpu: &PerCpu) -> bool {
 /// guest yet. As in KVM, such an entry is not counted (`vcpu_enter_guest` in Linux `arch/x86/kvm/x86.c` cancels it
 /// before the tracepoint).
 pub fn cancel_entry(cpu: &PerCpu) {
-    // If a kick is pending, `enter` returns before it enters and counts.
+    // If a kick is pending, `enter` returns before it enters the guest and counts the entry, so there is nothing to
+    // take back.
     if has_lapics() && set_outside_guest(cpu) {
         cpu.run().counters.events.take_back(Event::Entry);
     }

@@ -41,7 +41,7 @@ const STEPS: [Step; 5] = [
     Step::Guest,
 ];
 
-/// A run: the vCPU, and how far each handler is in its EOI.
+/// A run: the vCPU, and which step of its EOI each handler has reached.
 struct Run {
     vcpu: Vcpu,
     raised: [usize; 2],

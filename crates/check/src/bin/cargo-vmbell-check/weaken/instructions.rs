@@ -56,7 +56,8 @@ fn arm64(operation: &str, order: Strength) -> Option<&'static str> {
     }
 }
 
-/// Counts the instructions of the code under test. An update counts as an addition, as `ldaddal`.
+/// Counts the instructions of the code under test. A read-modify-write is counted as if it were an addition, for
+/// example as `ldaddal`.
 pub(super) fn count(summary: &Summary) -> Vec<Count> {
     let is_counted = |site: &&Site| site.is_weakened() && site.place.source.owner == "tested code";
     let sites: Vec<&Site> = summary.sites.iter().filter(is_counted).collect();
