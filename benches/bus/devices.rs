@@ -12,14 +12,14 @@ pub const REGISTER: u64 = 0x50;
 /// Which registers of a device are visited.
 #[derive(Clone, Copy, Debug)]
 pub enum Registers {
-    /// One, as a guest does that rings doorbells.
+    /// One device, as in a guest that rings doorbells.
     One,
-    /// Any, so that an address hardly comes twice.
+    /// All registers, so that hardly any address occurs twice.
     #[allow(dead_code, reason = "lookup_instructions has no use for it")]
     All,
 }
 
-/// Visits before the order repeats, enough for each of 10,000 devices.
+/// The number of visits before the order repeats, enough for each of 10,000 devices.
 const VISITS: usize = 1 << 15;
 
 /// The addresses of `count` devices.

@@ -1,6 +1,7 @@
 //! Explores each driver with each device, and prints a table in Markdown.
 //!
-//! `table [REQUESTS] [SECONDS] [DRIVER] [DEVICE]`: all pairs that support a format, with and without an event index.
+//! `table [REQUESTS] [SECONDS] [DRIVER] [DEVICE]` explores all pairs that support a format, with and without an event
+//! index.
 
 use vmbell_check::{Explorer, Format, Model, Report};
 use vmbell_subjects::{Device, Driver, Work, devices, drivers, pair};

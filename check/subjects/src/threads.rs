@@ -27,7 +27,7 @@ pub enum Act {
     Serve,
     /// A vCPU makes a chain available, and serves if the device wants to be notified.
     Notify,
-    /// It completes the request that is pending.
+    /// The thread completes the request that is pending.
     Complete,
     /// A vCPU stops the queue.
     Stop,

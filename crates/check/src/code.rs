@@ -10,7 +10,7 @@ use crate::signals;
 /// A function at an address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Frame {
-    /// The file and the line, which is 0 if it is unknown. `None` without debug information.
+    /// The file and the line, which is 0 if it is unknown. `None` if the program has no debug information.
     pub(crate) line: Option<(PathBuf, u32)>,
     /// The path of the function, without generic arguments.
     pub(crate) path: String,

@@ -74,7 +74,7 @@ fn with<R>(f: impl FnOnce(&Running) -> R) -> Option<R> {
     Some(f(&running))
 }
 
-/// Reads and perhaps changes a word, as one atomic step. None if no task runs natively on this thread.
+/// Reads and perhaps changes a word, as one atomic step. Returns `None` if no task runs natively on this thread.
 pub(crate) fn update(access: Access, change: impl Fn(u64) -> Option<u64>) -> Option<u64> {
     with(|running| {
         if access.awaits == 0 {
@@ -85,12 +85,12 @@ pub(crate) fn update(access: Access, change: impl Fn(u64) -> Option<u64>) -> Opt
     })
 }
 
-/// Loads a value. None if no task runs natively on this thread.
+/// Loads a value. Returns `None` if no task runs natively on this thread.
 pub(crate) fn load(access: Access) -> Option<u64> {
     with(|running| running.perform(access, Op::Load))
 }
 
-/// Stores a value. None if no task runs natively on this thread.
+/// Stores a value. Returns `None` if no task runs natively on this thread.
 pub(crate) fn store(access: Access, value: u64) -> Option<()> {
     with(|running| {
         running.perform(access, Op::Store(value));

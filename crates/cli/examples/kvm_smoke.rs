@@ -157,7 +157,7 @@ fn forever(vcpu: &mut VcpuFd) -> Result<(), Failure> {
 }
 
 struct Round {
-    /// Exits for port writes that this program handled.
+    /// The number of exits for port writes that this program handled.
     exits: u64,
     /// The signals that the eventfd counted.
     signals: u64,

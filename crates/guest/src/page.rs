@@ -197,7 +197,8 @@ pub struct Results {
     pub interrupts: u64,
     /// EOIs that needed no access to a register (paravirtual EOI).
     pub spared: u64,
-    /// Interrupts of an assigned device in which the device had something to serve; the others were spurious.
+    /// The number of an assigned device's interrupts in which the device had something to serve; the others were
+    /// spurious.
     pub served: u64,
     /// The sum of TSC ticks from the stores that raised those interrupts to the first instructions of their handlers.
     pub latency: u64,

@@ -31,8 +31,8 @@ pub struct VmConfig {
     /// Which interrupt controllers the backend provides.
     pub irqchip: Irqchip,
     /// Whether the local APICs of an x86-64 guest start in x2APIC mode (Intel SDM 3A, 11.12). Their registers are then
-    /// MSRs, and an access to an MSR is a cheaper exit than one to a page. Ignored if [`hidden`](Self::hidden) has
-    /// x2APIC. Only on the KVM backend.
+    /// MSRs, and an access to an MSR is a cheaper exit than one to a page. This has an effect only on the KVM backend,
+    /// and none if [`hidden`](Self::hidden) has x2APIC.
     pub x2apic: bool,
     /// Whether vCPUs offer paravirtual EOI (KVM_FEATURE_PV_EOI).
     pub pv_eoi: bool,

@@ -43,10 +43,10 @@ pub trait Measure {
 /// How often a vCPU has left the guest's own code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExitCounts {
-    /// Exits that were answered below the VMM, for example by a signal to a doorbell's eventfd; `None` if the backend
-    /// cannot count them here ([`Capability::CountsLightExits`](super::Capability::CountsLightExits)).
+    /// The number of exits that were answered below the VMM, for example by a signal to a doorbell's eventfd; `None` if
+    /// the backend cannot count them here ([`Capability::CountsLightExits`](super::Capability::CountsLightExits)).
     pub light: Option<u64>,
-    /// Exits that the VMM answered.
+    /// The number of exits that the VMM answered.
     pub heavy: u64,
 }
 

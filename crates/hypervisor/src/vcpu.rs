@@ -54,7 +54,8 @@ pub trait Vcpu: fmt::Debug + Send {
     fn kick_handle(&self) -> Arc<dyn Kick>;
 
     /// Returns the descriptor of KVM's vCPU, for calls that this crate does not have, such as the bare loop of the
-    /// bench. `None` on a backend without such a descriptor ([`Capability::BareLoop`](super::Capability::BareLoop)).
+    /// bench. Returns `None` on a backend without such a descriptor
+    /// ([`Capability::BareLoop`](super::Capability::BareLoop)).
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -29,7 +29,8 @@ pub(crate) fn may_be() -> bool {
     Path::new(KMEMLEAK).exists()
 }
 
-/// Returns the first report since the boot and the leaks that kmemleak lists. Empty if the kernel reported nothing.
+/// Returns the first report since the boot and the leaks that kmemleak lists. The result is empty if the kernel
+/// reported nothing.
 pub(crate) fn find() -> io::Result<Vec<String>> {
     // The second scan reports the leaks that the first scan found.
     fs::write(KMEMLEAK, "scan")?;

@@ -156,7 +156,7 @@ pub struct JobDevice {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProgramEnding {
-    /// It exited with this status (8 bits).
+    /// The program exited with this status (8 bits).
     Exited(u8),
     /// A signal killed it.
     Signalled {
@@ -220,7 +220,7 @@ impl From<ProgramEnding> for RunReport {
     }
 }
 
-/// Counts of exits by KVM's names for their reasons.
+/// How often each exit reason occurred, under KVM's name for the reason.
 pub type NamedExits = BTreeMap<String, u64>;
 
 impl ProgramEnding {

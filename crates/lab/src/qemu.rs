@@ -15,7 +15,7 @@ use crate::error::{LabError, cannot, failed};
 pub enum Origin {
     /// The caller gave its path.
     Named,
-    /// It is on PATH.
+    /// This QEMU is on PATH.
     Path,
     /// Unpacked from a package into the cache.
     Package,

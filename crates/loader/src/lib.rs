@@ -15,6 +15,6 @@ pub mod window;
 #[cfg(vmbell_loader_elf)]
 mod elf;
 
-/// The loader as a static executable for this crate's target. Empty except on Linux on x86-64 and arm64.
+/// The loader as a static executable for this crate's target. The bytes are empty except on Linux on x86-64 and arm64.
 #[cfg(not(vmbell_loader_elf))]
 pub const ELF: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/loader.elf"));

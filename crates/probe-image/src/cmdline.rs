@@ -87,11 +87,11 @@ pub enum SweepDevice {
 /// How the image waits for an answer in a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SweepWait {
-    /// It reads the used index in a loop.
+    /// The image reads the used index in a loop.
     Poll,
     /// It halts, and its own timer wakes it to read the used index.
     Timer,
-    /// It halts until the device interrupts.
+    /// The image halts until the device interrupts.
     Interrupt,
 }
 

@@ -1,5 +1,5 @@
-//! The configuration space of a PCI function: its BARs, and the capabilities of virtio (1.2, 4.1.4) and of MSI-X. Also
-//! its address in memory with PCI Express.
+//! The configuration space of a PCI function: its BARs, and the capabilities of virtio (1.2, 4.1.4) and of MSI-X. With
+//! PCI Express, also the address of that space in memory.
 
 use crate::acpi::HEADER;
 use crate::number::{u8_at, u16_at, u32_at, u64_at};

@@ -39,7 +39,7 @@ pub fn is_of_host(event: &str) -> bool {
 pub struct Exits {
     /// All exits; `None` if those below the VMM cannot be counted.
     pub total: Option<f64>,
-    /// Exits that reached the VMM; `None` if they are not told from the others.
+    /// The number of exits that reached the VMM; `None` if they are not told from the others.
     pub userspace: Option<f64>,
 }
 
@@ -50,7 +50,7 @@ pub struct ExitsOfRun {
     pub operations: f64,
     /// All exits; `None` if those below the VMM cannot be counted.
     pub total: Option<u64>,
-    /// Exits that reached the VMM; `None` if they cannot be told from the others.
+    /// The number of exits that reached the VMM; `None` if they cannot be told from the others.
     pub userspace: Option<u64>,
 }
 

@@ -62,7 +62,7 @@ pub(crate) struct History {
     pub(crate) rates: BTreeMap<Rate, Vec<Interval>>,
     /// Exits to the VMM and ioeventfds, by address space and address.
     pub(crate) addresses: BTreeMap<(String, u64), AddressHistory>,
-    /// Returns to the VMM without an address.
+    /// How often a vCPU returned to the VMM without an address, by reason.
     pub(crate) reasons: BTreeMap<String, u64>,
     /// All exits by CPU exit reason, if they were counted.
     pub(crate) exits: BTreeMap<String, u64>,

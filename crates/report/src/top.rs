@@ -74,7 +74,7 @@ pub struct TopVm {
     /// Time in the VMM until the vCPUs were back.
     pub vmm_nanoseconds: Option<u64>,
     pub addresses: Vec<TopAddress>,
-    /// Returns to the VMM without an address.
+    /// How often a vCPU returned to the VMM without an address, by reason.
     pub reasons: BTreeMap<String, u64>,
     pub irqfds_by_gsi: Vec<TopIrqfd>,
     /// Absent unless samples are taken.

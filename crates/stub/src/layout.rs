@@ -273,11 +273,11 @@ pub struct EntryRegisters {
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Counters {
-    /// Exits that were answered in the sandbox, for example by ringing a doorbell.
+    /// The number of exits that were answered in the sandbox, for example by ringing a doorbell.
     pub light: AtomicU64,
-    /// Exits handed to the monitor.
+    /// The number of exits that were handed to the monitor.
     pub heavy: AtomicU64,
-    /// Kicks that arrived.
+    /// The number of kicks that arrived.
     pub kicks: AtomicU64,
     /// Kicks that arrived inside the exit sequence and made it start again.
     pub exit_restarts: AtomicU64,
@@ -287,7 +287,8 @@ pub struct Counters {
     pub interrupt_signals: AtomicU64,
     /// `hlt` instructions that waited in the sandbox.
     pub halts: AtomicU64,
-    /// Returns from an interrupt handler that trapped, because an interrupt was waiting or IF was clear in the frame.
+    /// How often the return from an interrupt handler trapped, because an interrupt was waiting or IF was clear in the
+    /// frame.
     pub windows: AtomicU64,
     /// Events, under the names of KVM's tracepoints; counted only if the guest has local APICs.
     pub events: EventCounts,

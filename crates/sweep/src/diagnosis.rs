@@ -77,7 +77,7 @@ pub struct Paused {
 pub enum Behaviour {
     /// Its traffic went on.
     WentOn,
-    /// It found a fault itself.
+    /// The guest found a fault itself.
     Found(GuestFault),
     /// It printed nothing; `ran` says whether its VMM used the CPU meanwhile.
     Silent {

@@ -11,11 +11,11 @@ use crate::ring::SplitPlace;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Wait {
-    /// It reads the used index in a loop.
+    /// The guest reads the used index in a loop.
     Poll,
     /// It halts, is woken by its own timer, and then reads the used index.
     Timer,
-    /// It halts until the device interrupts.
+    /// The guest halts until the device interrupts.
     Interrupt,
 }
 
@@ -23,7 +23,7 @@ pub enum Wait {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Help {
-    /// It looked again, and the answer was there.
+    /// The guest looked again, and the answer was there.
     Look,
     /// It notified the device again, and the answer came.
     Kick,

@@ -65,7 +65,7 @@ pub enum Window {
 pub enum Event {
     /// Nothing: the control group.
     Control,
-    /// It is paused and resumed.
+    /// The VM is paused and resumed.
     Pause,
     /// A snapshot of it is restored in a new process.
     Restore,

@@ -17,11 +17,11 @@ pub const EOI: u64 = 2;
 pub const NEST: u64 = 4;
 /// Writes one more EOI.
 pub const EOI_TWICE: u64 = 8;
-/// Returns with IF clear.
+/// The handler returns with IF clear.
 pub const STAY_MASKED: u64 = 16;
-/// Exits to the VMM before the EOI.
+/// The handler exits to the VMM before the EOI.
 pub const LEAVE: u64 = 32;
-/// Returns with a frame that is not in memory.
+/// The handler returns with a frame that is not in memory.
 pub const LOSE_FRAME: u64 = 64;
 
 /// The PV EOI word.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::bpf::Isa;
 
-/// Exits for one reason.
+/// The exits for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
     /// The reason's name.

@@ -39,7 +39,7 @@ pub struct Vm {
     pub counts: BTreeMap<Metric, u64>,
     /// The addresses of exits to the VMM, ioeventfds and accesses that KVM answered, the most frequent first.
     pub addresses: Vec<Address>,
-    /// Returns to the VMM without an address, by reason.
+    /// How often a vCPU returned to the VMM without an address, by reason.
     pub reasons: BTreeMap<String, u64>,
     /// All exits by CPU exit reason, the most frequent first.
     pub exits: Vec<Reason>,
@@ -69,13 +69,13 @@ pub struct Address {
     pub space: Space,
     /// The address.
     pub address: u64,
-    /// Returns to the VMM.
+    /// How often a vCPU returned to the VMM.
     pub to_vmm: u64,
     /// Nanoseconds from exits to the VMM until the vCPUs were back.
     pub vmm_time: u64,
-    /// Signals of ioeventfds.
+    /// How often an ioeventfd was signalled.
     pub rings: u64,
-    /// Accesses that KVM answered itself.
+    /// The number of accesses that KVM answered itself.
     pub by_kvm: u64,
     /// Whether accesses were writes, and their sizes in bytes; of all accesses since the BPF programs began to count,
     /// so that a register that is rarely read is not taken for a write-only one.
@@ -391,7 +391,7 @@ impl Address {
         self.space == Space::Mmio && self.rings > 0 && self.accesses.contains(&(true, 0))
     }
 
-    /// Accesses of all kinds.
+    /// Returns the number of accesses of all kinds.
     pub const fn count(&self) -> u64 {
         self.to_vmm + self.rings + self.by_kvm
     }

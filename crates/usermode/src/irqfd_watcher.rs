@@ -1,4 +1,5 @@
-//! The thread that waits for irqfds signalled by other processes or threads; one for each guest that has irqfds.
+//! The thread that waits for irqfds signalled by other processes or threads. Each guest that has irqfds has such a
+//! thread.
 //!
 //! An eventfd cannot send a signal to a vCPU, so a thread has to wait for it and raise the interrupt. If an irqfd has
 //! woken a halted vCPU once, its next signal wakes that vCPU directly ([`super::halt_fds`]), while this thread raises

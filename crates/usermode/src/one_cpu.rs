@@ -28,7 +28,8 @@ const TOGETHER: Duration = Duration::from_millis(100);
 pub const PATIENCE: Duration = Duration::from_millis(10);
 /// How often bound threads check whether other threads use their CPU.
 const CHECK: Duration = Duration::from_millis(10);
-/// How long the threads stay apart after others have used their CPU. Doubles each time, up to [`LONGEST_PAUSE`].
+/// How long the threads stay apart after others have used their CPU. The time doubles each time, up to
+/// [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The limit of the pause that starts at [`FIRST_PAUSE`].
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);

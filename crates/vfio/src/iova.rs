@@ -1,4 +1,5 @@
-//! Which addresses an IOMMU can map: the answer of VFIO_IOMMU_GET_INFO, checked. A pure function of its bytes.
+//! Which addresses an IOMMU can map: the answer of VFIO_IOMMU_GET_INFO, checked. The result depends only on the
+//! answer's bytes.
 //!
 //! ```
 //! use vmbell_vfio::iova::Iova;

@@ -1,4 +1,5 @@
-//! Regions of a device: the answer of VFIO_DEVICE_GET_REGION_INFO, checked. A pure function of its bytes.
+//! Regions of a device: the answer of VFIO_DEVICE_GET_REGION_INFO, checked. The result depends only on the answer's
+//! bytes.
 //!
 //! ```
 //! use vmbell_vfio::region::{REGION_INFO, RegionError, parse};

@@ -9,11 +9,11 @@ use crate::table::{Fate, Mutant, Scene, control, hunt};
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
-    /// It makes a chain available, and serves.
+    /// The thread makes a chain available, and serves.
     Notify,
-    /// It completes a request of the first ring.
+    /// The thread completes a request of the first ring.
     Complete,
-    /// It stops the ring.
+    /// The thread stops the ring.
     Stop,
     /// It stops the ring, starts another one, makes a chain available and serves.
     Restart,

@@ -139,7 +139,7 @@ struct RoundTrip {
     _listener: Option<(Listener, Doorbell)>,
     /// The doorbell by which the guest acknowledges an interrupt.
     _acknowledged: Option<Doorbell>,
-    /// Requests that have been served, over all runs.
+    /// The number of requests that have been served, over all runs.
     served: u64,
 }
 

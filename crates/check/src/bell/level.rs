@@ -38,7 +38,7 @@ impl Level {
         self.word.update(|bits| bits | STATUS);
     }
 
-    /// Writes to the irqfd: the second half. While the interrupt is in service, the write only asserts the line.
+    /// The second half of a write to the irqfd. While the interrupt is in service, the write only asserts the line.
     pub fn raise(&self) {
         self.word.update(|bits| match bits & IN_SERVICE {
             0 => bits | LINE | INTERRUPT,

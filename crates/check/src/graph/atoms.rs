@@ -46,7 +46,7 @@ impl Atoms {
         }
     }
 
-    /// Makes an atom begin at `offset`. True if no atom began there before.
+    /// Makes an atom begin at `offset`, and returns whether no atom began there before.
     pub(crate) fn split(&mut self, offset: u16) -> bool {
         match self.bounds.binary_search(&offset) {
             Ok(_) => false,

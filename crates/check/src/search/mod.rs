@@ -35,7 +35,7 @@ pub(crate) struct Access {
     pub(crate) offset: u16,
     /// The number of bytes: 1, 2, 4 or 8.
     pub(crate) size: u8,
-    /// The order. For a compare-exchange, the order on success.
+    /// The memory order; for a compare-exchange, its order on success.
     pub(crate) order: Order,
     /// The value that a compare-exchange expects, and its order on failure.
     pub(crate) compare: Option<(u64, Order)>,
@@ -127,7 +127,7 @@ pub(crate) enum State {
     /// Its read-modify-write has no place: another one already follows the write that it read.
     Impossible,
     Done,
-    /// It panicked or crashed, with this message.
+    /// The task panicked or crashed, with this message.
     Failed(String),
 }
 

@@ -46,7 +46,7 @@ pub(crate) enum Changes {
     None,
     /// These orders are weaker.
     Weaker(HashMap<CallSite, Order>),
-    /// Each of these stores is moved past a later access, the first of these that its task comes to.
+    /// Each of these stores is moved past the first of its later accesses that its task comes to.
     Swap(HashMap<CallSite, Vec<CallSite>>),
 }
 

@@ -9,7 +9,7 @@ use crate::graph::Order;
 pub struct Minimal {
     /// The order of each site.
     pub orders: Vec<Order>,
-    /// Whether no site can be one step weaker. False if a limit cut short an exploration with a weaker order.
+    /// Whether no site can be one step weaker. This is false if a limit cut short an exploration with a weaker order.
     pub is_minimal: bool,
 }
 

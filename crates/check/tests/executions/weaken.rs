@@ -366,7 +366,7 @@ fn one_line_is_weakened_alone() {
     );
 }
 
-/// A lock by compare-exchange. Only who gets it reads the data.
+/// A lock taken with a compare-exchange. Only the task that gets the lock reads the data.
 #[test]
 fn both_orders_of_a_compare_exchange_are_sites() {
     let weakening = weaken(|scenario| {

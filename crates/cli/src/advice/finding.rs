@@ -10,9 +10,9 @@ pub(crate) enum Severity {
     Distorts,
     /// Paths cost more than they could.
     Slows,
-    /// It could not be determined.
+    /// How the finding affects the numbers could not be determined.
     Unknown,
-    /// It is as it should be, or a matter of choice.
+    /// What was found is as it should be, or is a matter of choice.
     Note,
 }
 

@@ -48,8 +48,8 @@ pub(super) struct Boots<'a> {
     pub(super) keep: Option<&'a Path>,
     pub(super) quiet: bool,
     pub(super) limit: &'a CommandLimit,
-    /// Fails if the report of a boot of this machine cannot be compared with its baseline. The other boots could not
-    /// either.
+    /// Fails if the report of a boot of this machine cannot be compared with its baseline. In that case the reports of
+    /// the other boots could not be compared either.
     pub(super) check: &'a (dyn Fn(&GateMachine, &Report) -> Result<()> + Sync),
 }
 

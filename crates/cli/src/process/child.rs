@@ -37,11 +37,11 @@ pub(crate) enum ProgramEnd {
     Exited(ExitStatus),
     /// It printed everything that was expected, but had to be killed.
     Lingered,
-    /// It exceeded its time limit.
+    /// The program exceeded its time limit.
     TimeLimit,
-    /// It is a VMM, and its guest kept spinning.
+    /// The program is a VMM, and its guest kept spinning.
     Spun,
-    /// It printed more than is kept.
+    /// The program printed more than is kept.
     TooMuch,
     /// The command itself must end: by a signal, or at its time limit.
     Stopped,

@@ -341,7 +341,7 @@ fn files(args: &RunArgs, is_kernel: bool, takes_modules: bool) -> Result<Boot> {
     })
 }
 
-/// The modules of a list of them, each with its file's name before its arguments, as QEMU has it.
+/// The modules in a list, each with its file's name before its arguments, as in QEMU.
 fn modules(list: &Path, memory: u64) -> Result<Vec<Module>> {
     let list = list.to_str().context("--initrd is not UTF-8")?;
     let module = |command_line: String| {

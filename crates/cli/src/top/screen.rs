@@ -48,13 +48,13 @@ pub(super) struct TopScreen {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Browse,
-    /// They turn help's pages.
+    /// Keys turn the pages of the help.
     Help {
         page: usize,
     },
-    /// They enter a name.
+    /// Keys enter a name.
     Filter,
-    /// They enter a time.
+    /// Keys enter a time.
     Delay {
         text: String,
         error: Option<String>,

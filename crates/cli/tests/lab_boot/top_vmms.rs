@@ -1,5 +1,5 @@
 //! `vmbell top` on a guest that runs under QEMU and under vmbell at the same time: exits and ioeventfds of each match
-//! the guest's own accesses. Also a VMM whose eventfd another process shares.
+//! the guest's own accesses. Another test has a VMM whose eventfd another process shares.
 
 use std::fs;
 use std::path::Path;

@@ -100,7 +100,7 @@ mod kvm {
 
     impl Drop for Run {
         fn drop(&mut self) {
-            // It may have ended.
+            // The program may have ended.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }

@@ -37,12 +37,12 @@ pub struct VirtioConfig {
     /// How interrupts go.
     pub raise: Raise,
     /// Whether the driver may also notify through I/O ports, which cost less: for a store to memory, the hypervisor has
-    /// to decode the instruction, unless the CPU does so. Only on PCI, in a machine with ports.
+    /// to decode the instruction, unless the CPU does so. This needs the PCI transport and a machine with ports.
     pub notify_ports: bool,
-    /// Whether the driver may choose packed rings. Not available with a worker.
+    /// Whether the driver may choose packed rings. A device with a worker has none.
     pub packed: bool,
     /// Whether the driver may say with a notification how far it has made buffers available
-    /// (`VIRTIO_F_NOTIFICATION_DATA`). Only on PCI, and with a doorbell, on a backend with
+    /// (`VIRTIO_F_NOTIFICATION_DATA`). This needs the PCI transport, a doorbell, and a backend with
     /// [`Capability::PayloadDoorbell`](vmbell_hypervisor::Capability::PayloadDoorbell).
     pub notification_data: bool,
 }

@@ -94,7 +94,7 @@ impl<S: Side, B: Brand> Rings for Driver<(), S, B> {
     }
 }
 
-/// Does one action. False at the end of the session.
+/// Does one action. Returns false at the end of the session.
 fn act(
     machine: &mut Machine,
     host: &mut Host,

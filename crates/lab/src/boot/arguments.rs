@@ -40,7 +40,7 @@ pub(super) enum Start {
         /// QEMU's end of the monitor's socket pair.
         monitor: RawFd,
     },
-    /// It is restored from a saved state.
+    /// The machine is restored from a saved state.
     Restore {
         /// The file with the memory. QEMU maps a private copy.
         memory: RawFd,

@@ -139,7 +139,7 @@ pub struct PackageRecipe {
     pub kind: ProvisionKind,
     /// The architecture of the packages.
     pub architecture: &'static str,
-    /// Packages of which one is enough, best first. For a Debian kernel, its version instead.
+    /// Packages of which one is enough, best first; or the version of a Debian kernel.
     pub alternatives: Vec<String>,
     /// Dependencies that are not downloaded: the placeholder package provides them.
     pub stand_ins: &'static [&'static str],

@@ -20,17 +20,17 @@ pub use suite::{Built, SelftestSuite};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TestVerdict {
-    /// It succeeded.
+    /// The test succeeded.
     Pass,
     /// It reports that it cannot run here: exit status 4.
     Skip,
-    /// It failed, or a signal killed it.
+    /// The test failed, or a signal killed it.
     Fail,
-    /// It was killed at its time limit.
+    /// The test was killed at its time limit.
     Timeout,
-    /// It ended L1, twice.
+    /// The test ended L1, twice.
     Crash,
-    /// It does not compile.
+    /// The test does not compile.
     Unbuilt,
 }
 

@@ -67,7 +67,7 @@ pub fn sleep_type(table: &[u8]) -> Option<u8> {
     if u8_at(rest, 0)? != PACKAGE {
         return None;
     }
-    // The package's length: one byte, whose upper two bits count the further length bytes. Then its element count.
+    // The package's length is one byte, whose upper two bits count the further length bytes. Its element count follows.
     let elements = 2 + usize::from(u8_at(rest, 1)? >> 6) + 1;
     let value = match u8_at(rest, elements - 1).zip(u8_at(rest, elements))? {
         (0, _) => None,

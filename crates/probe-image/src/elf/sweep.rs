@@ -273,7 +273,7 @@ impl Traffic<'_> {
         condition()
     }
 
-    /// Reports that nothing came, and helps. False if nothing helped.
+    /// Reports that nothing came, and tries the remedies. Returns false if none of them helped.
     fn help(&mut self, before: u64) -> bool {
         self.print("lost op=", self.operations, before);
         if self.is_answered() {

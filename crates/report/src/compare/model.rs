@@ -123,9 +123,9 @@ pub struct ComparedRow {
     pub old: Side,
     /// The new side's number.
     pub new: Side,
-    /// New over old: below 1 is faster. With [`Pairing::Turns`] the median of the turns' ratios, otherwise the ratio of
-    /// the sides' medians. `None` if a median is not above zero or both are bounds. If one median is a bound, so is the
-    /// ratio.
+    /// New over old: below 1 is faster. With [`Pairing::Turns`] this is the median of the turns' ratios, otherwise the
+    /// ratio of the sides' medians. `None` if a median is not above zero or both are bounds. If one median is a bound,
+    /// so is the ratio.
     pub ratio: Option<f64>,
     /// The 95 % confidence interval of the ratio; `None` if there are too few samples for one.
     pub interval: Option<[f64; 2]>,

@@ -1,4 +1,5 @@
-//! Exits per operation: light exits are answered below the VMM, heavy exits by it. For VMMs, also their reasons.
+//! Exits per operation: light exits are answered below the VMM, heavy exits by the VMM. For VMMs, the page also shows
+//! the reasons of the exits.
 
 use std::collections::BTreeMap;
 

@@ -35,7 +35,7 @@ unsafe extern "C" {
 /// How many vCPUs have a deferred signal. Direct code traps at its end while this is not 0.
 static DEFERRED: AtomicU32 = AtomicU32::new(0);
 
-/// How many vCPUs have an interrupt that waits until they unmask. Returns from handlers trap while this is not 0: like
+/// How many vCPUs have an interrupt that waits until they unmask. A handler's return traps while this is not 0: like
 /// all direct code, a return cannot know on which vCPU it runs.
 static WINDOWS: AtomicU32 = AtomicU32::new(0);
 

@@ -48,9 +48,9 @@ pub enum RingError {
 /// What is open in a queue while the VM is paused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenRing {
-    /// Requests that the device has not answered.
+    /// The number of requests that the device has not answered.
     pub requests: u16,
-    /// Answers that the driver has not taken: their interrupt may be on its way.
+    /// The number of answers that the driver has not taken: their interrupt may be on its way.
     pub answers: u16,
     /// Whether the driver will not notify the device of its next request, although none is open (EVENT_IDX).
     pub suppressed: bool,

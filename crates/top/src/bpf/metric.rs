@@ -3,7 +3,7 @@
 /// What a program counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Metric {
-    /// Returns of `KVM_RUN` to the VMM.
+    /// How often `KVM_RUN` returned to the VMM.
     ToVmm,
     /// Writes that signalled an ioeventfd.
     Rings,

@@ -287,9 +287,9 @@ pub enum Reset {
     Possible,
     /// By this module, which belongs to the device.
     Module(String),
-    /// It cannot be reset.
+    /// The device cannot be reset.
     Impossible,
-    /// It is not known before the device is opened.
+    /// Whether the device can be reset is not known before it is opened.
     Unknown,
 }
 

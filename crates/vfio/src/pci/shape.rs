@@ -28,7 +28,7 @@ const CAPABILITY_POWER: u8 = 0x01;
 
 /// How an access overlaps a part of a BAR.
 pub(super) enum Meeting {
-    /// They do not overlap.
+    /// The access and the part do not overlap.
     Apart,
     /// The access is inside the part, at this offset.
     Inside(u64),

@@ -78,11 +78,11 @@ pub fn wire(handover: Handover) -> Wire {
 /// What a run of the guest counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Interrupts that had a reason.
+    /// The number of interrupts that had a reason.
     pub interrupts: u64,
-    /// Interrupts that had no reason.
+    /// The number of interrupts that had no reason.
     pub spurious: u64,
-    /// Exits to the VMM.
+    /// The number of exits to the VMM.
     pub exits: u64,
 }
 

@@ -89,8 +89,8 @@ pub trait Side: Sized + Sealed {
     ) -> Result<Option<Used<T>>, QueueError>;
 
     #[doc(hidden)]
-    /// Enables a notification of the buffer (split) or slot (packed) `after` places after the position; without
-    /// event indices, of every buffer. Disables notifications if `None`.
+    /// Enables a notification of the buffer (split) or slot (packed) that is `after` places after the position; without
+    /// event indices, a notification of every buffer. If `after` is `None`, disables notifications.
     fn set_event(&self, event_idx: bool, after: Option<u16>);
 
     #[doc(hidden)]

@@ -31,10 +31,11 @@ pub enum Irqchip {
     /// None: the guest has no interrupts, and `hlt` leaves the guest.
     #[default]
     None,
-    /// Local APICs below the VMM; the I/O APIC and the PIC, if any, are devices of the VMM. Not on arm64.
+    /// Local APICs below the VMM; the I/O APIC and the PIC, if any, are devices of the VMM. This is not available on
+    /// arm64.
     Split,
     /// Local APICs, I/O APIC, PIC and PIT below the VMM, as in a PC. The usermode backend has only local APICs and I/O
-    /// APIC. On arm64 a GICv3 with its ITS, or a GICv2, depending on the host.
+    /// APIC. On arm64 this is a GICv3 with its ITS, or a GICv2, depending on the host.
     Full,
 }
 

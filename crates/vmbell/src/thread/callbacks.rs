@@ -117,7 +117,7 @@ impl<D> Callbacks<D> {
     }
 
     /// Waits until the call of a removed callback, if one is under way, has ended and the callback is dropped. Returns
-    /// false if that takes longer than `limit`. Not for the thread that calls the callbacks.
+    /// false if that takes longer than `limit`. The thread that calls the callbacks must not call this.
     pub(super) fn await_return(&self, number: u64, limit: Duration) -> bool {
         let is_running = |state: &mut State<D>| state.running == Some(number);
         let mut state = self.state.lock();

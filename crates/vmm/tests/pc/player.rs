@@ -136,7 +136,7 @@ pub struct Played {
     pub output: String,
     /// Bytes of guest memory from 0 on.
     pub low: Vec<u8>,
-    /// Exits of all vCPUs.
+    /// The number of all vCPUs' exits.
     pub exits: ExitCounts,
 }
 

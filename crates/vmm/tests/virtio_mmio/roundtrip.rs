@@ -13,7 +13,7 @@ use vmbell_vmm::{Machine, Stop};
 
 use testbed::{AREA, HOLE, configured, count, event, kick_if_hung};
 
-/// Requests of one run.
+/// The number of requests in one run.
 pub const COUNT: u64 = 500;
 pub const NOTIFY: IoEventAddress = IoEventAddress::Mmio(HOLE + register::QUEUE_NOTIFY);
 pub const ACKNOWLEDGE: IoEventAddress = IoEventAddress::Mmio(HOLE + register::INTERRUPT_ACK);

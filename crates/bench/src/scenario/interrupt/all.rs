@@ -75,8 +75,8 @@ impl Naming {
     }
 }
 
-/// The entries of this backend: one for each way to name the target vCPUs. With a scan, one for each such way and
-/// number of vCPUs.
+/// The entries of this backend: one for each way to name the target vCPUs. With a scan, there is one entry for each
+/// such way and number of vCPUs.
 pub(super) fn entries(hypervisor: &Arc<dyn Hypervisor>, scan: &ScanValues) -> Vec<BenchEntry> {
     let first = scan.vcpus.iter().find(|vcpus| POSSIBLE.contains(vcpus));
     let entry = |naming: Naming, vcpus: Option<u32>| {

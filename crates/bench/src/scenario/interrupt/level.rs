@@ -28,7 +28,7 @@ pub(super) struct LevelScenario {
     /// What lowers the line, and how the device is notified.
     kind: LevelKind,
     view: GuestView,
-    /// Interrupts that the guest has ended with its bit, over all runs.
+    /// The number of interrupts that the guest has ended with its bit, over all runs.
     spared: u64,
 }
 

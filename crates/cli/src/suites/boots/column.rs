@@ -86,7 +86,7 @@ pub(crate) struct CountedBatch {
     pub(crate) operations: f64,
     /// Exits and returns to the VMM, by the kernel's reasons.
     pub(crate) reasons: ReasonsOfRun,
-    /// Counts of other things, with their names.
+    /// Other counts, with their names.
     pub(crate) counts: Vec<(&'static str, u64)>,
     /// The guest's accesses that caused exits, by address.
     pub(crate) events: Vec<(String, u64)>,

@@ -34,7 +34,7 @@ const INTERRUPTS: &str = "interrupts";
 pub(super) struct NetEvents {
     /// The VMM's threads.
     threads: BTreeSet<u32>,
-    /// Exits of the guest, and returns to the VMM, by reason.
+    /// The number of the guest's exits and of returns to the VMM, by reason.
     reasons: ReasonsOfRun,
     /// Notifications.
     kicks: u64,

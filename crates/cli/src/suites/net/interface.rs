@@ -28,7 +28,7 @@ pub(super) enum InterfaceError {
         "setting up a network interface needs root (CAP_NET_ADMIN): run this as root, or `vmbell lab -- vmbell bench net`"
     )]
     NotPermitted,
-    /// It has an address, which would be lost.
+    /// The interface has an address, which would be lost.
     #[error("the interface {name} is in use: it has the address {address}")]
     Used {
         /// Its name.
@@ -36,7 +36,7 @@ pub(super) enum InterfaceError {
         /// Its address.
         address: Ipv4Addr,
     },
-    /// It cannot be configured.
+    /// The interface cannot be configured.
     #[error("cannot {operation} of the interface {name}")]
     Setting {
         /// The failed operation.

@@ -237,9 +237,9 @@ impl KnownVmm {
 /// A VMM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum VmmLauncher {
-    /// One that this program knows, with its program's path if the user gave it.
+    /// A VMM that vmbell knows, with the path of its program if the user gave it.
     Known(&'static KnownVmm, Option<String>),
-    /// One that the user describes.
+    /// A VMM that the user describes.
     Template(VmmTemplate),
 }
 

@@ -1,4 +1,4 @@
-//! How each VMM is started, paused, resumed, saved and restored. One file for each family of VMMs.
+//! How each VMM is started, paused, resumed, saved and restored. Each family of VMMs has its own file.
 
 mod cloud_hypervisor;
 mod described;

@@ -1,6 +1,6 @@
 //! Injects an interrupt into the guest, and decides when the guest can take it: it handles `cli`, `sti` with its
-//! interrupt shadow, and the interrupt window, in which a guest traps when it unmasks while an interrupt waits. Also
-//! returns from the handler if that needs a trap.
+//! interrupt shadow, and the interrupt window, in which a guest traps when it unmasks while an interrupt waits. The
+//! module also performs the return from the handler if that needs a trap.
 //!
 //! The frame is that of a 64-bit interrupt gate (Intel SDM volume 3, 6.14.2), with the vector pushed on top. The stub
 //! writes it to the guest's stack on the vCPU's thread, so the stack pointer must be in RAM.

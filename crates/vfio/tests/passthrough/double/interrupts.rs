@@ -42,7 +42,7 @@ enum Kind {
     /// There is no such index.
     #[default]
     None,
-    /// It has no interrupts.
+    /// The index has no interrupts.
     Empty,
     Edge,
     Level,

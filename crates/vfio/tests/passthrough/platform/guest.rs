@@ -200,12 +200,12 @@ where {
         await_that(what, || self.served() >= enough);
     }
 
-    /// Interrupts in which the clock had something to serve.
+    /// Returns the number of interrupts in which the clock had something to serve.
     pub fn served(&self) -> u64 {
         self.word(offset::SERVED)
     }
 
-    /// Interrupts without a reason.
+    /// Returns the number of interrupts without a reason.
     pub fn spurious(&self) -> u64 {
         self.word(offset::ANSWERED)
     }

@@ -39,7 +39,7 @@ pub(super) enum SideError {
         /// Why.
         source: io::Error,
     },
-    /// It exited without printing a report.
+    /// The program exited without printing a report.
     #[error("{program} ended with {status}: {last}")]
     Ended {
         /// The program.
@@ -49,7 +49,7 @@ pub(super) enum SideError {
         /// The last line of its messages.
         last: String,
     },
-    /// It did not end.
+    /// The program did not end.
     #[error("{program} did not end within {limit:?}")]
     Limit {
         /// The program.
@@ -57,7 +57,7 @@ pub(super) enum SideError {
         /// The time limit.
         limit: Duration,
     },
-    /// It printed too much.
+    /// The program printed too much.
     #[error("{program} printed more than {MOST} bytes")]
     TooMuch {
         /// The program.

@@ -33,19 +33,19 @@ pub type Request = (u32, usize);
 /// What the back end does once the request has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misdeed {
-    /// It reads on, but answers nothing.
+    /// The back end reads on, but answers nothing.
     Mute,
-    /// It reads nothing more.
+    /// The back end reads nothing more.
     Deaf,
     /// Its answer comes byte by byte, each byte within the time that an answer may take.
     Trickles,
     /// Its answer comes after the other side has stopped waiting for it.
     Late,
-    /// It answers a different request.
+    /// The back end answers a different request.
     Lies,
     /// It reports a failure in answer to each request that asks for an answer.
     Fails,
-    /// It hangs up.
+    /// The back end hangs up.
     HangsUp,
 }
 
