@@ -194,7 +194,7 @@ pub(crate) const QEMU_TAKES_ALL_FIRST: Device = Device {
     memory: None,
 };
 
-/// The same library. The device takes and returns all chains, and then asks.
+/// libvhost-user with a device that takes and returns all chains, and then asks.
 pub(crate) const QEMU_ASKS_AT_THE_END: Device = Device {
     about: About {
         name: "libvhost-user, asks at the end",
@@ -204,7 +204,7 @@ pub(crate) const QEMU_ASKS_AT_THE_END: Device = Device {
     ..QEMU_TAKES_ALL_FIRST
 };
 
-/// The same library. The device asks after each chain.
+/// libvhost-user with a device that asks after each chain.
 pub(crate) const QEMU_ASKS_EACH_TIME: Device = Device {
     about: About {
         name: "libvhost-user, asks each time",

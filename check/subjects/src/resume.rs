@@ -59,7 +59,7 @@ pub const SAVED_QUEUES: [SavedQueue; 3] = [
 /// Where a device is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Only where it sleeps until it is notified.
+    /// Only where the device sleeps until it is notified.
     EventLoop,
     /// Also between any two steps of its handler.
     Anywhere,

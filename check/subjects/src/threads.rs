@@ -23,7 +23,7 @@ use crate::memory::BUFFER;
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// It was notified of an available chain, and serves the queue.
+    /// The thread was notified of an available chain, and serves the queue.
     Serve,
     /// A vCPU makes a chain available, and serves if the device wants to be notified.
     Notify,

@@ -95,7 +95,7 @@ fn alioth_lacks_a_fence_before_it_asks_for_an_interrupt() {
     }
 }
 
-/// On arm64, for which alioth is also built.
+/// This happens on arm64, for which alioth is also built.
 #[cfg(feature = "alioth")]
 #[test]
 fn alioth_reads_an_available_entry_without_acquiring_it() {
@@ -113,7 +113,7 @@ fn alioth_reads_an_available_entry_without_acquiring_it() {
     }
 }
 
-/// On arm64. No adapter can fix it: the fence is missing between two stores of one function.
+/// This happens on arm64. No adapter can fix it: the fence is missing between two stores of one function.
 #[cfg(feature = "alioth")]
 #[test]
 fn alioth_marks_a_packed_descriptor_as_used_without_releasing_its_length() {
@@ -184,7 +184,7 @@ fn virtio_driver_lacks_a_fence_after_it_moves_the_event_of_a_packed_ring() {
     finding.is_found_and_mended();
 }
 
-/// In builds without overflow checks: see `Cargo.toml`.
+/// This happens in builds without overflow checks: see `Cargo.toml`.
 #[test]
 fn virtio_driver_forgets_a_kick_after_65534_descriptors_without_one() {
     for (requests, is_kicked) in [(32_766, true), (32_767, false), (32_768, true)] {

@@ -47,13 +47,14 @@ impl CommandLimit {
         }
     }
 
-    /// The same limit, where `meaning` says what an interrupt means: the lab also interrupts a program at a time limit.
+    /// Returns the same limit, where `meaning` says what an interrupt means: the lab also interrupts a program at a
+    /// time limit.
     #[must_use]
     pub fn with_meaning(self, meaning: fn() -> EarlyStop) -> Self {
         Self { meaning, ..self }
     }
 
-    /// The same limit, and each run takes at most `timeout`.
+    /// Returns the same limit, and each run takes at most `timeout`.
     #[must_use]
     pub fn with_run_timeout(self, timeout: Option<Duration>) -> Self {
         Self {
@@ -62,7 +63,7 @@ impl CommandLimit {
         }
     }
 
-    /// The same limit for another thread, which has its own runs.
+    /// Returns the same limit for another thread, which has its own runs.
     #[must_use]
     pub fn of_other_runs(&self) -> Self {
         Self {

@@ -4,7 +4,7 @@
 /// How a command is tested.
 #[derive(Clone, Copy, Debug)]
 pub enum Tested {
-    /// It runs with these words added, so that it takes only seconds.
+    /// The command runs with these words added, so that it takes only seconds.
     Runs(&'static str),
     /// A test runs a command with the same options: the file in `crates/cli/tests`, and the test's name.
     By(&'static str, &'static str),

@@ -89,7 +89,7 @@ pub enum SweepDevice {
 pub enum SweepWait {
     /// The image reads the used index in a loop.
     Poll,
-    /// It halts, and its own timer wakes it to read the used index.
+    /// The image halts, and its own timer wakes it to read the used index.
     Timer,
     /// The image halts until the device interrupts.
     Interrupt,

@@ -71,7 +71,7 @@ pub(crate) fn u64_at(bytes: &[u8], place: usize) -> Option<u64> {
     at(bytes, place).map(u64::from_le_bytes)
 }
 
-/// One byte.
+/// Returns the byte at `place`.
 pub(crate) fn u8_at(bytes: &[u8], place: usize) -> Option<u8> {
     bytes.get(place).copied()
 }

@@ -32,7 +32,7 @@ pub fn plural<N: fmt::Display + PartialEq + From<u8>>(count: N, one: &str) -> St
     plural_of(count, one, &format!("{one}s"))
 }
 
-/// The same with an irregular plural.
+/// Like [`plural`], with an irregular plural.
 pub fn plural_of<N: fmt::Display + PartialEq + From<u8>>(
     count: N,
     one: &str,

@@ -82,7 +82,7 @@ pub struct DeviceMapping {
     pub size: AtomicU64,
     /// Its offset in its file, in bytes.
     pub offset: AtomicU64,
-    /// Not 0: the guest may write to it.
+    /// Not 0 if the guest may write to it.
     pub writable: AtomicU64,
 }
 
@@ -129,15 +129,15 @@ pub struct Control {
     pub device_mappings: [DeviceMapping; MAX_DEVICE_MAPPINGS],
     /// How many ticks of the time stamp counter a vCPU spins for a reply before it sleeps; 0 means no spinning.
     pub spin_ticks: AtomicU32,
-    /// Not 0: spin only while the monitor is known to run on another CPU.
+    /// Not 0 if a vCPU spins only while the monitor is known to run on another CPU.
     pub spin_adaptive: AtomicU32,
     /// How often a site traps before the stub asks for a patch; 0 means that it never asks.
     pub patch_after: AtomicU32,
     /// The phase of the read-side sections ([`Sections`]): its lowest bit selects which counters are in use.
     pub phase: AtomicU32,
-    /// Not 0: each vCPU has a local APIC, and `hlt` waits for it.
+    /// Not 0 if each vCPU has a local APIC, and `hlt` waits for it.
     pub interrupts: AtomicU32,
-    /// Not 0: the vCPUs have the MSR of paravirtual EOI.
+    /// Not 0 if the vCPUs have the MSR of paravirtual EOI.
     pub pv_eoi: AtomicU32,
     /// The number 1. To ring a doorbell, the stub writes it to the doorbell's eventfd.
     pub one: AtomicU64,

@@ -75,11 +75,11 @@ pub struct Paused {
 /// What the guest did after the event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Behaviour {
-    /// Its traffic went on.
+    /// The guest's traffic went on.
     WentOn,
     /// The guest found a fault itself.
     Found(GuestFault),
-    /// It printed nothing; `ran` says whether its VMM used the CPU meanwhile.
+    /// The guest printed nothing; `ran` says whether its VMM used the CPU meanwhile.
     Silent {
         /// Whether the VMM used more than a tenth of the time.
         ran: bool,

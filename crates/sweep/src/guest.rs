@@ -13,7 +13,7 @@ use crate::ring::SplitPlace;
 pub enum Wait {
     /// The guest reads the used index in a loop.
     Poll,
-    /// It halts, is woken by its own timer, and then reads the used index.
+    /// The guest halts, is woken by its own timer, and then reads the used index.
     Timer,
     /// The guest halts until the device interrupts.
     Interrupt,
@@ -25,9 +25,9 @@ pub enum Wait {
 pub enum Help {
     /// The guest looked again, and the answer was there.
     Look,
-    /// It notified the device again, and the answer came.
+    /// The guest notified the device again, and the answer came.
     Kick,
-    /// It asked for the interrupt again, and the interrupt came.
+    /// The guest asked for the interrupt again, and the interrupt came.
     Interrupt,
     /// Nothing helped.
     Nothing,

@@ -72,7 +72,7 @@ enum Place {
 pub struct Together {
     cpu: Claim,
     monitor: Bound,
-    /// The same thread as `monitor`; comparing it takes no system call.
+    /// The id of the same thread as `monitor`; comparing this id takes no system call.
     caller: ThreadId,
     vcpu: Bound,
     use_of_cpu: Option<UseOfCpu>,

@@ -82,7 +82,7 @@ pub enum Access {
     /// Without an exit where the region can be mapped, by the memory that the guest was made with ([`device_memory`]). The
     /// guest keeps it, and the device stays open, until the guest ends.
     MappedFromStart,
-    /// By exits to the VMM.
+    /// Each access exits to the VMM.
     Emulated,
 }
 

@@ -281,7 +281,7 @@ fn packed_poll_misses_nothing() {
     });
 }
 
-/// As above, but the slot comes back in the middle of a chain, where its flags do not publish the chain.
+/// Like the previous test, but the slot comes back in the middle of a chain, where its flags do not publish the chain.
 #[test]
 fn packed_poll_misses_nothing_of_a_slot_inside_a_chain() {
     loom::model(|| {

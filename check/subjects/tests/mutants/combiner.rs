@@ -15,7 +15,7 @@ enum Act {
     Complete,
     /// The thread stops the ring.
     Stop,
-    /// It stops the ring, starts another one, makes a chain available and serves.
+    /// The thread stops the ring, starts another one, makes a chain available and serves.
     Restart,
 }
 

@@ -32,7 +32,7 @@ enum Hearing {
     DeviceModel,
     /// A thread sleeps on an eventfd that a write of the queue's index to the register signals.
     Ioeventfd,
-    /// As `Ioeventfd`, but the guest halts until an irqfd interrupts it, and acknowledges the interrupt through a
+    /// Like `Ioeventfd`, but the guest halts until an irqfd interrupts it, and acknowledges the interrupt through a
     /// doorbell.
     Irqfd,
     /// A thread polls the ring continuously.

@@ -217,8 +217,8 @@ impl Ring {
         self.reference_device_in_batches(1)
     }
 
-    /// The same device, but it gives back up to `most` buffers in one batch; on an in-order ring, with one used
-    /// element.
+    /// Like [`reference_device`](Self::reference_device), but the device gives back up to `most` buffers in one batch;
+    /// on an in-order ring, with one used element.
     pub fn reference_device_in_batches(self, most: u16) -> impl FnOnce() + 'static {
         move || match self.shape.format {
             Format::Split => split::serve(&self, most),

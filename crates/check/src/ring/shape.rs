@@ -50,14 +50,14 @@ impl Shape {
         }
     }
 
-    /// The same shape with `VIRTIO_F_IN_ORDER`.
+    /// Returns this shape with `VIRTIO_F_IN_ORDER`.
     #[must_use]
     pub fn in_order(mut self) -> Shape {
         self.in_order = true;
         self
     }
 
-    /// The same shape, beginning at another index.
+    /// Returns this shape, beginning at another index.
     #[must_use]
     pub fn starting_at(mut self, start: u16) -> Shape {
         self.start = start;

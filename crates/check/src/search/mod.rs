@@ -112,17 +112,17 @@ pub(crate) struct SetUp {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Ready,
-    /// It waits for a value with one of the bits of `mask`.
+    /// The task waits for a value with one of the bits of `mask`.
     Waits {
         offset: u16,
         mask: u64,
     },
-    /// It repeats these reads, and none of them could read anything newer.
+    /// The task repeats these reads, and none of them could read anything newer.
     Spins(Vec<Id>),
-    /// It waits for a lock that this compare-exchange found taken. What the task does with the lock is explored where
-    /// the compare-exchange reads from the unlock.
+    /// The task waits for a lock that this compare-exchange found taken. What the task does with the lock is explored
+    /// where the compare-exchange reads from the unlock.
     Locked(Id),
-    /// It replays, and its next event comes after one that another task has not replayed yet.
+    /// The task replays, and its next event comes after an event that another task has not replayed yet.
     Behind,
     /// Its read-modify-write has no place: another one already follows the write that it read.
     Impossible,

@@ -232,7 +232,7 @@ fn a_compare_exchange_acquires_with_the_order_of_its_result() {
     }
 }
 
-/// The same for publishing: only a compare-exchange that succeeds writes, and it releases with its order on success.
+/// Only a compare-exchange that succeeds writes, and it releases with its order on success.
 #[test]
 fn a_compare_exchange_releases_with_its_order_on_success() {
     for success in UPDATES {

@@ -63,7 +63,7 @@ impl Finding {
         }
     }
 
-    /// The same finding with its cost.
+    /// Returns the same finding with its cost.
     pub(crate) fn costing(self, cost: String) -> Self {
         Self {
             cost: Some(cost),

@@ -22,7 +22,7 @@ pub(crate) const STATUS: u8 = 148;
 const SYS_SECCOMP: libc::c_int = 1;
 
 thread_local! {
-    /// It has no destructor and no lazy initialization, so a signal handler can read it.
+    /// The cell has no destructor and no lazy initialization, so a signal handler can read it.
     static KIND: Cell<ThreadKind> = const { Cell::new(ThreadKind::Main) };
 }
 

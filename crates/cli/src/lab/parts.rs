@@ -432,7 +432,7 @@ impl LabParts {
         self.prepare_with(host, board, settings, choice, |_, _| Ok(()))
     }
 
-    /// The same with a further step, before anything else is prepared in the same cache.
+    /// Like [`prepare`](Self::prepare), with a further step before anything else is prepared in the same cache.
     fn prepare_with(
         &self,
         host: Arch,
@@ -522,7 +522,7 @@ impl LabParts {
         self.open_with(host, board, settings, choice, |_, _| Ok(()))
     }
 
-    /// The same with a further step.
+    /// Like [`open`](Self::open), with a further step.
     pub(super) fn open_with(
         &self,
         host: Arch,

@@ -83,7 +83,7 @@ impl BenchProgress {
         }
     }
 
-    /// The same without a bar.
+    /// Like [`new`](Self::new), without a bar.
     pub(crate) fn without_bar(shown: bool, runs: u32) -> Self {
         let mut progress = Self::new(shown, runs);
         progress.bar = ProgressBar::hidden();

@@ -20,7 +20,7 @@ pub(crate) fn chain(error: impl Into<anyhow::Error>) -> String {
     format!("{:#}", error.into())
 }
 
-/// The same as an error, for errors that may quote an untrusted file.
+/// Returns the error and its causes as one error with [`visible`] text, for errors that may quote an untrusted file.
 pub(crate) fn made_visible(error: impl Into<anyhow::Error>) -> anyhow::Error {
     anyhow::Error::msg(visible(&chain(error)))
 }

@@ -33,9 +33,9 @@ pub(crate) struct ProgramOutput {
 /// How a program ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ProgramEnd {
-    /// By itself.
+    /// The program ended by itself.
     Exited(ExitStatus),
-    /// It printed everything that was expected, but had to be killed.
+    /// The program printed everything that was expected, but had to be killed.
     Lingered,
     /// The program exceeded its time limit.
     TimeLimit,

@@ -94,7 +94,8 @@ impl MeasureArgs {
         limit(self.timeout())
     }
 
-    /// The same for boots of VMMs. Each boot has its own limit, so all of them together have one only if it is given.
+    /// Like [`limit`](Self::limit), for boots of VMMs. Each boot has its own limit, so all of them together have one
+    /// only if it is given.
     pub(crate) fn limit_of_boots(&self) -> Result<CommandLimit> {
         limit(self.timeout.unwrap_or_default())
     }

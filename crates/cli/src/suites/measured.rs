@@ -124,7 +124,7 @@ pub(crate) fn exit(report: &Report) -> Exit {
     exit_of(report, report.results.iter().map(Row::status))
 }
 
-/// The same for a report whose success depends on these statuses.
+/// Like [`exit`], for a report whose success depends on these statuses.
 pub(crate) fn exit_of(report: &Report, mut statuses: impl Iterator<Item = Status> + Clone) -> Exit {
     if report.interrupted {
         Exit::Interrupted

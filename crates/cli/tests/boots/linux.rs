@@ -135,13 +135,13 @@ impl Guest {
         }
     }
 
-    /// The same with the program for vsock.
+    /// Adds the program for vsock.
     pub fn that_talks(mut self) -> Self {
         self.archives = "/guest/base /guest/talk";
         self
     }
 
-    /// The same with this file for L1.
+    /// Adds this file for L1.
     pub fn with_file(mut self, name: &str, bytes: impl Into<Vec<u8>>) -> Self {
         self.files.push((name.to_owned(), bytes.into()));
         self

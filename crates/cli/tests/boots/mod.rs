@@ -49,7 +49,7 @@ pub fn lab(arguments: &[&str]) -> Command {
     command
 }
 
-/// The same with the limits in the arguments, otherwise with the command's defaults.
+/// Like `lab`, with the limits in the arguments, otherwise with the command's defaults.
 pub fn lab_within_its_limits(arguments: &[&str]) -> Command {
     let mut command = Command::new(host_vmbell());
     command

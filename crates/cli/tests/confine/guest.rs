@@ -29,13 +29,13 @@ impl Guest {
         Self::start_image(&elf(&program::halts(b'r'), &[]), options, "r")
     }
 
-    /// The same with a guest that slept and was woken by its clock.
+    /// Like [`start`](Self::start), with a guest that slept and was woken by its clock.
     pub fn start_woken(options: &[&str]) -> Self {
         let (asleep, awake) = program::sleeps_and_wakes(b'w');
         Self::start_image(&elf(&asleep, &[awake]), options, "w")
     }
 
-    /// The same with a guest that makes pc-testdev flush a page.
+    /// Like [`start`](Self::start), with a guest that makes pc-testdev flush a page.
     pub fn start_flushed() -> Self {
         let options = ["--device", "pc-testdev"];
         Self::start_image(&elf(&program::flushes(b'f'), &[]), &options, "f")

@@ -105,7 +105,7 @@ impl Folder {
             .unwrap_or_else(|shown| panic!("{shown}"))
     }
 
-    /// The same, but returns the output if it fails.
+    /// Like [`report`](Self::report), but returns the output if the command fails.
     fn run(&self, words: &[&str], change: impl FnOnce(&mut Command)) -> Result<Value, String> {
         let report = self.path("report.json");
         let mut command = Command::new(host_vmbell());

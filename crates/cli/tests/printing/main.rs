@@ -76,7 +76,7 @@ mod kvm {
             }
         }
 
-        /// The same with a guest that prints without end, and has begun to print.
+        /// Like [`start`](Self::start), with a guest that prints without end, and has begun to print.
         fn start_endless() -> Self {
             let mut run = Self::start(&prints(u32::MAX, WAITS), &[], OFlags::empty());
             run.output.as_mut().unwrap().read_exact(&mut [0]).unwrap();

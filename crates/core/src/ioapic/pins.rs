@@ -20,9 +20,9 @@ pub struct Pin {
     /// The resamplefds by their descriptors in the sandbox; 0 is a free place. A descriptor stays in its place, so that
     /// an EOI that reads the places during a change does not miss it.
     resamplefds: [AtomicU32; PIN_RESAMPLEFDS],
-    /// Not 0: the pin has more resamplefds than places, so the monitor does its EOIs.
+    /// Not 0 if the pin has more resamplefds than places, so that the monitor does its EOIs.
     monitor_eoi: AtomicU32,
-    /// Not 0: the line is forwarded.
+    /// Not 0 if the line is forwarded.
     forwarded: AtomicU32,
 }
 

@@ -189,7 +189,7 @@ impl Vcpu {
         signals.interrupt || signals.kick
     }
 
-    /// As `interrupt::leave` does.
+    /// Models `interrupt::leave`.
     fn leave(&mut self) {
         self.shared.mode.leave();
         if let Completion::Completed(eoi) = self.pv_eoi.complete(&self.shared.lapic, &self.word) {
@@ -202,7 +202,7 @@ impl Vcpu {
         self.ended.extend(eoi.map(|eoi| eoi.vector));
     }
 
-    /// As `interrupt::enter` does, followed by the exit sequence, whose last step checks for pending signals.
+    /// Models `interrupt::enter`, followed by the exit sequence, whose last step checks for pending signals.
     fn enter(&mut self) {
         loop {
             if !self.kicked {
@@ -217,7 +217,7 @@ impl Vcpu {
         }
     }
 
-    /// As `inject::inject_pending` does.
+    /// Models `inject::inject_pending`.
     fn offer(&mut self) {
         let lapic = &self.shared.lapic;
         let next = lapic.next_interrupt();
@@ -234,7 +234,7 @@ impl Vcpu {
         }
     }
 
-    /// As `halt::halt` does.
+    /// Models `halt::halt`.
     fn halt(&mut self, in_epoll: bool) {
         self.leave();
         loop {

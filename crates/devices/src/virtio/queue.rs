@@ -148,7 +148,7 @@ impl Queue {
         })
     }
 
-    /// As [`serve`](Self::serve), for a thread that sleeps afterwards until the driver notifies.
+    /// Like [`serve`](Self::serve), for a thread that sleeps afterwards until the driver notifies.
     ///
     /// If the driver wants no interrupt for what was served, it polls, and may make the next chain available at once.
     /// The thread waits a moment for that chain before it lets the driver notify, because a notification and a wake-up
@@ -157,8 +157,8 @@ impl Queue {
         self.serve_and_wait(false)
     }
 
-    /// As [`serve_before_sleep`](Self::serve_before_sleep), for a thread that sleeps as the returned [`Rest`] says: an
-    /// interrupt that [waits](super::live_ring::Coalescing) is sent in the next service, if it is needed then.
+    /// Like [`serve_before_sleep`](Self::serve_before_sleep), for a thread that sleeps as the returned [`Rest`] says:
+    /// an interrupt that [waits](super::live_ring::Coalescing) is sent in the next service, if it is needed then.
     pub(super) fn serve_before_nap(&self) -> Rest {
         let served = self.serve_and_wait(!self.is_awaited);
         match (served.more, served.interrupt_waits) {
@@ -174,7 +174,7 @@ impl Queue {
         self.serve_then(&Then::Sleep { said, wait, nap })
     }
 
-    /// As [`serve`](Self::serve), for a thread that soon calls it again: until then, the driver does not notify.
+    /// Like [`serve`](Self::serve), for a thread that soon calls it again: until then, the driver does not notify.
     pub fn serve_before_poll(&self) -> Served {
         self.serve_then(&Then::Poll)
     }

@@ -31,9 +31,9 @@ pub enum TimeMode {
 /// How QEMU starts a machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Start {
-    /// It boots, and does not stop at the point where it could be saved: QEMU may skip time there.
+    /// The machine boots, and does not stop at the point where it could be saved: QEMU may skip time there.
     Boot,
-    /// It boots, and stops at the point where it is saved. Its memory is in this file.
+    /// The machine boots, and stops at the point where it is saved. Its memory is in this file.
     Save {
         /// A file as large as the memory.
         memory: RawFd,

@@ -39,9 +39,9 @@ pub(crate) enum BootEvent {
     Unwritten(io::Error),
     /// The reader of this stream of the program has gone.
     Unread(ProgramStream),
-    /// From the host of this Linux: ask the program to end.
+    /// The host of this Linux wants the program to end.
     End,
-    /// From the host of this Linux: kill the program.
+    /// The host of this Linux wants the program to be killed.
     Stop,
 }
 

@@ -22,7 +22,7 @@ pub use suite::{Built, SelftestSuite};
 pub enum TestVerdict {
     /// The test succeeded.
     Pass,
-    /// It reports that it cannot run here: exit status 4.
+    /// The test reports that it cannot run here: exit status 4.
     Skip,
     /// The test failed, or a signal killed it.
     Fail,

@@ -28,9 +28,9 @@ pub struct PerCpu {
     pub deferred_signals: AtomicU32,
     /// Which vCPU this is.
     pub index: AtomicU32,
-    /// Not 0: an interrupt waits for the guest to unmask.
+    /// Not 0 if an interrupt waits for the guest to unmask.
     pub window: AtomicU32,
-    /// Not 0: the guest single-steps (TF) the instruction after its `sti`.
+    /// Not 0 if the guest single-steps (TF) the instruction after its `sti`.
     pub stepping: AtomicU32,
     /// Address of the instruction after the guest's last `sti`, until it is known to have been executed; then 0.
     pub shadow: AtomicU64,

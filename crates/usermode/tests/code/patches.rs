@@ -47,7 +47,7 @@ const CASES: [Case; 3] = [
 
 /// What a vCPU does at an address.
 enum Step {
-    /// It has executed the instruction that was at this offset before any jump.
+    /// The vCPU has executed the instruction that was at this offset before any jump.
     Executed(u64),
     InvalidOpcode,
     /// The instruction traps. If `int3` has replaced its first byte, this is the original byte.

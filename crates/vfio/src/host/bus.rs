@@ -112,7 +112,7 @@ impl FromStr for PciAddress {
 }
 
 impl fmt::Display for PciAddress {
-    /// As sysfs names the device.
+    /// Writes the device's name in sysfs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             domain,

@@ -149,11 +149,11 @@ impl fmt::Display for Identity {
 /// Why a device is not a candidate for assignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOut {
-    /// It is a bridge; the devices on its secondary bus can be assigned.
+    /// The device is a bridge; the devices on its secondary bus can be assigned.
     Bridge,
-    /// It is an IOMMU, an interrupt controller or a PCI host.
+    /// The device is an IOMMU, an interrupt controller or a PCI host.
     Infrastructure,
-    /// Neither a device tree nor ACPI describes its registers.
+    /// Neither a device tree nor ACPI describes the device's registers.
     NotDescribed,
 }
 
@@ -283,9 +283,9 @@ fn node_regions(node: &Path) -> Option<Vec<HostRegion>> {
 pub enum Reset {
     /// The methods that the kernel tries, in order: `flr`, `pm`, `bus` and others.
     Methods(Vec<String>),
-    /// It can be reset, but the kernel does not say how.
+    /// The device can be reset, but the kernel does not say how.
     Possible,
-    /// By this module, which belongs to the device.
+    /// This module, which belongs to the device, resets it.
     Module(String),
     /// The device cannot be reset.
     Impossible,

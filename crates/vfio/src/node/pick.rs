@@ -149,7 +149,7 @@ pub enum PickError {
         node: String,
         /// The property.
         property: String,
-        /// The other node.
+        /// The node that is referred to.
         target: String,
     },
 }

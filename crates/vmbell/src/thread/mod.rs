@@ -32,11 +32,11 @@ pub use vmm_sys_util::epoll::EventSet;
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadKind {
-    /// It made the guest, and waits for the guest to end.
+    /// The thread made the guest, and waits for the guest to end.
     Main,
-    /// It runs the vCPU with this index, and answers its exits.
+    /// The thread runs the vCPU with this index, and answers its exits.
     Vcpu(u32),
-    /// It serves a device, or kicks vCPUs when a condition holds.
+    /// The thread serves a device, or kicks vCPUs when a condition holds.
     Device,
 }
 

@@ -26,7 +26,7 @@ fn stores(test: u32, width: u32, offset: u32, value: u32, times: usize) -> Vec<O
     ops
 }
 
-/// The same for BAR1.
+/// Like `stores`, for the ports of BAR1.
 fn outs(test: u32, width: u32, offset: u32, value: u32, times: usize) -> Vec<Op> {
     let mut ops = vec![Op::Out(1, PORT, test)];
     ops.extend(vec![Op::Out(width, PORT + offset, value); times]);

@@ -17,7 +17,7 @@ const NAME: usize = 48;
 /// Why a document is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DocumentError {
-    /// It is not JSON, or a field is missing or has the wrong type.
+    /// The document is not JSON, or a field is missing or has the wrong type.
     #[error("{0}")]
     Json(String),
     /// An invalid name of a row.

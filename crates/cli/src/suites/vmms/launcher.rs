@@ -108,7 +108,7 @@ const KNOWN: [KnownVmm; 13] = [
         name: CROSVM,
         program: CROSVM,
         version: Some("version"),
-        // It always has an entropy device. Its sandbox needs a folder from a distribution's package.
+        // This VMM always has an entropy device. Its sandbox needs a folder from a distribution's package.
         words: "run --disable-sandbox --cpus {cpus} --mem {memory} \
                 --serial type=stdout,hardware=serial,num=1 -p {cmdline} {image}",
         board: [""; 4],
@@ -136,7 +136,7 @@ const KNOWN: [KnownVmm; 13] = [
         name: LIBKRUN,
         program: libkrun::LIBRARY,
         version: None,
-        // This program loads the library. It always has an entropy device.
+        // This program loads the library. The guest always has an entropy device.
         words: "{image} --cmdline {cmdline} --cpus {cpus} --memory {memory}",
         board: [""; 4],
         devices: &[(VmmDeviceName::Blk, "--disk {disk}")],
@@ -307,7 +307,7 @@ impl VmmLauncher {
         }
     }
 
-    /// The same VMM with another program: a name on PATH, or a path.
+    /// Returns the same VMM with another program: a name on PATH, or a path.
     pub(super) fn with_program(&self, program: &str) -> Self {
         match self {
             Self::Known(known, _) => Self::Known(known, Some(program.to_owned())),

@@ -119,7 +119,7 @@ impl Sandbox {
         self.run_as(&["lab", "kernel", "--cold"], qemu)
     }
 
-    /// The same with these words.
+    /// Like [`run`](Self::run), with these words.
     pub fn run_as(&self, words: &[&str], qemu: &Path) -> Command {
         let kernel = self.kernel();
         let mut command = self.vmbell();

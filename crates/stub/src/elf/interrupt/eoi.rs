@@ -124,7 +124,7 @@ const MAX_SKIPS: u32 = 1023;
 pub struct ResamplePoll {
     /// The TSC value when a resamplefd was last signalled without polling; 0 if that did not happen.
     resampled_at: AtomicU64,
-    /// Not 0: the vCPU polls.
+    /// Not 0 if the vCPU polls.
     polls: AtomicU32,
     /// How many answers must pass before the vCPU polls again.
     skips_left: AtomicU32,

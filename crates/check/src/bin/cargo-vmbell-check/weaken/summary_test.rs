@@ -159,7 +159,7 @@ Not weakened: rings b
     assert_eq!(json["refused"][0]["test"], "rings b");
 }
 
-/// The same record with a mutant, and the mutant's outcome under SC.
+/// A record with a mutant, and the mutant's outcome under SC.
 fn with_mutant(test: &str, result: &str) -> Record {
     let mut record = record(test, "Acquire", weakened("Relaxed", None, None));
     let source = |line: u32, function| json!({ "file": "ring/src/lib.rs", "line": line, "function": function, "owner": "tested code" });

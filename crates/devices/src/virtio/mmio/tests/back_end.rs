@@ -43,7 +43,7 @@ pub enum Misdeed {
     Late,
     /// The back end answers a different request.
     Lies,
-    /// It reports a failure in answer to each request that asks for an answer.
+    /// The back end reports a failure in answer to each request that asks for an answer.
     Fails,
     /// The back end hangs up.
     HangsUp,
