@@ -26,7 +26,7 @@ use crate::{
 const LEN: u32 = 4;
 /// How long the writer rests between two changes.
 const REST: Duration = Duration::from_millis(1);
-/// The address that the writer's doorbell comes to and goes from.
+/// The address at which the writer adds and removes its doorbell.
 const COMING: u64 = 0xfe00_0000;
 
 /// What there is to find.
@@ -34,14 +34,14 @@ const COMING: u64 = 0xfe00_0000;
 pub enum Doors {
     /// A wildcard at each address.
     Wildcard,
-    /// One value at each address.
+    /// A datamatch at each address.
     Datamatch,
-    /// All values at one address.
+    /// Datamatches for different values, all at one address.
     OneAddress,
 }
 
 impl Doors {
-    /// All, with the names of the report.
+    /// All doors, with their names in the report.
     pub const ALL: [(Self, &'static str); 3] = [
         (Self::Wildcard, "wildcard"),
         (Self::Datamatch, "datamatch"),

@@ -68,7 +68,7 @@ pub enum Place {
 /// How a device is saved and continues.
 #[derive(Clone, Copy, Debug)]
 pub struct Resume {
-    /// Where it is saved.
+    /// Where the device is saved.
     pub place: Place,
     /// Whether a kick that the device has not seen is also saved.
     pub keeps_kick: bool,

@@ -1,7 +1,7 @@
 //! The two sides of a virtqueue as the loops around them see them, and these loops.
 //!
-//! A driver sleeps only after it has enabled interrupts and checked the used ring once more; a device only after it has
-//! enabled notifications and checked the available ring once more (virtio 1.3, 2.7.7.1 and 2.7.10).
+//! A driver sleeps only after it has enabled interrupts and checked the used ring once more; a device sleeps only after
+//! it has enabled notifications and checked the available ring once more (virtio 1.3, 2.7.7.1 and 2.7.10).
 
 use std::fmt::Debug;
 

@@ -22,7 +22,8 @@ fn is_equivalent(mutant: &Mutant) -> bool {
     is_in("disable_notification") || is_in("disable_cb")
         // The driver comes to the further descriptors of a batch only after it has acquired the first.
         || is_in("add_used_batch") && past == ["store_rest", "add_used_batch"]
-        // The further descriptors of a chain are released for a late poller. The device comes to them from the first.
+        // The further descriptors of a chain are released for a late poller. The device reaches them from the first
+        // descriptor.
         || mutant.past.file.ends_with("packed/driver.rs")
 }
 
@@ -49,7 +50,7 @@ fn is_kept(site: &Site) -> bool {
     }
 }
 
-/// Checks that some ring needs each order, and each fence under TSO also.
+/// Checks that each order is needed by some ring, and that each fence is also needed under TSO.
 fn each_order_is_needed(format: Format) {
     let mut is_needed: BTreeMap<(String, Model), bool> = BTreeMap::new();
     let mut is_found: BTreeMap<String, (bool, bool)> = BTreeMap::new();

@@ -26,7 +26,7 @@ pub enum PerfEvent {
 }
 
 impl PerfEvent {
-    /// All events, in the order of `perf stat`.
+    /// All events, in the order in which `perf stat` prints them.
     pub const ALL: [Self; 4] = [
         Self::TaskClock,
         Self::ContextSwitches,

@@ -29,7 +29,7 @@ static LOCK: Mutex<()> = Mutex::new(());
 /// How long a search continues after the first failure to find a simpler one.
 const SIMPLER: Duration = Duration::from_secs(1);
 
-/// The same as a number of executions, so that the result does not depend on time.
+/// The same limit as a number of executions, so that the result does not depend on time.
 const SIMPLER_EXECUTIONS: u64 = 1000;
 
 /// The maximum number of pages of shared memory: offsets of accesses and bells have 16 bits.

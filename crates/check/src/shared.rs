@@ -81,7 +81,7 @@ impl Memory {
             .unwrap_or_else(|| task::call(|search| search.store(access, value)));
     }
 
-    /// Replaces a value of `size` bytes by what `change` makes of it, in one step. Returns the old value.
+    /// Replaces a value of `size` bytes by the result of `change`, in one step. Returns the old value.
     ///
     /// # Panics
     ///

@@ -266,7 +266,7 @@ pub(crate) fn call<R>(step: impl Fn(&mut Search) -> Result<R, Stop>) -> R {
     }
 }
 
-/// Reads, and writes what `change` makes of the value, in one step of the task that runs on this thread.
+/// Reads the value, and writes the result of `change`, in one step of the task that runs on this thread.
 pub(crate) fn update(access: Access, change: impl Fn(u64) -> Option<u64>) -> u64 {
     native::update(access, &change).unwrap_or_else(|| call(|search| search.update(access, &change)))
 }

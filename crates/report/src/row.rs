@@ -88,7 +88,7 @@ pub struct Measured {
     #[serde(with = "seconds::optional")]
     #[cfg_attr(test, schemars(with = "Option<f64>"))]
     pub user: Option<f64>,
-    /// The same in the kernel.
+    /// CPU time in the kernel, per operation, of all processes that took part; `None` where it was not counted.
     #[serde(with = "seconds::optional")]
     #[cfg_attr(test, schemars(with = "Option<f64>"))]
     pub system: Option<f64>,
@@ -109,7 +109,8 @@ pub struct Measured {
         skip_serializing_if = "Option::is_none"
     )]
     pub memory: Option<u64>,
-    /// The same for memory that the kernel uses for these processes, without page tables.
+    /// The bytes by which an operation increases the memory that the kernel uses for these processes, without page
+    /// tables; `None` if that was not measured.
     #[serde(
         rename = "kernel_memory_bytes",
         default,
@@ -138,8 +139,8 @@ pub struct Measured {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Times {
-    /// The time of every run in the order of rounds, rounded to a thousandth of a nanosecond: index i of all entries of a
-    /// report is of the same round.
+    /// The time of every run in the order of rounds, rounded to a thousandth of a nanosecond: index i of all entries of
+    /// a report belongs to the same round.
     #[serde(flatten, with = "seconds::samples")]
     #[cfg_attr(test, schemars(with = "seconds::samples::WrittenSeconds<'_>"))]
     pub samples: Vec<f64>,

@@ -95,9 +95,9 @@ pub enum Paint {
     /// Ordinary text.
     #[default]
     Plain,
-    /// Most important.
+    /// The most important text.
     Bold,
-    /// Less important.
+    /// Less important text.
     Dim,
     /// Good.
     Green,

@@ -26,7 +26,8 @@ fn turns_that_all_agree_have_the_least_p_value_of_their_number() {
 fn a_turn_that_was_disturbed_weighs_no_more_than_another() {
     let mut ratios = vec![0.1; 12];
     ratios[5] = -3.0;
-    // 13 choices of signs are at least as extreme: one for each ratio that disagrees alone, and one for none.
+    // 13 choices of signs are at least as extreme: one choice for each ratio that disagrees alone, and one choice in
+    // which no ratio disagrees.
     assert_eq!(of_turns(&ratios, &mut random()), 13.0 / 2048.0);
 }
 

@@ -51,7 +51,7 @@ pub struct PrintedRing {
 /// A notification that did not come within the guest's own bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
-    /// The number of requests before.
+    /// The number of requests before this notification.
     pub operation: u64,
     /// Whether the driver notified the device of its last request.
     pub kicked: bool,

@@ -118,13 +118,13 @@ impl Saving {
 }
 
 impl CostRow {
-    /// For a row whose whole time is spent on the vCPU.
+    /// Returns the text for a row whose whole time is spent on the vCPU.
     fn cores(&self) -> String {
         let (cores, each) = (self.cores, self.nanoseconds / 1e3);
         format!("{cores:.2} core ({}, {each:.2} us)", self.name)
     }
 
-    /// For a row whose time is a latency.
+    /// Returns the text for a row whose time is a latency.
     fn each(&self) -> String {
         format!("{:.2} us ({})", self.nanoseconds / 1e3, self.name)
     }

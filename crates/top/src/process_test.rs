@@ -2,7 +2,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// A `/proc` with one process that has a VM, and one that has none.
+/// A `/proc` with one process that has a VM, and one process that has none.
 fn proc() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let vmm = folder.path().join("4711");

@@ -238,9 +238,9 @@ struct UseOfCpu {
 /// The times of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
-    /// On a CPU.
+    /// The time that the thread ran on a CPU.
     running: Duration,
-    /// Ready to run, and waiting for the CPU.
+    /// The time that the thread was ready to run and waited for the CPU.
     waiting: Duration,
 }
 

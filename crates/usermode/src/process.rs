@@ -159,7 +159,7 @@ impl Process {
         let _ = kill_process(self.pid, signal);
     }
 
-    /// Kills the process. Once it has ended, [`ending`](Self::ending) gives `reason`, or that of an earlier call.
+    /// Kills the process. Once it has ended, [`ending`](Self::ending) gives `reason`, or the reason of an earlier call.
     pub fn kill_with_reason(&self, reason: &'static str) {
         let _ = self.kill_reason.set(reason);
         self.send(Signal::KILL);

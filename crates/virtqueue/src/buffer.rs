@@ -28,7 +28,7 @@ impl Buffer {
         Ok(Self { addr, len })
     }
 
-    /// The total length in bytes of all pieces, and that of the writable pieces.
+    /// The total length in bytes of all pieces, and the total length of the writable pieces.
     pub(super) fn lengths(readable: &[Self], writable: &[Self]) -> (u64, u64) {
         let sum = |buffers: &[Self]| buffers.iter().map(|b| u64::from(b.len)).sum::<u64>();
         let writable = sum(writable);

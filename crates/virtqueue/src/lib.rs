@@ -4,9 +4,9 @@
 //! read once, checked, and then used. A side that finds an impossible value marks its queue broken with a
 //! [`QueueError`], and neither side allocates memory or panics because of such a value.
 //!
-//! The methods of [`Driver`] have the names of Linux's virtqueue functions, and those of [`DeviceQueue`] the names that
-//! rust-vmm uses. A driver that polls keeps an [`Opaque`] or a [`Token`], which wrap after different numbers of
-//! buffers; a [`QueuePoller`] polls from another thread.
+//! The methods of [`Driver`] have the names of Linux's virtqueue functions, and the methods of [`DeviceQueue`] have the
+//! names that rust-vmm uses. A driver that polls keeps an [`Opaque`] or a [`Token`], which wrap after different numbers
+//! of buffers; a [`QueuePoller`] polls from another thread.
 //!
 //! ```
 //! use vmbell_virtqueue::{

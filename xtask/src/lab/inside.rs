@@ -139,7 +139,7 @@ pub(super) fn run_with_groups(
     run_on(launcher, "groups", &GROUPS, &[of_doorbells(suites)?])
 }
 
-/// The same on a kernel that checks itself. The lab fails if the kernel reports a problem.
+/// Runs the suites on a kernel that checks itself. The lab fails if the kernel reports a problem.
 pub(super) fn run_on_debug_kernel(
     launcher: LabLauncher<'_>,
     suites: &[TestSuite],

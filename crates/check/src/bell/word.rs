@@ -16,7 +16,7 @@ impl Word {
         Word { offset }
     }
 
-    /// Replaces the bits by what `change` makes of them. Returns the old ones.
+    /// Replaces the bits by the result of `change`. Returns the old ones.
     ///
     /// # Panics
     ///

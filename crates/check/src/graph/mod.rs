@@ -93,7 +93,7 @@ pub(crate) struct Event {
     pub(crate) span: Span,
     /// The value that is read, written or chosen.
     pub(crate) value: u64,
-    /// For a read that waits: it takes only a value with one of these bits; 0 for any value.
+    /// A read that waits takes only a value with one of these bits; 0 if it takes any value.
     pub(crate) awaits: u64,
     /// For each atom of a read, the write that it reads from.
     pub(crate) rf: [Id; WIDTH],

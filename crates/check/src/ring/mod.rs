@@ -19,9 +19,9 @@ pub use shape::{Format, Shape};
 /// What a driver does: how many requests it makes, and how it waits for them.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// How many requests it makes.
+    /// How many requests the driver makes.
     pub requests: u16,
-    /// How many requests it makes before it waits for one to be answered; at most the size of the queue.
+    /// How many requests the driver makes before it waits for an answer; at most the size of the queue.
     pub depth: u16,
     /// Whether it checks once per series of requests, not after each, if the device wants a notification.
     pub batch: bool,

@@ -11,7 +11,7 @@ use crate::model::SC_EVENTS;
 use crate::watchdog;
 
 impl Search {
-    /// Reads a value, and writes what `change` makes of it, if anything.
+    /// Reads a value, and writes the result of `change`, if there is one.
     pub(crate) fn update(
         &mut self,
         mut access: Access,

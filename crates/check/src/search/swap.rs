@@ -22,7 +22,7 @@ pub(crate) struct Pair {
 /// The stores of a task that its next access may be paired with.
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    /// Those since the last store that publishes; none of them publishes.
+    /// The stores since the last store that publishes; none of these stores publishes.
     unpublished: Vec<(CallSite, Access)>,
     /// The last store, if no load follows it.
     last: Option<(CallSite, Access)>,

@@ -73,7 +73,7 @@ fn a_store_past_the_one_that_publishes_it_fails_under_every_model_with_one_trace
     assert!(weakening.to_string().contains("moved past"), "{weakening}");
 }
 
-/// All stores since the last that publishes, however many are between, as those of an indirect table.
+/// All stores since the last store that publishes, however many there are, such as the stores to an indirect table.
 #[test]
 fn a_store_is_moved_past_the_next_store_and_past_the_one_that_publishes() {
     #[inline(never)]

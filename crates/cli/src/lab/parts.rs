@@ -207,9 +207,9 @@ impl RunKernel {
 /// A CPU of x86-64 that the lab emulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LabCpu {
-    /// With AMD's SVM.
+    /// A CPU with AMD's SVM.
     Amd,
-    /// With Intel's VMX.
+    /// A CPU with Intel's VMX.
     Intel(IntelCpu),
 }
 

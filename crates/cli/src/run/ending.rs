@@ -45,7 +45,7 @@ struct EndingReasons {
     output: Output,
     /// The exit status, once it is known.
     status: OnceLock<u8>,
-    /// One for the message about lost output, and one for the message about the time limit.
+    /// A `Once` for the message about lost output, and a `Once` for the message about the time limit.
     told: [Once; 2],
 }
 

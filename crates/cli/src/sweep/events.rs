@@ -131,7 +131,8 @@ impl TrafficSweep<'_> {
             return Ok(false);
         }
         if event != Event::Control && source.constant.is_none() {
-            // Some eventfds are unread at every pause, those of notifications only at some.
+            // Some eventfds are unread at every pause, but the eventfds of notifications are unread only at some
+            // pauses.
             for number in 0..FIRST_PAUSES {
                 thread::sleep(Duration::from_nanos(self.instant(number).delay_ns));
                 if !self.pause_and_resume(source, trial, None)? {

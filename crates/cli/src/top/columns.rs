@@ -57,7 +57,7 @@ pub(super) enum VmColumn {
 }
 
 impl VmColumn {
-    /// All, in the order of the table.
+    /// All columns, in the order of the table.
     pub(super) const ALL: [Self; 11] = [
         Self::Pid,
         Self::Name,

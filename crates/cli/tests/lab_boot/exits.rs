@@ -40,7 +40,7 @@ const EXITS: &[(&str, &str, f64, f64)] = &[
     ("no-ioeventfd", "virtio-rng-notify", 1.0, 1.0),
     ("no-ioeventfd", "virtio-rng-notify-idle", 1.0, 1.0),
     ("no-ioeventfd", "virtio-rng-round-trip-polled", 1.0, 1.0),
-    // With an ioeventfd.
+    // A row with an ioeventfd.
     ("", "virtio-rng-notify", 1.0, 0.0),
     ("", "virtio-rng-notify-idle", 1.0, 0.0),
     ("", "virtio-rng-round-trip-polled", 1.0, 0.0),

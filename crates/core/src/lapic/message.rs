@@ -19,9 +19,9 @@ pub struct Message {
 /// The delivery mode: to how many of the destination's APICs a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// To all of them.
+    /// To all of the destination's APICs.
     Fixed,
-    /// To the APIC with the lowest priority; on a tie, to the first of them.
+    /// To the destination's APIC with the lowest priority; on a tie, to the first such APIC.
     LowestPriority,
 }
 

@@ -1,8 +1,9 @@
 //! Configuration space in memory (ECAM, PCI Express 5.0, 7.2.2), on boards without configuration ports. An access takes
 //! one exit, and through the ports two. Registers in shared memory ([`ConfigPages`]) are read without an exit.
 //!
-//! Bits 19 to 15 of an address select the slot, bits 14 to 12 the function, and the rest the register. Functions have
-//! the 256 bytes of PCI 3.0; the bytes above read as ones. Runs on the thread of the vCPU that makes the access.
+//! Bits 19 to 15 of an address select the slot, bits 14 to 12 select the function, and the lower bits select the
+//! register. Functions have the 256 bytes of PCI 3.0; the bytes above read as ones. Runs on the thread of the vCPU that
+//! makes the access.
 
 use std::fs::File;
 use std::io;

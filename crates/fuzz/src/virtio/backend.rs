@@ -17,7 +17,7 @@ thread_local! {
     static SET: Arc<Set> = Arc::default();
 }
 
-/// The doorbells of a machine. Most runs have none.
+/// The doorbells of a machine. Most runs have no doorbell.
 pub struct Doorbells {
     set: LazyLock<Arc<Set>>,
     /// The last value that rang: all doorbells with a payload share it.

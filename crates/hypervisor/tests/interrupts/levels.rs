@@ -61,7 +61,7 @@ impl Resampled<'_> {
 /// How a device signals its irqfd.
 #[derive(Clone, Copy, Debug)]
 enum By {
-    /// With a write to the eventfd, as another process does.
+    /// With a write to the eventfd, like another process.
     Write,
     /// Through the registered [`Irqfd`], as a device in this process does.
     Trigger,

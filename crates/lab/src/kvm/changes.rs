@@ -46,7 +46,8 @@ pub(super) struct Patch {
     pub(super) text: Vec<u8>,
     /// The files that the patch changes.
     pub(super) files: Vec<PathBuf>,
-    /// A file that the patch changes but that is not part of a module of the lab. If there are several, one of them.
+    /// A file that the patch changes but that is not part of a module of the lab. If there are several, this is one of
+    /// them.
     left_out: Option<PathBuf>,
 }
 

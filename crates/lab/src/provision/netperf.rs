@@ -9,7 +9,7 @@ use crate::error::{LabError, cannot};
 use crate::out_of_tree::Packages;
 
 const COMPONENT: &str = "non-free";
-/// Increase it when the way of making the entry changes.
+/// Increase this number when the way of making the entry changes.
 const REVISION: u32 = 1;
 
 /// The two programs of netperf.

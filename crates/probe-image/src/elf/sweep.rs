@@ -32,7 +32,7 @@ static ANSWERS: [Answer; SIZE as usize] = [const {
 static SEEN: AtomicU16 = AtomicU16::new(0);
 
 const RANDOM_LEN: usize = 16;
-/// What no answer leaves in the first bytes of its data or in its status.
+/// A value that no answer leaves in the first bytes of its data or in its status.
 const POISON: u8 = 0xa5;
 /// At most 1/`LOOKS` of the bound is counted as waiting time between two looks, because the time stamp counter keeps
 /// running while the VM is paused.

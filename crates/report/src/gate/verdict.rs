@@ -14,8 +14,8 @@ use crate::{Report, Row, Status};
 
 /// The minimum change of instructions that counts, as a share of the budget: a quarter of a per cent.
 const LEAST_SHARE: f64 = 0.0025;
-/// The same for rows with two threads, whose interleaving differs from boot to boot: a tenth, but at least two timer
-/// interrupts per batch.
+/// The minimum change for rows with two threads, whose interleaving differs from boot to boot: a tenth, but at least
+/// two timer interrupts per batch.
 const LEAST_SHARE_OF_TWO: f64 = 0.1;
 const LEAST_OF_TWO: f64 = 2000.0;
 /// The minimum change of exits that counts: one exit in twenty operations.

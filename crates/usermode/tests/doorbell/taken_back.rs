@@ -73,7 +73,8 @@ fn a_jump_needs_no_stack_of_several_vcpus<H: Hypervisor>(h: &H) {
     }
 }
 
-/// Two stores under one jump: first the second store is hot, then both are, and then the second again, without a stack.
+/// Two stores are under one jump: first the second store is hot, then both stores are, and then the second store is hot
+/// again, without a stack.
 fn a_jump_beside_another_needs_no_stack<H: Hypervisor>(h: &H) {
     let (vm, bell) = ringing(h, patched(Irqchip::None, PatchMode::Jmp));
     let mut code = CodeAssembler::new(64).unwrap();

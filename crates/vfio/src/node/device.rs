@@ -76,9 +76,9 @@ pub struct NodeInterrupt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Trigger {
-    /// At the rising edge.
+    /// The line interrupts at its rising edge.
     EdgeRising = 1,
-    /// While it is high.
+    /// The line interrupts while it is high.
     LevelHigh = 4,
 }
 

@@ -219,7 +219,8 @@ impl Position {
     /// How many slots `self` is after `older`.
     #[inline]
     pub(super) const fn since(self, older: Self, size: u16) -> u64 {
-        // Slots of the same lap differ by less than `size`, slots of different laps by more than 0x1_0000 - `size`.
+        // Slots of the same lap differ by less than `size`, and slots of different laps differ by more than 0x1_0000 -
+        // `size`.
         let apart = self.0 - older.0;
         if apart < size as u64 {
             return apart;

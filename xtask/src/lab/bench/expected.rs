@@ -10,7 +10,8 @@ pub(crate) struct Expected {
     pub(super) device: &'static str,
     /// Rows with at least one exit per operation.
     pub(super) rows: &'static [ExpectedExits],
-    /// The same for rows with an assigned device. Interrupts of the host do not count as exits, so there may be none.
+    /// Rows with an assigned device and at least one exit per operation. Interrupts of the host do not count as exits,
+    /// so there may be none.
     pub(super) assigned: &'static [ExpectedExits],
     /// Rows, and the most exits per operation that each may have.
     pub(super) most: &'static [(&'static str, f64)],

@@ -27,7 +27,8 @@ pub(super) struct ArrivalExits {
     heavy: ExitsOfTwoRuns,
 }
 
-/// The exits of both runs. Their difference is due to the interrupts, the rest to entering the guest.
+/// The exits of both runs. Their difference is the cost of the interrupts, and the rest is the cost of entering the
+/// guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ExitsOfTwoRuns {
     with_one: u64,

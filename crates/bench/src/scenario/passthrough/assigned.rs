@@ -22,7 +22,7 @@ pub(super) const REGISTERS: u32 = 0;
 /// A kind of device, and this process's device of that kind once it is open.
 pub(super) struct AssignedModel {
     pub(super) needed: NeededDevice,
-    /// What the device is, for a user whose host has none.
+    /// What the device is, for a user whose host has no such device.
     pub(super) words: &'static str,
     /// The command that runs its rows on a host that has such a device.
     pub(super) command: &'static str,

@@ -100,8 +100,8 @@ impl VirtioWaysArgs {
         })
     }
 
-    /// The same for a device whose queues are served by `server`, which supports neither packed rings nor polling nor
-    /// notification data.
+    /// Like [`of`](Self::of), for a device whose queues are served by `server`, which supports neither packed rings nor
+    /// polling nor notification data.
     fn of_worker(&self, device: VirtioDevice, server: &str) -> Result<RunDevice, String> {
         let notify = self.notify.unwrap_or(NotifyBy::Ioeventfd);
         if self.packed.is_on() {

@@ -58,7 +58,7 @@ pub(super) fn words(
     amount: NetperfAmount,
 ) -> Vec<OsString> {
     let (test, own) = pattern.words();
-    // A negative length is an amount, a positive one a time.
+    // A negative length is an amount, and a positive length is a time.
     let length = match pattern.direction() {
         None => format!("-{}", amount.transactions),
         Some(_) => format!("-{}", amount.bytes),

@@ -29,7 +29,7 @@ use vmbell_report::{Backend, Kind, Look, Timing, Work, cpu_list};
 const RUN: Duration = Duration::from_millis(500);
 /// The minimum number of buffers in a run by default.
 const FEWEST: u64 = 4096;
-/// The same for emulated time, where two threads that wait for each other may take 8 ms per buffer.
+/// The minimum number of buffers in emulated time, where two threads that wait for each other may take 8 ms per buffer.
 const FEWEST_EMULATED: u64 = 64;
 
 /// Measures the variants and prints the report.

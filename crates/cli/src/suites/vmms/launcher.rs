@@ -250,7 +250,7 @@ pub(super) struct VmmCandidate {
     pub(super) launcher: VmmLauncher,
     /// `kvm` or `tcg`.
     pub(super) accel: &'static str,
-    /// Why it cannot run here with this accelerator; `None` if it can.
+    /// Why the VMM cannot run here with this accelerator; `None` if it can.
     obstacle: Option<String>,
 }
 
@@ -361,7 +361,7 @@ impl VmmLauncher {
         }
     }
 
-    /// Whether its command line has a placeholder.
+    /// Whether the VMM's command line has this placeholder.
     pub(super) fn has(&self, place: &str) -> bool {
         match self {
             Self::Known(known, _) => known.words.contains(place),

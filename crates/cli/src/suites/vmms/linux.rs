@@ -20,7 +20,7 @@ use vmbell_report::{ReasonsOfRun, Timing};
 
 /// The name of the row.
 pub(super) const ROW: &str = "linux-boot";
-/// What its operation is.
+/// What an operation of the row is.
 const DESCRIPTION: &str = "a boot of Linux, until its kernel finds no root file system";
 /// One vCPU: two vCPUs that wait for each other spin for a long time on the only CPU of the deterministic lab.
 pub(super) const CPUS: u32 = 1;

@@ -1,6 +1,6 @@
-//! Keeps two virtual machines from writing to one disk, and one from writing to what the other reads. The locks are
-//! advisory locks of the file's open description, on the bytes that QEMU uses (`block/file-posix.c`), so that each
-//! program sees the locks of the other.
+//! Keeps two virtual machines from writing to one disk, and keeps each of them from writing to a disk that the other
+//! one reads. The locks are advisory locks of the file's open description, on the bytes that QEMU uses
+//! (`block/file-posix.c`), so that each program sees the locks of the other.
 //!
 //! All locks are shared. A program locks bytes of one set to say what it does with the file, and bytes of another set
 //! to say what other programs must not do. It then checks whether another program's bytes contradict these.
@@ -28,8 +28,7 @@ const RESIZE: libc::off_t = 3;
 ///
 /// # Errors
 ///
-/// If another program does what this one forbids, or forbids what this one does, or if the file system has no such
-/// locks.
+/// If another program's locks conflict with these locks, or if the file system has no such locks.
 pub(super) fn lock(file: &File, read_only: bool) -> Result<(), DiskError> {
     let does: &[_] = if read_only { &[READ] } else { &[READ, WRITE] };
     let forbids = [WRITE, RESIZE];

@@ -16,8 +16,8 @@ use crate::{EntryPoint, Error};
 const PSTATE: u64 = 0x3c5;
 /// Two memory types: 0 is Device-nGnRnE, 1 is Normal, write-back, allocated on reads and writes.
 const MAIR: u64 = 0xff << 8;
-/// TTBR0_EL1 translates 32-bit addresses with 4 KiB pages, TTBR1_EL1 none; the tables are in write-back, inner
-/// shareable memory; physical addresses have 36 bits.
+/// TTBR0_EL1 translates 32-bit addresses with 4 KiB pages, and TTBR1_EL1 translates no addresses; the tables are in
+/// write-back, inner shareable memory; physical addresses have 36 bits.
 const TCR: u64 = 32 | 1 << 8 | 1 << 10 | 3 << 12 | 1 << 23 | 1 << 32;
 /// The reserved bits that must be 1, and the enable bits of the MMU, the data cache and the instruction cache.
 const SCTLR: u64 = 0x30d0_0800 | 1 | 1 << 2 | 1 << 12;

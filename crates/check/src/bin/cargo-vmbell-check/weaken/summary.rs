@@ -62,7 +62,8 @@ pub(super) struct Effect {
     is_weakened: bool,
     /// The weakest order that no scenario fails with.
     pub(super) least: Strength,
-    /// The same, if the orders with which a limit ended an exploration count as clean.
+    /// The weakest order that no scenario fails with, if the orders with which a limit ended an exploration count as
+    /// clean.
     least_shown: Strength,
     /// The first order with which a limit ended an exploration.
     pub(super) limit: Option<String>,
