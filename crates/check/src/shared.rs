@@ -130,7 +130,7 @@ pub fn fence(order: Order) {
     task::call(|search| search.fence(order, 0));
 }
 
-/// Returns one of `0..options`: the search tries each value, a native run takes 0.
+/// Returns one of `0..options`: the search tries each value, and a native run takes 0.
 ///
 /// # Panics
 ///

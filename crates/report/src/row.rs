@@ -26,7 +26,7 @@ pub struct Row {
     pub group: Group,
     /// The backend that ran the guest, or `host` where no guest took part.
     pub backend: String,
-    /// What distinguishes the entry from similar ones, if its name does not say it.
+    /// What distinguishes the entry from similar entries, if its name does not say so.
     pub parameters: BTreeMap<String, String>,
     /// Where and how the entry ran.
     #[serde(flatten)]
@@ -130,7 +130,7 @@ pub struct Measured {
     pub counts: Counts,
     /// The comparison with the reference in time; `None` unless both were measured.
     pub ratio: Option<Ratio>,
-    /// Ratios to the reference other than that of times: of `exits` or of an event, per operation.
+    /// Ratios to the reference, other than the ratio of times: the ratios of `exits` or of an event, per operation.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ratios: BTreeMap<String, Ratio>,
 }

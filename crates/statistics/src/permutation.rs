@@ -119,7 +119,7 @@ fn share_of_normal(least: f64, scores: &[f64], chosen: usize) -> f64 {
         0.254_829_592,
     ];
     let series = factors.iter().fold(0.0, |sum, factor| (sum + factor) * t);
-    // Not smaller than the smallest p-value that draws can give for a shorter list.
+    // The p-value is not smaller than the smallest one that draws can give for a shorter list.
     (series * (-x * x).exp()).clamp(1.0 / MOST as f64, 1.0)
 }
 

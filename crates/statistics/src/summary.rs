@@ -62,7 +62,7 @@ pub fn error_of_mean(samples: &[f64]) -> Option<f64> {
     Some(stddev / (samples.len() as f64).sqrt() / summary.mean)
 }
 
-/// The middle value, or the mean of the two middle ones; `None` if there are no samples.
+/// The middle value, or the mean of the two middle values; `None` if there are no samples.
 pub fn median(samples: &[f64]) -> Option<f64> {
     percentile(samples, 0.5)
 }

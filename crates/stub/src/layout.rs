@@ -251,7 +251,7 @@ pub struct ExitRecord {
     pub data: AtomicU64,
     /// Address of the instruction.
     pub rip: AtomicU64,
-    /// The bytes of the instruction at `rip` that could be read; the last byte is how many there are.
+    /// The bytes of the instruction at `rip` that could be read; the last byte of this field is their number.
     pub instruction: [AtomicU64; 2],
 }
 

@@ -87,8 +87,8 @@ pub fn sleeps_in_write(pid: i32) -> bool {
 /// Set in a process that runs one test alone.
 const ALONE: &str = "VMBELL_TEST_ALONE";
 
-/// Runs the calling test in its own process. For tests that look at everything in their process, where other threads
-/// run other tests.
+/// Runs the calling test in its own process. This is for tests that look at everything in their process, because other
+/// threads of the test program run other tests.
 pub fn alone(body: impl FnOnce()) {
     if std::env::var_os(ALONE).is_some() {
         return body();

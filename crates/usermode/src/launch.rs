@@ -40,8 +40,8 @@ struct Job {
     answer: Sender<Result<Pid, Error>>,
 }
 
-/// Starts the stub with these files and returns its process id; the caller must reap the process. A process that cannot
-/// execute the stub sends the error number through its socket, in four bytes.
+/// Starts the stub with these files and returns its process id; the caller must reap the process. If the process cannot
+/// execute the stub, it sends the error number through its socket, in four bytes.
 pub fn launch(files: BootFiles) -> Result<Pid, Error> {
     static LAUNCHER: Launcher = Launcher::new();
     let (answer, result) = channel();

@@ -184,7 +184,8 @@ impl Together {
         }
     }
 
-    /// Returns whether others took more than an eighth of the time that the threads wanted; false if unknown.
+    /// Returns whether other threads took more than an eighth of the time that the two threads wanted; false if that is
+    /// unknown.
     fn is_disturbed(&mut self, now: Instant) -> bool {
         let Some(use_of_cpu) = &mut self.use_of_cpu else {
             return false;

@@ -97,8 +97,8 @@ impl Model {
         }
     }
 
-    /// Computes what the model stores about all events of a graph that was changed in the middle. False if the graph
-    /// cannot happen.
+    /// Computes what the model stores about all events of a graph that was changed in the middle. Returns false if the
+    /// graph cannot happen.
     pub(crate) fn rebuild(self, graph: &mut Graph) -> bool {
         exclusives_are_atomic(graph)
             && match self {

@@ -42,7 +42,7 @@ impl Buffers {
     }
 
     /// Takes one used buffer back; false if none is used. `look` returns the id that the device has written next: the
-    /// buffer's, or on an in-order ring that of the last buffer of a batch.
+    /// id of the buffer, or on an in-order ring the id of the last buffer of a batch.
     pub(super) fn take(&mut self, look: impl FnOnce() -> Option<u32>) -> bool {
         let Some(named) = self.batch.take().or_else(look) else {
             return false;

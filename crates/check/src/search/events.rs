@@ -1,5 +1,5 @@
-//! The events of the current task. While it replays, each step must match the next recorded event. Beyond them, it adds
-//! an event.
+//! The events of the current task. While it replays, each step must match the next recorded event. After the recorded
+//! events, each step adds an event.
 
 use super::{Access, Search, State, Stop};
 use crate::error::Error;

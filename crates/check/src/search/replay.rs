@@ -14,7 +14,7 @@ use crate::task::{self, Resume, Running, Stopped};
 use crate::watchdog;
 
 impl Search {
-    /// Replays a graph, and extends it until no task can continue. `None` if the graph cannot end this way.
+    /// Replays a graph, and extends it until no task can continue. Returns `None` if the graph cannot end this way.
     pub(super) fn run(
         &mut self,
         graph: Graph,

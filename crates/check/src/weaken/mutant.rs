@@ -1,7 +1,7 @@
 //! Order mutants: a store is moved past a later access of its task, and the scenario is explored again.
 //!
-//! Unlike a weaker order, a mutant can fail under every model. Each model allows all that the models before it allow, so
-//! a mutant that fails under one also fails under those after it.
+//! Unlike a weaker order, a mutant can fail under every model. Each model allows all that the models before it allow,
+//! so a mutant that fails under one model also fails under the models after it.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -142,7 +142,7 @@ fn name(chain: &[(String, u32, usize)]) -> String {
     text
 }
 
-/// The folder of a file's package. Files in C have none: they count as one package.
+/// The folder of a file's package. Files in C have no package, and count together as one package.
 fn package(file: &Path) -> Option<PathBuf> {
     let mut folders = file.ancestors().skip(1);
     let found = folders.find(|folder| folder.join("Cargo.toml").is_file());

@@ -1,5 +1,5 @@
-//! The time that a program may still run. What passes while this process does not run hardly counts: whatever stopped this
-//! process, such as the freezer of its control group, has probably stopped the program too.
+//! The time that a program may still run. Time that passes while this process does not run hardly counts: whatever
+//! stopped this process, such as the freezer of its control group, has probably stopped the program too.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The names of the suites: `vmbell list` takes them, and the suite `paths` tells them from names of rows.
+//! The names of the suites: `vmbell list` takes them, and the suite `paths` distinguishes them from names of rows.
 
 use clap::ValueEnum;
 

@@ -82,8 +82,8 @@ impl<'a> TrafficSweep<'a> {
         BOUNDS[usize::from(self.limiter_ms() == 0)]
     }
 
-    /// The dots that a guest has to print after an event. With several requests in flight, it notices that one is
-    /// missing only after others have overtaken it.
+    /// The dots that a guest has to print after an event. With several requests in flight, the guest notices that one
+    /// of them is missing only after others have overtaken it.
     pub(super) fn steps(&self) -> usize {
         match (self.limiter_ms(), self.traffic.in_flight) {
             (0, _) | (_, 1) => 2,

@@ -38,7 +38,7 @@ RINGS/s: signals of ioeventfds. IRQFD/s, IOCTL/s: interrupts raised by irqfds,
 and otherwise. EOI/s: ends of interrupts; PV: their share without an exit
 -: cannot be counted, for the reasons below the table";
 
-/// Draws the screen, and scrolls it to the cursor; without an interval, the first one has not ended.
+/// Draws the screen, and scrolls it to the cursor. If there is no interval, the first interval has not ended yet.
 pub(super) fn draw(frame: &mut Frame<'_>, screen: &mut TopScreen, interval: Option<&TopInterval>) {
     let area = frame.area();
     let mut lines = DrawnLines { frame, area, y: 0 };

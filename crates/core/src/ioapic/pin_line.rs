@@ -107,7 +107,7 @@ impl<'w> PinLine<'w> {
             self.line.clear_remote_irr();
             self.send_level(|message| actions.deliver(message));
         }
-        // Last, because a write to a full eventfd may block, and must not delay other interrupts.
+        // This comes last, because a write to a full eventfd may block, and must not delay other interrupts.
         if is_resampled {
             actions.resample(number, self.pin);
         }

@@ -13,7 +13,8 @@ use super::vcpu::{Idle, STOP, Shared, Vcpu};
 const LOW: u8 = 0x41;
 const HIGH: u8 = 0x51;
 
-/// Sends each of `vectors` from its own thread, at any time. The vCPU must take every accepted interrupt exactly once.
+/// Sends each of `vectors` from a separate thread, at any time. The vCPU must take every accepted interrupt exactly
+/// once.
 fn sent_by_others(idle: Idle, pv_eoi: bool, vectors: &'static [u8]) {
     check(move || {
         let shared = Shared::new();

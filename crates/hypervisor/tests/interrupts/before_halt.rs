@@ -73,7 +73,7 @@ pub fn handle(
     step(&mut vcpu, VmEntry::Resume)
 }
 
-/// Checks where the program continues after an interrupt before its `hlt`: `Ok` if after the `hlt`.
+/// Checks where the program continues after an interrupt before its `hlt`: `Ok` if it continues after the `hlt`.
 fn interrupted<H: Hypervisor>(h: &H, program: Program) -> Result<(), String> {
     let config = VmConfig {
         irqchip: Irqchip::Full,

@@ -16,7 +16,8 @@ use testbed::{await_that, configured, count, event, rounds};
 /// More resampling irqfds than the usermode backend's stub signals on its own (`vmbell_core::ioapic::PIN_RESAMPLEFDS`);
 /// the others are left to the monitor.
 const MANY: usize = 12;
-/// The irqfds that are not removed: the usermode backend's stub signals some of them itself, and some not.
+/// The irqfds that are not removed: the usermode backend's stub signals some of these irqfds itself, and the monitor
+/// signals the others.
 const STAY: [usize; 3] = [2, 7, 11];
 
 fn gsi() -> Gsi {
@@ -137,8 +138,8 @@ fn a_removed_one_is_told_no_more_while_eois_come<H: Hypervisor>(h: &H) {
     }
 }
 
-/// There are more irqfds than the usermode backend's stub signals itself: in the first case until one of them is
-/// removed, in the second case even after that.
+/// There are more irqfds than the usermode backend's stub signals itself: in the first case until one of these irqfds
+/// is removed, and in the second case even after that.
 fn a_removed_one_of_many_is_told_no_more_while_eois_come<H: Hypervisor>(h: &H) {
     for doing in [Doing::Spins, Doing::Halts] {
         removed_beside(h, 7, doing);

@@ -63,7 +63,7 @@ pub fn exec_applet(words: &[OsString]) -> std::io::Error {
 }
 
 /// Pins this thread, and thus the program that it executes and all threads of that program, to a CPU that no other boot
-/// has claimed, preferably the current one. If all CPUs are claimed, pins it to the current one.
+/// has claimed, preferably the current one. If all CPUs are claimed, pins this thread to the current CPU.
 fn take_cpu() -> rustix::io::Result<()> {
     let allowed = sched_getaffinity(None)?;
     let here = sched_getcpu();

@@ -39,7 +39,7 @@ pub(crate) struct KvmTree<'a> {
 type ChangedFiles = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
 impl<'a> KvmTree<'a> {
-    /// Opens the tree in `folder`. It is made anew if it does not exist or a build in it was killed.
+    /// Opens the tree in `folder`. The tree is made again if it does not exist, or if a build in it was killed.
     pub(crate) fn open(
         folder: PathBuf,
         tools: &'a Tools,

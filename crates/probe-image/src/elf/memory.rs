@@ -1,5 +1,5 @@
 //! Guest-physical memory outside the image: every address is its own virtual address. The low 4 GiB are mapped from the
-//! start, everything else (a BAR, a table) on demand.
+//! start, and everything else (a BAR, a table) is mapped on demand.
 
 #![allow(unsafe_code)]
 
@@ -65,7 +65,7 @@ fn address_end() -> u64 {
     1 << bits.clamp(32, 46)
 }
 
-/// Maps a range unless it is mapped. `None` if it has no address, or no table is left.
+/// Maps a range unless it is mapped. Returns `None` if the range has no address, or if no page table is left.
 fn map(address: u64, len: u64) -> Option<()> {
     let end = address.checked_add(len)?;
     if end <= LOW_END {

@@ -53,8 +53,8 @@ struct Fact {
     what: String,
 }
 
-/// The differences, those that forbid a comparison first. With `is_exact`, a different kernel or VMM version forbids it
-/// too.
+/// The differences, those that forbid a comparison first. With `is_exact`, a different kernel or VMM version also
+/// forbids a comparison.
 pub(crate) fn differences(old: &[Report], new: &[Report], is_exact: bool) -> Vec<Difference> {
     let (old, new) = (collected(old, is_exact), collected(new, is_exact));
     let mut whats: Vec<&Fact> = old.keys().chain(new.keys()).collect();

@@ -29,7 +29,7 @@ pub struct CompareOptions {
     pub resamples: usize,
     /// How far a ratio may be from 1 for its row to count as the same: 0.05 is 5 %.
     pub band: f64,
-    /// Whether to compare reports even if they do not measure the same thing in the same way.
+    /// Whether to compare reports even if they measure different things, or measure in different ways.
     pub allow_different: bool,
 }
 

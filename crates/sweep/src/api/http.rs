@@ -54,7 +54,8 @@ pub fn request(
     }
 }
 
-/// The status and the body of an answer; `Some(None)` if it is incomplete, `None` if it is not one.
+/// The status and the body of an answer; `Some(None)` if the answer is incomplete, and `None` if the bytes are not an
+/// HTTP answer.
 fn parse(answer: &[u8]) -> Option<Option<(u16, &[u8])>> {
     const END: &[u8] = b"\r\n\r\n";
     let Some(end) = answer.windows(END.len()).position(|bytes| bytes == END) else {

@@ -36,7 +36,7 @@ pub struct Attack {
     pub name: &'static str,
     /// The number of rounds in `cargo test`.
     pub rounds: u64,
-    /// The number of rounds in its full form; 1 if it makes no random choices.
+    /// The number of rounds in the attack's full form; 1 if the attack makes no random choices.
     pub full: u64,
     /// Makes one round.
     pub round: fn(&'static Watch, &mut Random),
@@ -107,7 +107,7 @@ impl Attack {
         }
     }
 
-    /// Starts a process for these rounds. Returns its summary, or the round that failed and how.
+    /// Starts a process for these rounds. Returns the process's summary, or the round that failed and how it failed.
     fn supervise(&self, seed: u64, rounds: Range<u64>) -> Result<String, (u64, String)> {
         let (output, input) = std::io::pipe().unwrap();
         let mut command = Command::new(env::current_exe().unwrap());

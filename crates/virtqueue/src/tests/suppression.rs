@@ -202,8 +202,8 @@ impl Test for DelayedPast {
             for data in 0..2 {
                 driver.add(&pieces, &[], data).unwrap();
             }
-            // All buffers are used before the driver enables notifications, so none would follow. On a packed ring, the
-            // device marks only the first of three slots, and the event is in the second.
+            // All buffers are used before the driver enables notifications, so no notification would follow. On a
+            // packed ring, the device marks only the first of three slots, and the event is in the second.
             assert_eq!(serve(&mut device), 2);
             assert!(!driver.enable_cb_delayed(), "{about} {round}");
             while driver.get_used().unwrap().is_some() {}

@@ -124,7 +124,7 @@ impl DoorbellSet {
             let writer = &mut self.shared.lock().writer;
             writer.unlink(table, id, address, pattern.into())?
         };
-        // Without the lock: a thread that blocks on a full eventfd delays removals, but not registrations.
+        // This waits without the lock: a thread that blocks on a full eventfd delays removals, but not registrations.
         domain.synchronize();
         let Registrations { writer, events } = &mut *self.shared.lock();
         events.remove(&writer.finish(removal));

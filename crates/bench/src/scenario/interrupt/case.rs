@@ -188,8 +188,8 @@ impl InterruptCase {
     }
 
     /// Whether the scenario measures a single EOI between two readings of the counter, although it may be shorter than
-    /// a tick. On arm64 it always is, so there the program starts at a different point of the tick each time, and only
-    /// the mean over many EOIs is meaningful.
+    /// a tick. On arm64 an EOI is always shorter, so there the program starts at a different point of the tick each
+    /// time, and only the mean over many EOIs is meaningful.
     pub(super) const fn is_an_end(self) -> bool {
         matches!(self, Self::Eoi(end) if !matches!(end, EoiMethod::Gic))
     }
