@@ -6,6 +6,7 @@
 use crate::bpf::Metric;
 use crate::costs::{self, Costs};
 use crate::model::{Address, Name, NameSource, Space, Vm};
+use crate::names;
 use crate::rates::per_second;
 
 /// An ioeventfd of any length is cheaper than one with a length if it costs at most this share: on VMX it is about a
@@ -14,6 +15,9 @@ const CHEAPER: f64 = 0.75;
 
 /// The smallest saving worth a line: a hundredth of a core, or of the elapsed time.
 const LEAST: f64 = 0.01;
+
+/// The condition of length 0: KVM_IOEVENTFD refuses it with KVM_IOEVENTFD_FLAG_DATAMATCH.
+const WITHOUT_DATAMATCH: &str = ", if it needs no datamatch";
 
 /// A piece of advice for a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,13 +138,17 @@ fn use_ioeventfd(address: &Address, costs: &Costs, seconds: f64) -> Option<Strin
     if !looks_like_a_notification(address) {
         return None;
     }
-    let (doorbell, length) = match address.space {
-        Space::Mmio if has_fast_mmio(costs) => (costs::ANY_LENGTH_ROW, " of any length"),
-        space => (costs::doorbell_row(space)?, ""),
+    let name = &address.name.as_ref()?.text;
+    // Ioeventfds of several queues at one address need a datamatch, with which KVM refuses length 0.
+    let is_shared = name == names::QUEUE_NOTIFY;
+    let (doorbell, length, condition) = match address.space {
+        Space::Mmio if has_fast_mmio(costs) && !is_shared => {
+            (costs::ANY_LENGTH_ROW, " of any length", WITHOUT_DATAMATCH)
+        }
+        space => (costs::doorbell_row(space)?, "", ""),
     };
     let rows = [costs::exit_row(address.space)?, doorbell];
     let saving = Saving::of(address.to_vmm, seconds, costs, rows)?;
-    let name = &address.name.as_ref()?.text;
     let (space, notify) = match address.space {
         Space::Port => ("port", "notify-portio-wildcard-eventfd"),
         _ => ("mmio", "notify-mmio-wildcard-eventfd"),
@@ -153,7 +161,7 @@ fn use_ioeventfd(address: &Address, costs: &Costs, seconds: f64) -> Option<Strin
         None => format!("and the time to wake the VMM's thread, which {notify} measures"),
     };
     Some(format!(
-        "{space} {:#x}, {name}?: {} of vCPUs; with an ioeventfd{length} {}, {wakeup}",
+        "{space} {:#x}, {name}?: {} of vCPUs; with an ioeventfd{length} {}{condition}, {wakeup}",
         address.address,
         saving.now("exits"),
         saving.other.cores()
@@ -173,10 +181,14 @@ fn use_any_length(address: &Address, costs: &Costs, seconds: f64) -> Option<Stri
     if address.space != Space::Mmio || address.is_fast_mmio() || !has_fast_mmio(costs) {
         return None;
     }
+    // KVM tells several ioeventfds at one address apart by their datamatch.
+    if address.eventfds.len() != 1 {
+        return None;
+    }
     let rows = [costs::doorbell_row(address.space)?, costs::ANY_LENGTH_ROW];
     let saving = Saving::of(address.rings, seconds, costs, rows)?;
     Some(format!(
-        "mmio {:#x}: {}; registered for any length (length 0) {}, because KVM on VMX then does not decode the store",
+        "mmio {:#x}: {}; registered for any length (length 0) {}, because KVM on VMX then does not decode the store{WITHOUT_DATAMATCH}",
         address.address,
         saving.now("ioeventfds"),
         saving.other.cores()

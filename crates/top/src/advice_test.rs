@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::model::Irqfd;
+use crate::model::{Eventfd, Irqfd};
 use crate::names;
 
 fn costs() -> Costs {
@@ -115,23 +115,45 @@ fn costs_of_vmx() -> Costs {
     Costs::new(rows.map(|(name, time)| (name.to_owned(), time)))
 }
 
-/// A doorbell that signals an ioeventfd this often in a second, by writes of this size.
+fn eventfd(id: u32) -> Eventfd {
+    Eventfd {
+        id,
+        fd: None,
+        holders: Vec::new(),
+        waiter: None,
+    }
+}
+
+/// A doorbell that signals its only ioeventfd this often in a second, by writes of this size.
 fn signalling(rings: u64, size: u8) -> Address {
     Address {
         rings,
+        eventfds: vec![eventfd(1)],
         ..address(Space::Mmio, 0xd000_0050, &[(true, size)], 0)
     }
 }
 
 #[test]
 fn an_exit_is_for_an_ioeventfd_of_any_length_where_that_is_much_cheaper() {
-    let vm = with_addresses(vec![doorbell(100_000)]);
-    let [advice] = &advice(&[vm], &costs_of_vmx(), 1.0)[..] else {
-        panic!("not one");
-    };
-    let with = "with an ioeventfd of any length 0.10 core (mmio-any-length-eventfd, 1.00 us)";
-    assert!(advice.text.contains(with), "{}", advice.text);
-    assert_eq!(advice.kind, AdviceKind::UseIoeventfd);
+    let pci = address(Space::Mmio, 0xfebf_1000, &[(true, 2)], 100_000);
+    // All queues of a virtio-mmio device share its doorbell, and a datamatch needs a length.
+    for (address, with) in [
+        (
+            pci,
+            "with an ioeventfd of any length 0.10 core (mmio-any-length-eventfd, 1.00 us), if it needs no datamatch, ",
+        ),
+        (
+            doorbell(100_000),
+            "with an ioeventfd 0.40 core (mmio-wildcard-eventfd, 4.00 us), ",
+        ),
+    ] {
+        let vm = with_addresses(vec![address]);
+        let [advice] = &advice(&[vm], &costs_of_vmx(), 1.0)[..] else {
+            panic!("not one");
+        };
+        assert!(advice.text.contains(with), "{}", advice.text);
+        assert_eq!(advice.kind, AdviceKind::UseIoeventfd);
+    }
 }
 
 #[test]
@@ -144,7 +166,8 @@ fn an_ioeventfd_with_a_length_is_for_any_length_only_where_that_is_much_cheaper(
         pid: 4711,
         kind: AdviceKind::UseAnyLength,
         text: "mmio 0xd0000050: 100000 ioeventfds a second take 0.40 core (mmio-wildcard-eventfd, 4.00 us); registered for any \
-               length (length 0) 0.10 core (mmio-any-length-eventfd, 1.00 us), because KVM on VMX then does not decode the store"
+               length (length 0) 0.10 core (mmio-any-length-eventfd, 1.00 us), because KVM on VMX then does not decode the store, \
+               if it needs no datamatch"
             .to_owned(),
     };
     assert_eq!(of(&costs_of_vmx(), 4), [expected]);
@@ -164,6 +187,16 @@ fn an_ioeventfd_with_a_length_is_for_any_length_only_where_that_is_much_cheaper(
     };
     let advice = advice(&[with_addresses(vec![port])], &costs_of_vmx(), 1.0);
     assert_eq!(advice, [], "for a port the CPU reports the size");
+}
+
+#[test]
+fn ioeventfds_that_share_an_address_keep_their_length() {
+    let shared = Address {
+        eventfds: vec![eventfd(1), eventfd(2)],
+        ..signalling(100_000, 4)
+    };
+    let vm = with_addresses(vec![shared]);
+    assert_eq!(advice(&[vm], &costs_of_vmx(), 1.0), []);
 }
 
 #[test]

@@ -16,6 +16,9 @@ const VIRTIO_NOTIFY_PORTS: u64 = 4;
 /// Linux and firmware put port BARs above the PC's fixed ports.
 const FIRST_BAR: u64 = 0x1000;
 
+/// The guessed name of virtio-mmio's `QueueNotify` register, which all queues of a device share (virtio 1.2, 4.2.2).
+pub(crate) const QUEUE_NOTIFY: &str = "virtio-mmio notify";
+
 /// Names an address, given the sizes of the writes to it.
 pub(crate) fn of(space: Space, address: u64, writes: &[u8]) -> Option<Name> {
     let fixed = match space {
@@ -37,7 +40,7 @@ pub(crate) fn of(space: Space, address: u64, writes: &[u8]) -> Option<Name> {
 
 fn guess(space: Space, address: u64, writes: &[u8]) -> Option<&'static str> {
     match (space, writes) {
-        (Space::Mmio, [4]) if address & 0xfff == VIRTIO_MMIO_NOTIFY => Some("virtio-mmio notify"),
+        (Space::Mmio, [4]) if address & 0xfff == VIRTIO_MMIO_NOTIFY => Some(QUEUE_NOTIFY),
         (Space::Mmio, [VIRTIO_PCI_NOTIFY]) => Some("virtio-pci notify"),
         (Space::Port, [VIRTIO_PCI_NOTIFY])
             if address >= FIRST_BAR && address.is_multiple_of(VIRTIO_NOTIFY_PORTS) =>
