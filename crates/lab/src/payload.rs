@@ -15,7 +15,7 @@ use super::job::{
     Nested, NestedQemu,
 };
 use super::kernel::{KernelModule, ModuleTree};
-use super::kvm::IOEVENTFD;
+use super::kvm::{IOEVENTFD, SHARED_MODULE};
 use super::lab::Lab;
 use super::{first, prepare};
 use crate::error::{LabError, cannot, failed};
@@ -360,7 +360,10 @@ fn job(
         deterministic: matches!(settings.mode, TimeMode::Deterministic { .. }),
         phase: settings.phase(),
         devices: settings.devices.iter().map(job_device).collect(),
-        required: required(lab),
+        required: required(
+            lab.ioeventfd.is_some(),
+            lab.board.vendor.filter(|_| !lab.kvm_parameters.is_empty()),
+        ),
         depth,
         check: false,
         exits: false,
@@ -368,13 +371,14 @@ fn job(
     })
 }
 
-/// Returns the modules without which the run would not be what the user asked for.
-fn required(lab: &Lab) -> Vec<String> {
-    let ours = lab.ioeventfd.as_ref().map(|_| IOEVENTFD);
-    // A module does not load with a wrong value of a parameter.
-    let vendor = lab.board.vendor.filter(|_| !lab.kvm_parameters.is_empty());
-    let kvms = vendor.map(CpuVendor::module);
-    ours.into_iter().chain(kvms).map(str::to_owned).collect()
+/// Returns the modules without which the run would not be what the user asked for, in the order in which they load.
+/// `with_parameters` is the CPU's vendor if the user sets parameters of KVM's modules.
+fn required(has_ioeventfd: bool, with_parameters: Option<CpuVendor>) -> Vec<String> {
+    // A module does not load with a wrong value of a parameter, and the vendor's module does not load without `kvm`.
+    let kvms = with_parameters.map(|vendor| [SHARED_MODULE, vendor.module()]);
+    let ours = has_ioeventfd.then_some(IOEVENTFD);
+    let names = kvms.into_iter().flatten().chain(ours);
+    names.map(str::to_owned).collect()
 }
 
 /// Returns the command with which a Linux starts the lab's QEMU. That Linux has QEMU's files at the host's paths.
@@ -418,4 +422,17 @@ fn find_program(name: &OsString) -> Result<PathBuf, LabError> {
         return std::path::absolute(path).map_err(cannot("find", path));
     }
     which::which(path).map_err(|_| failed!("no program {} on PATH", name.to_string_lossy()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_with_parameters_requires_kvm_before_the_vendors_module() {
+        assert!(required(false, None).is_empty());
+        assert_eq!(required(true, None), ["kvm_ioeventfd"]);
+        let all = required(true, Some(CpuVendor::Intel));
+        assert_eq!(all, ["kvm", "kvm_intel", "kvm_ioeventfd"]);
+    }
 }

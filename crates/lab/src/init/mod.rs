@@ -112,6 +112,14 @@ fn note(line: &str) -> Option<String> {
     Some(format!("cannot {verb} {what}: {error}"))
 }
 
+/// Says why a module is not loaded, by the loader's note about its file.
+fn not_loaded(name: &str, notes: &[String]) -> String {
+    let file = format!("-{name}.ko");
+    let said = notes.iter().find(|note| note.contains(&file));
+    let said = said.map_or("it is not in the archive", String::as_str);
+    format!("the module {name} is not loaded: {said}")
+}
+
 /// Runs the job, in the Linux inside if there is one. `notes` are about modules.
 fn run_job(
     job: &InitJob,
@@ -129,10 +137,7 @@ fn run_job(
     }
     let is_missing = |name: &&String| !Path::new("/sys/module").join(name).exists();
     if let Some(name) = job.required.iter().find(is_missing) {
-        let said = notes.iter().find(|note| note.contains(name));
-        let said = said.map_or("it is not in the archive", String::as_str);
-        let message = format!("the module {name} is not loaded: {said}");
-        return Err(io::Error::other(message));
+        return Err(io::Error::other(not_loaded(name, notes)));
     }
     let mut report = match inside {
         Some(inside) => inside?.run(job)?,
@@ -215,6 +220,18 @@ mod tests {
         let text = note("load 002-kvm_amd.ko 95").unwrap();
         assert!(text.starts_with("cannot load 002-kvm_amd.ko: Op"), "{text}");
         assert_eq!(note("load"), None);
+    }
+
+    #[test]
+    fn the_note_about_a_module_is_that_of_its_own_file() {
+        let notes = ["load 007-kvm_intel.ko 2", "load 006-kvm.ko 22"];
+        let notes = notes.map(|line| note(line).unwrap());
+        for (name, own) in [("kvm", &notes[1]), ("kvm_intel", &notes[0])] {
+            let expected = format!("the module {name} is not loaded: {own}");
+            assert_eq!(not_loaded(name, &notes), expected);
+        }
+        let absent = "the module kvm_amd is not loaded: it is not in the archive";
+        assert_eq!(not_loaded("kvm_amd", &notes), absent);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::own_sources::{OwnSources, own_sources};
 
 pub use changes::KvmChanges;
 pub(crate) use changes::ReadChanges;
+pub(crate) use parameters::SHARED_MODULE;
 pub use parameters::{KvmParameter, kvm_parameters};
 pub(crate) use tools::{Tools, run_in_place, write_programs};
 pub(crate) use tree::KvmTree;

@@ -12,9 +12,9 @@ use crate::kernel::ModuleTree;
 use crate::prepare::LabKernel;
 
 /// The module of KVM that all CPUs share.
-const SHARED: &str = "kvm";
+pub(crate) const SHARED_MODULE: &str = "kvm";
 /// The modules that can have parameters.
-const ALL: [&str; 3] = [SHARED, "kvm_amd", "kvm_intel"];
+const ALL: [&str; 3] = [SHARED_MODULE, "kvm_amd", "kvm_intel"];
 
 /// A parameter of one of KVM's modules, as a user writes it: `NAME=VALUE` or `MODULE.NAME=VALUE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl fmt::Display for KvmParameter {
 impl KvmParameter {
     /// Returns whether KVM on this board loads the module that the user names.
     pub fn is_for(&self, board: &LabBoard) -> bool {
-        let own = [Some(SHARED), board.vendor.map(CpuVendor::module)];
+        let own = [Some(SHARED_MODULE), board.vendor.map(CpuVendor::module)];
         self.module.is_none_or(|module| own.contains(&Some(module)))
     }
 
@@ -134,7 +134,7 @@ pub fn kvm_parameters(
         let names = tree.parameters(module)?.ok_or_else(builtin)?;
         Ok((module, names))
     };
-    let modules = [names(vendor.module())?, names(SHARED)?];
+    let modules = [names(vendor.module())?, names(SHARED_MODULE)?];
     wanted
         .map(|parameter| parameter.on_command_line(&modules, kernel.release()))
         .collect()
