@@ -11,6 +11,9 @@ use crate::text::visible;
 /// The prefix of [`Difference::what`] for the version of a VMM; the VMM's name follows.
 pub(crate) const VERSION_OF: &str = "version of ";
 
+/// The prefix of [`Difference::what`] for a parameter of KVM's modules; the parameter's name follows.
+const PARAMETER: &str = "KVM's parameter ";
+
 /// Something that the reports of both sides should have in common, but do not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
@@ -61,11 +64,22 @@ pub(crate) fn differences(old: &[Report], new: &[Report], is_exact: bool) -> Vec
     whats.sort();
     whats.dedup();
     let mut differences = Vec::new();
+    // Kernels differ in which parameters they have; a line for each would hide the other differences.
+    let mut lone: [Vec<String>; 2] = Default::default();
     for what in whats {
         let values = |side: &BTreeMap<Fact, Vec<String>>| side.get(what).cloned();
         let (old, new) = (values(&old), values(&new));
         // A fact about a backend that only one side has is ignored: the backend's rows have no partner.
         if !what.is_shown_only && (old.is_none() || new.is_none()) {
+            continue;
+        }
+        let side = match (&old, &new) {
+            (Some(_), None) => Some(0),
+            (None, Some(_)) => Some(1),
+            _ => None,
+        };
+        if let (Some(name), Some(side)) = (what.what.strip_prefix(PARAMETER), side) {
+            lone[side].push(name.to_owned());
             continue;
         }
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
@@ -77,6 +91,18 @@ pub(crate) fn differences(old: &[Report], new: &[Report], is_exact: bool) -> Vec
                 refused: !what.is_shown_only,
             });
         }
+    }
+    if lone.iter().any(|names| !names.is_empty()) {
+        let [old, new] = lone.map(|names| match names.is_empty() {
+            true => vec!["none".to_owned()],
+            false => names,
+        });
+        differences.push(Difference {
+            what: "KVM's parameters that only one side has".to_owned(),
+            old,
+            new,
+            refused: false,
+        });
     }
     differences
 }
@@ -157,7 +183,7 @@ fn shown(report: &Report, facts: &mut Facts) {
         shown(&format!("mitigation of {name}"), text);
     }
     for (name, text) in &host.kvm_params {
-        shown(&format!("parameter {name} of KVM"), text);
+        shown(&format!("{PARAMETER}{name}"), text);
     }
     let git = report.tool.git.as_deref().unwrap_or("no git revision");
     shown("version", &format!("{} ({git})", report.tool.version));

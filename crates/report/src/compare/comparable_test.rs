@@ -53,6 +53,30 @@ fn another_kernel_microcode_or_version_is_shown() {
 }
 
 #[test]
+fn the_parameters_of_kvm_that_only_one_side_has_are_one_line() {
+    let with = |parameters: &[(&str, &str)]| {
+        let mut report = sample::report();
+        let named = parameters.iter();
+        let named = named.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        report.host.kvm_params = named.collect();
+        [report]
+    };
+    let found = |old: &[(&str, &str)], new: &[(&str, &str)]| -> Vec<String> {
+        let found = differences(&with(old), &with(new), false);
+        found.iter().map(ToString::to_string).collect()
+    };
+    let old = [("kvm.a", "1"), ("kvm.b", "1"), ("kvm.both", "0")];
+    let only = "KVM's parameters that only one side has: kvm.a and kvm.b before, ";
+    let new = [("kvm.both", "1"), ("kvm_amd.c", "1")];
+    let expected = [
+        "KVM's parameter kvm.both: 0 before, 1 now".to_owned(),
+        format!("{only}kvm_amd.c now"),
+    ];
+    assert_eq!(found(&old, &new), expected);
+    assert_eq!(found(&old, &old[2..]), [format!("{only}none now")]);
+}
+
+#[test]
 fn values_with_commas_are_quoted() {
     let shown = found(|new| new.host.kernel = "Linux 6.19.0, patched; yes".to_owned());
     let expected = "kernel: 'Linux 6.18.0' before, 'Linux 6.19.0, patched; yes' now";
