@@ -41,7 +41,7 @@ pub(super) fn check(
         };
         kernel(&machine.kernel).map_err(|error| of(kernels, error))?;
         if let Some(cpu) = &machine.cpu {
-            lab::check_cpu(cpu).map_err(|error| of(cpus, format!("{cpu}: {error}")))?;
+            lab::cpu_name(cpu).map_err(|error| of(cpus, format!("{cpu}: {error}")))?;
         }
     }
     for (name, vmm) in &plan.vmm {

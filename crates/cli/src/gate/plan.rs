@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use toml_edit::{DocumentMut, Item, Table};
 
 use super::args::{BOOTS, GateArgs};
+use crate::lab;
 use vmbell_bench::did_you_mean;
 
 /// The kernel of a new plan.
@@ -53,7 +54,7 @@ pub(super) struct GatePlan {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct GateMachine {
     pub(super) kernel: String,
-    /// The CPU that the plan names.
+    /// The CPU, by the lab's name; `None` is the lab's default.
     pub(super) cpu: Option<String>,
 }
 
@@ -143,7 +144,11 @@ impl GatePlan {
     /// The machines to measure on.
     pub(super) fn machines(&self, args: &GateArgs) -> Result<Vec<GateMachine>> {
         let kernels = chosen("kernel", args, &args.kernel, &self.kernels)?;
-        let cpus = match chosen("CPU", args, &args.cpu, &self.cpus)? {
+        let (named, mut held) = (cpu_names(&args.cpu), cpu_names(&self.cpus));
+        if held.is_empty() && !named.is_empty() {
+            held.push(DEFAULT_CPU.to_owned());
+        }
+        let cpus = match chosen("CPU", args, &named, &held)? {
             [] => vec![None],
             cpus => cpus.iter().map(Some).collect(),
         };
@@ -193,6 +198,12 @@ impl GatePlan {
     }
 }
 
+/// The lab's names of these CPUs. A name that the lab does not know stays, and is refused by the check of the plan.
+fn cpu_names(cpus: &[String]) -> Vec<String> {
+    let name = |cpu: &String| lab::cpu_name(cpu).unwrap_or_else(|_| cpu.clone());
+    cpus.iter().map(name).collect()
+}
+
 /// The kernels or CPUs that are named on the command line, otherwise those of the plan, which must have them.
 fn chosen<'a>(
     what: &str,
@@ -211,11 +222,8 @@ fn chosen<'a>(
             let (file, option) = (args.file.display(), what.to_lowercase());
             let known: Vec<&str> = held.iter().map(String::as_str).collect();
             let hint = did_you_mean(name, &known);
-            let only = match held {
-                [] => String::new(),
-                held => format!(", only {}", held.join(", ")),
-            };
-            bail!("--{option}: {file} does not hold the {what} {name}{only}{hint}");
+            let held = held.join(", ");
+            bail!("--{option}: {file} does not hold the {what} {name}, only {held}{hint}");
         }
         if !seen.insert(name) {
             bail!("the {what} {name} is named twice");

@@ -139,6 +139,27 @@ fn each_kernel_is_measured_on_each_cpu_of_the_plan_or_some_of_them() {
     let absent = "--cpu: vmbell-gate.toml does not hold the CPU intel:haswell, only amd, intel";
     let error = machines(&both, "--cpu intel:haswell").unwrap_err();
     assert!(error.starts_with(absent), "{error}");
-    let none = "--cpu: vmbell-gate.toml does not hold the CPU intel";
-    assert_eq!(machines(&plan(TEXT), "--cpu intel"), Err(none.to_owned()));
+}
+
+#[test]
+fn a_plan_without_cpus_is_for_the_default_one() {
+    for words in ["", "--cpu amd"] {
+        let machines = machines(&plan(TEXT), words);
+        assert_eq!(machines, Ok(names(&["debian:6.12"])), "{words}");
+    }
+    let other = "--cpu: vmbell-gate.toml does not hold the CPU intel, only amd";
+    assert_eq!(machines(&plan(TEXT), "--cpu intel"), Err(other.to_owned()));
+}
+
+#[test]
+fn both_names_of_a_cpu_are_one_machine() {
+    let held = |cpus: &str| plan(&format!("cpus = [{cpus}]\n{TEXT}"));
+    let intel = Ok(names(&["debian:6.12 on intel"]));
+    assert_eq!(machines(&held("\"intel:skylake-x\""), ""), intel);
+    let words = "--cpu intel:skylake-x";
+    assert_eq!(machines(&held("\"intel\""), words), intel);
+    assert_eq!(
+        machines(&held("\"intel\", \"intel:skylake-x\""), ""),
+        Err("the CPU intel is named twice".to_owned())
+    );
 }

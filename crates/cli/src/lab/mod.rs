@@ -33,7 +33,7 @@ use clap::{Args, Command, Subcommand};
 
 pub(super) use self::carried::to_copy;
 use self::parts::{LabParts, PlainParts};
-pub(super) use self::parts::{check_cpu, kernel};
+pub(super) use self::parts::{cpu_name, kernel};
 use self::run::{PlainArguments, RunArguments};
 use self::selftests::SelftestsArguments;
 use super::exit::{Exit, Usage, refused};

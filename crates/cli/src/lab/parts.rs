@@ -239,9 +239,9 @@ fn cpu(text: &str) -> Result<LabCpu, String> {
     })
 }
 
-/// Fails if `--cpu` does not take this value.
-pub(crate) fn check_cpu(text: &str) -> Result<(), String> {
-    cpu(text).map(drop)
+/// The lab's own name of a CPU: `intel` for `intel:skylake-x`. Fails if `--cpu` does not take this value.
+pub(crate) fn cpu_name(text: &str) -> Result<String, String> {
+    cpu(text).map(|cpu| cpu.to_string())
 }
 
 impl fmt::Display for LabCpu {
