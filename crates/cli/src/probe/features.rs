@@ -30,8 +30,12 @@ pub(super) fn features() -> Vec<(&'static str, Support)> {
 /// Limits and settings, as names and values.
 pub(super) fn settings() -> Vec<(&'static str, String)> {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    vec![
-        ("CPU's virtualization", virtualization(&cpuinfo)),
+    let virtualization = virtualization(&cpuinfo);
+    let mut settings: Vec<_> = virtualization
+        .map(|features| ("CPU's virtualization", features))
+        .into_iter()
+        .collect();
+    settings.extend([
         (
             "open files",
             limit(Resource::Nofile, |files| files.to_string()),
@@ -55,27 +59,39 @@ pub(super) fn settings() -> Vec<(&'static str, String)> {
                 })
                 .unwrap_or_else(|| "unknown".to_owned()),
         ),
-    ]
+    ]);
+    settings
 }
 
-/// The names that the kernel has for a CPU's features of virtualization. Those of VMX have a line of their own, those of
-/// SVM are among the CPU's other features.
-fn virtualization(cpuinfo: &str) -> String {
-    const SVM: [&str; 15] = [
+/// The kernel's names for the features of a CPU's virtualization. `None` if /proc/cpuinfo does not list features of an
+/// x86-64 CPU.
+fn virtualization(cpuinfo: &str) -> Option<String> {
+    // Those of SVM, and those of VMX before Linux 5.6, are among the CPU's other features.
+    const AMONG_OTHERS: [&str; 25] = [
         "avic",
+        "bus_lock_threshold",
         "decodeassists",
+        "ept",
+        "ept_ad",
+        "flexpriority",
         "flushbyasid",
+        "idle_hlt",
         "lbrv",
         "npt",
         "nrip_save",
         "pausefilter",
         "pfthreshold",
         "svm",
+        "svm_lock",
+        "tpr_shadow",
         "tsc_scale",
         "v_spec_ctrl",
         "v_vmsave_vmload",
         "vgif",
+        "vmcb_clean",
+        "vmx",
         "vnmi",
+        "vpid",
         "x2avic",
     ];
     let words = |name: &str| {
@@ -83,17 +99,18 @@ fn virtualization(cpuinfo: &str) -> String {
             .lines()
             .filter_map(|line| line.split_once(':'))
             .find(|(key, _)| key.trim() == name);
-        line.map_or(Vec::new(), |(_, words)| words.split_whitespace().collect())
+        line.map(|(_, words)| words.split_whitespace().collect::<Vec<_>>())
     };
-    let mut features = words("vmx flags");
-    if features.is_empty() {
-        features = words("flags");
-        features.retain(|feature| SVM.contains(feature));
-    }
-    match features.is_empty() {
+    let among_others = || {
+        let mut features = words("flags")?;
+        features.retain(|feature| AMONG_OTHERS.contains(feature));
+        Some(features)
+    };
+    let features = words("vmx flags").or_else(among_others)?;
+    Some(match features.is_empty() {
         true => "none".to_owned(),
         false => features.join(", "),
-    }
+    })
 }
 
 fn answer(ok: bool) -> Support {
@@ -175,9 +192,19 @@ mod tests {
     fn the_features_of_vmx_and_those_of_svm_are_found() {
         let intel = "flags\t\t: fpu vmx\nvmx flags\t: ept vpid apicv posted_intr pml ple\n";
         let listed = "ept, vpid, apicv, posted_intr, pml, ple";
-        assert_eq!(virtualization(intel), listed);
-        let amd = "flags\t\t: fpu svm lm npt avic\nbugs\t\t: none\n";
-        assert_eq!(virtualization(amd), "svm, npt, avic");
-        assert_eq!(virtualization("flags\t\t: fpu\n"), "none");
+        let of = |cpuinfo| virtualization(cpuinfo).unwrap();
+        assert_eq!(of(intel), listed);
+        let older_kernel = "flags\t\t: fpu vmx lm tpr_shadow vnmi flexpriority ept vpid\n";
+        let listed = "vmx, tpr_shadow, vnmi, flexpriority, ept, vpid";
+        assert_eq!(of(older_kernel), listed);
+        let amd = "flags\t\t: fpu svm lm npt svm_lock vmcb_clean avic idle_hlt\nbugs\t\t: none\n";
+        assert_eq!(of(amd), "svm, npt, svm_lock, vmcb_clean, avic, idle_hlt");
+        assert_eq!(of("flags\t\t: fpu\n"), "none");
+    }
+
+    #[test]
+    fn an_arm64_cpu_lists_no_features_of_virtualization() {
+        let cpuinfo = "processor\t: 0\nFeatures\t: fp asimd evtstrm\nCPU implementer\t: 0x41\n";
+        assert_eq!(virtualization(cpuinfo), None);
     }
 }
