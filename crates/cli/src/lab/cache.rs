@@ -12,7 +12,7 @@ use crate::output::deliver::show;
 use crate::output::print_line;
 use crate::output::style::Style;
 use vmbell_lab::arch::Arch;
-use vmbell_lab::board::LabBoard;
+use vmbell_lab::board::{EmulatorKind, LabBoard};
 use vmbell_lab::boot::{Settings, TimeMode};
 use vmbell_lab::cache::{Cache, DiskSize};
 use vmbell_lab::debian::KernelVersion;
@@ -32,17 +32,22 @@ pub(super) fn prepare(
     let (host, board) = boards(arch, depth > 1)?;
     let mut emulators = Vec::new();
     let choices = parts.choices()?;
-    parts.check(board, &choices)?;
+    parts.check(board, &choices, true)?;
     for choice in choices {
         let board = choice.board(board)?;
+        // `bench vmms` runs QEMU in L1, whatever emulates L1.
+        let carried = match board.emulator {
+            EmulatorKind::Qemu => None,
+            EmulatorKind::Bochs(_) => Some(parts.carried_qemu(host)?.to_string()),
+        };
         let settings = Settings::default();
         let prepared = parts.prepare(host, &board, &settings, &choice)?;
         print_line(prepared.kernel.title)?;
         let lab = parts.open(host, board, &settings, &choice);
         save(&lab, depth, &parts.progress())?;
-        let emulator = prepared.emulator.to_string();
-        if !emulators.contains(&emulator) {
-            emulators.push(emulator);
+        for emulator in [Some(prepared.emulator.to_string()), carried] {
+            let is_new = |emulator: &String| !emulators.contains(emulator);
+            emulators.extend(emulator.filter(is_new));
         }
     }
     emulators.iter().try_for_each(print_line)?;

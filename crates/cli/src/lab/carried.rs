@@ -13,7 +13,6 @@ use crate::process::program::on_path;
 use crate::suites::net::DRIVERS;
 use crate::suites::vmms::{CARRIED, QEMU};
 use vmbell_lab::arch::Arch;
-use vmbell_lab::board::X86_64;
 use vmbell_lab::cache::Cache;
 use vmbell_lab::kernel::ModuleTree;
 use vmbell_lab::{Emulator, Lab, LabKernel, Provision};
@@ -39,13 +38,7 @@ impl Carried {
         let same = |path: PathBuf| (path.clone(), path);
         let qemu = match &lab.emulator {
             Emulator::Qemu(qemu) => qemu.clone(),
-            Emulator::Bochs(..) => {
-                let cache = Cache::user()?;
-                let mut provision = Provision::new(host, &X86_64, &cache, parts.progress());
-                let qemu = provision.qemu(None)?;
-                provision.finish()?;
-                qemu
-            }
+            Emulator::Bochs(..) => parts.carried_qemu(host)?,
         };
         self.files.extend(qemu.files().into_iter().map(same));
         // The interpreter of QEMU's script, with its libraries.

@@ -67,6 +67,11 @@ impl Inner {
         })
     }
 
+    /// Whether it runs VMMs, of which QEMU is one.
+    pub(super) fn runs_vmms(&self) -> bool {
+        self.sweep.is_some() || matches!(self.suite, Some(BenchSuite::Vmms(_)))
+    }
+
     /// The words that follow `vmbell` in L1: the user's, with options added and replaced.
     pub(super) fn words(
         &self,

@@ -22,11 +22,12 @@ use crate::interrupt;
 use vmbell::sync::Mutex;
 use vmbell_bench::did_you_mean;
 use vmbell_lab::arch::Arch;
-use vmbell_lab::board::{EmulatorKind, IntelCpu, LabBoard, X86_64_VMX};
+use vmbell_lab::board::{EmulatorKind, IntelCpu, LabBoard, X86_64, X86_64_VMX};
 use vmbell_lab::boot::Settings;
 use vmbell_lab::cache::{Cache, DiskSize, Use};
 use vmbell_lab::debian::KernelVersion;
 use vmbell_lab::device::L1Driver;
+use vmbell_lab::qemu::Qemu;
 use vmbell_lab::saved::Store;
 use vmbell_lab::{
     Emulator, KernelChoice, KvmChanges, KvmParameter, Lab, LabError, LabKernel, LabProgress,
@@ -387,8 +388,14 @@ impl LabParts {
         self.plain.cpu.len() > 1
     }
 
-    /// Refuses what the machines of these kernels do not have, before the first of them boots.
-    pub(super) fn check(&self, board: LabBoard, choices: &[RunKernel]) -> anyhow::Result<()> {
+    /// Refuses what the machines of these kernels do not have, before the first of them boots. `carries_qemu` says that
+    /// L1 needs a QEMU, whatever emulates L1.
+    pub(super) fn check(
+        &self,
+        board: LabBoard,
+        choices: &[RunKernel],
+        carries_qemu: bool,
+    ) -> anyhow::Result<()> {
         let (mut has_qemu, mut has_bochs) = (false, false);
         for choice in choices {
             if choice.board(board)?.emulator == EmulatorKind::Qemu {
@@ -410,8 +417,8 @@ impl LabParts {
         if self.changes.bochs.is_some() && !has_bochs {
             bail!("--bochs is for --cpu intel: QEMU emulates this machine");
         }
-        if self.changes.qemu.is_some() && !has_qemu {
-            bail!("--qemu is for --cpu amd: Bochs emulates a CPU with VMX");
+        if self.changes.qemu.is_some() && !has_qemu && !carries_qemu {
+            bail!("--qemu is for --cpu amd, or for VMMs in L1: Bochs emulates a CPU with VMX");
         }
         Ok(())
     }
@@ -515,6 +522,15 @@ impl LabParts {
     pub(super) fn open(
         &self,
         host: Arch,
+    /// Finds the QEMU that runs inside an L1 in Bochs, or downloads it.
+    pub(super) fn carried_qemu(&self, host: Arch) -> anyhow::Result<Qemu> {
+        let cache = Cache::user()?;
+        let mut provision = Provision::new(host, &X86_64, &cache, self.progress());
+        let qemu = provision.qemu(self.changes.qemu.as_deref())?;
+        provision.finish()?;
+        Ok(qemu)
+    }
+
         board: LabBoard,
         settings: &Settings,
         choice: &RunKernel,
@@ -598,3 +614,20 @@ mod tests {
         }
     }
 }
+
+    #[test]
+    fn with_bochs_a_named_qemu_is_for_vmms_in_l1_only() {
+        let mut parts = LabParts::from(PlainParts {
+            kernel: Vec::new(),
+            cpu: vec![LabCpu::Intel(IntelCpu::SKYLAKE_X)],
+            quiet: true,
+        });
+        parts.changes.qemu = Some("/absent/qemu".into());
+        let choices = parts.choices().unwrap();
+        let check = |carries_qemu| parts.check(X86_64, &choices, carries_qemu);
+        let error = check(false).unwrap_err().to_string();
+        assert!(error.starts_with("--qemu is for --cpu amd, or"), "{error}");
+        check(true).unwrap();
+        let error = parts.carried_qemu(Arch::host().unwrap()).unwrap_err();
+        assert_eq!(error.to_string(), "cannot run /absent/qemu");
+    }

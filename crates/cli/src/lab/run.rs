@@ -133,12 +133,12 @@ pub(super) fn run(
     parser: &Command,
 ) -> anyhow::Result<ExitCode> {
     let (choices, depths) = (arguments.parts.choices()?, arguments.machine.depths()?);
-    check(arch, arguments, parser)?;
+    let runs_vmms = check(arch, arguments, parser)?;
     let board = boards(arch, arguments.machine.nests())?.1;
     if arguments.bisect && arguments.parts.has_several_cpus() {
         bail!("--bisect is on one CPU: give one --cpu");
     }
-    arguments.parts.check(board, &choices)?;
+    arguments.parts.check(board, &choices, runs_vmms)?;
     if arguments.bisect {
         return bisect(arch, arguments, parser, &choices, &depths);
     }
@@ -204,14 +204,15 @@ pub(super) fn run(
 }
 
 /// Fails if the program is vmbell with wrong arguments, as far as this host can tell. Another architecture has other
-/// rows.
-fn check(arch: Option<&str>, arguments: &RunArguments, parser: &Command) -> anyhow::Result<()> {
+/// rows. Returns whether it runs VMMs.
+fn check(arch: Option<&str>, arguments: &RunArguments, parser: &Command) -> anyhow::Result<bool> {
     let inner = Inner::of(&arguments.program.words, parser)?;
     let (host, board) = boards(arch, arguments.machine.nests())?;
     match inner.and_then(|inner| inner.suite) {
         Some(suite) if board.arch == host => suite.check(),
         _ => Ok(()),
     }
+    Ok(inner.is_some_and(|inner| inner.runs_vmms()))
 }
 
 /// The reports of those places that `name` names.

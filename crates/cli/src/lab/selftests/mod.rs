@@ -127,7 +127,7 @@ pub(super) fn run(arch: Option<&str>, arguments: &SelftestsArguments) -> anyhow:
     let mut kernels = Vec::new();
     let choices = arguments.parts.choices()?;
     let board = boards(arch, false)?.1;
-    arguments.parts.check(board, &choices)?;
+    arguments.parts.check(board, &choices, false)?;
     for choice in &choices {
         let emulator = choice.board(board)?.emulator;
         emulator.check_memory(arguments.memory)?;

@@ -169,6 +169,13 @@ fn an_unknown_cpu_is_refused_with_the_list() {
         --cpu intel,          => unknown CPU
     ";
     Sandbox::new().refuses(2, "lab {} -- /bin/true", rows);
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_preparation_for_bochs_includes_the_qemu_for_vmms_in_l1() {
+    let line = "lab kernel prepare --cpu intel --bochs bin/no-bochs {}";
+    Sandbox::new().refuses(125, line, "--qemu bin/absent => cannot run bin/absent");
+}
+
 }
 
 #[test]
