@@ -183,9 +183,13 @@ impl RunKernel {
     /// Whether this is an unmodified Debian kernel.
     pub(super) fn is_debians(&self) -> bool {
         matches!(self.kernel, Some(KernelChoice::Debian(_)))
-            && self.kvm.is_empty()
-            && !self.ioeventfd
+            && !self.builds_a_module()
             && !self.debug
+    }
+
+    /// Whether modules are built for this kernel: a changed KVM, or our module.
+    pub(super) fn builds_a_module(&self) -> bool {
+        !self.kvm.is_empty() || self.ioeventfd
     }
 
     /// The machine for this kernel: `board`, or the one with the CPU that the user names.
@@ -518,10 +522,6 @@ impl LabParts {
         })
     }
 
-    /// Prepares all that a run needs.
-    pub(super) fn open(
-        &self,
-        host: Arch,
     /// Finds the QEMU that runs inside an L1 in Bochs, or downloads it.
     pub(super) fn carried_qemu(&self, host: Arch) -> anyhow::Result<Qemu> {
         let cache = Cache::user()?;
@@ -531,6 +531,10 @@ impl LabParts {
         Ok(qemu)
     }
 
+    /// Prepares all that a run needs.
+    pub(super) fn open(
+        &self,
+        host: Arch,
         board: LabBoard,
         settings: &Settings,
         choice: &RunKernel,
@@ -613,7 +617,6 @@ mod tests {
             assert!(between.iter().all(RunKernel::is_debians));
         }
     }
-}
 
     #[test]
     fn with_bochs_a_named_qemu_is_for_vmms_in_l1_only() {
@@ -631,3 +634,4 @@ mod tests {
         let error = parts.carried_qemu(Arch::host().unwrap()).unwrap_err();
         assert_eq!(error.to_string(), "cannot run /absent/qemu");
     }
+}

@@ -154,8 +154,8 @@ pub(super) fn run(
     {
         return Ok(ExitCode::from(run_in(arguments, run, None)?));
     }
-    if arguments.parts.has_kvm_parameters() {
-        // A kernel's modules say which parameters they have, so each kernel is prepared before the first boot.
+    if arguments.parts.has_kvm_parameters() || choices.iter().any(RunKernel::builds_a_module) {
+        // A kernel's modules say which parameters they have, and a patch may not apply to every kernel.
         for run in &runs {
             let (settings, choice) = (&run.settings, run.place.choice);
             arguments
@@ -208,9 +208,9 @@ pub(super) fn run(
 fn check(arch: Option<&str>, arguments: &RunArguments, parser: &Command) -> anyhow::Result<bool> {
     let inner = Inner::of(&arguments.program.words, parser)?;
     let (host, board) = boards(arch, arguments.machine.nests())?;
-    match inner.and_then(|inner| inner.suite) {
-        Some(suite) if board.arch == host => suite.check(),
-        _ => Ok(()),
+    let suite = inner.as_ref().and_then(|inner| inner.suite.as_ref());
+    if let Some(suite) = suite.filter(|_| board.arch == host) {
+        suite.check()?;
     }
     Ok(inner.is_some_and(|inner| inner.runs_vmms()))
 }

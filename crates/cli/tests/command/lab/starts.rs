@@ -252,6 +252,12 @@ fn a_parameter_of_kvm_is_checked_before_the_boot() {
     let usage = "
         --kvm-param avic        => 'avic' is neither NAME=VALUE nor MODULE.NAME=VALUE: write enable_apicv=0 or
         --kvm-param kvm_arm.a=1 => 'kvm_arm' is not one of KVM's modules: kvm, kvm_amd, kvm_intel
+    // The unpatched KVM, which needs no build, would boot first.
+    let rows = "
+        --unpatched --kvm-patch a.patch => kernel, which is not a kernel of Debian's archive
+        --unpatched --kvm-ioeventfd     => kernel, which is not a kernel of Debian's archive
+    ";
+    refuses(&sandbox(), 125, rows);
     ";
     let line = "lab kernel --qemu bin/fake-qemu {} -- /bin/true";
     sandbox.refuses(2, line, usage);
