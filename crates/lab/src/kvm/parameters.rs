@@ -55,7 +55,8 @@ impl FromStr for KvmParameter {
         }
         Ok(Self {
             module,
-            name: name.to_owned(),
+            // As in the kernel, a hyphen in a name is an underscore.
+            name: name.replace('-', "_"),
             value: value.to_owned(),
         })
     }
@@ -154,7 +155,12 @@ mod tests {
         for text in ["avic=1", "kvm_intel.ple_gap=0", "kvm.nx_huge_pages=never"] {
             assert_eq!(parse(text).unwrap().to_string(), text);
         }
-        assert_eq!(parse("kvm-amd.npt=0").unwrap().to_string(), "kvm_amd.npt=0");
+        for (text, plain) in [
+            ("kvm-amd.npt=0", "kvm_amd.npt=0"),
+            ("enable-apicv=0", "enable_apicv=0"),
+        ] {
+            assert_eq!(parse(text).unwrap().to_string(), plain);
+        }
         for text in ["avic", "=1", "avic=", "a b=1", "kvm.=1", "avic=1 panic=1"] {
             let said = parse(text).unwrap_err();
             let begin = format!("'{text}' is neither NAME=VALUE nor MODULE.NAME=VALUE: ");
