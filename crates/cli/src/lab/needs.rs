@@ -94,7 +94,7 @@ impl Needs {
     fn checked(self, board: &LabBoard) -> anyhow::Result<Self> {
         if (self.vmms || self.linux) && board.arch.name != "x86_64" {
             bail!(
-                "this suite runs on x86_64 only, and the lab's machine is {}: leave --arch out",
+                "VMMs run in an L1 of x86_64 only, and the lab's machine is {}: leave --arch out",
                 board.arch.name
             );
         }

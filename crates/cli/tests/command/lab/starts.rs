@@ -98,6 +98,15 @@ fn what_arm64_does_not_have_is_refused_before_the_boot() {
 }
 
 #[test]
+fn vmms_are_refused_in_an_l1_of_arm64() {
+    let rows = "
+        bench vmms => VMMs run in an L1 of x86_64 only, and the lab's machine is aarch64: leave --arch out
+        sweep      => VMMs run in an L1 of x86_64 only, and the lab's machine is aarch64: leave --arch out
+    ";
+    Sandbox::new().refuses(125, "lab --arch aarch64 -- vmbell {}", rows);
+}
+
+#[test]
 #[cfg(target_arch = "x86_64")]
 fn what_bochs_does_not_have_is_refused_by_its_name() {
     let sandbox = Sandbox::new();
@@ -161,6 +170,13 @@ fn a_bochs_or_a_kernel_that_does_not_fit_is_refused_before_anything_is_built() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
+fn a_preparation_for_bochs_includes_the_qemu_for_vmms_in_l1() {
+    let line = "lab kernel prepare --cpu intel --bochs bin/no-bochs {}";
+    Sandbox::new().refuses(125, line, "--qemu bin/absent => cannot run bin/absent");
+}
+
+#[test]
 fn an_unknown_cpu_is_refused_with_the_list() {
     let rows = "
         --cpu intle           => unknown CPU, did you mean 'intel'? (there are: amd, intel, intel:skylake-x, intel:penryn,
@@ -169,13 +185,6 @@ fn an_unknown_cpu_is_refused_with_the_list() {
         --cpu intel,          => unknown CPU
     ";
     Sandbox::new().refuses(2, "lab {} -- /bin/true", rows);
-#[test]
-#[cfg(target_arch = "x86_64")]
-fn a_preparation_for_bochs_includes_the_qemu_for_vmms_in_l1() {
-    let line = "lab kernel prepare --cpu intel --bochs bin/no-bochs {}";
-    Sandbox::new().refuses(125, line, "--qemu bin/absent => cannot run bin/absent");
-}
-
 }
 
 #[test]
@@ -243,6 +252,12 @@ fn a_kvm_that_cannot_be_built_is_told_before_anything_is_downloaded() {
         --unpatched                        => --unpatched is for --kvm-patch, --kvm-source and --kvm-ioeventfd
     ";
     sandbox().refuses(125, "lab kernel prepare --qemu bin/fake-qemu {}", rows);
+    // The unpatched KVM, which needs no build, would boot first.
+    let rows = "
+        --unpatched --kvm-patch a.patch => kernel, which is not a kernel of Debian's archive
+        --unpatched --kvm-ioeventfd     => kernel, which is not a kernel of Debian's archive
+    ";
+    refuses(&sandbox(), 125, rows);
 }
 
 #[test]
@@ -252,12 +267,6 @@ fn a_parameter_of_kvm_is_checked_before_the_boot() {
     let usage = "
         --kvm-param avic        => 'avic' is neither NAME=VALUE nor MODULE.NAME=VALUE: write enable_apicv=0 or
         --kvm-param kvm_arm.a=1 => 'kvm_arm' is not one of KVM's modules: kvm, kvm_amd, kvm_intel
-    // The unpatched KVM, which needs no build, would boot first.
-    let rows = "
-        --unpatched --kvm-patch a.patch => kernel, which is not a kernel of Debian's archive
-        --unpatched --kvm-ioeventfd     => kernel, which is not a kernel of Debian's archive
-    ";
-    refuses(&sandbox(), 125, rows);
     ";
     let line = "lab kernel --qemu bin/fake-qemu {} -- /bin/true";
     sandbox.refuses(2, line, usage);
