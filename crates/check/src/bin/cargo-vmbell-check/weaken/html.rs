@@ -26,8 +26,8 @@ pre .number { display: inline-block; width: 4.5em; opacity: .6; }
 summary { cursor: pointer; }
 </style>
 <h1>Which orders the tests need</h1>
-<p>Green: needed. Red: stronger than these tests need, or a moved store that no test finds. Yellow: kept by another order, not
-reached, or ended by a limit. These tests and models only.
+<p>Green: needed. Red: stronger than these tests need, or a moved store that the code orders and no test finds. Yellow: kept by
+another order, not reached, ended by a limit, or a move that a compiler may also make. These tests and models only.
 ";
 
 /// What is said about one line.
@@ -108,17 +108,17 @@ fn row(number: u64, all: &[&str], class: &str) -> String {
 
 impl Marks<'_> {
     fn class(&self) -> &'static str {
-        let mut unneeded = self.sites.iter().filter(|site| site.is_unneeded());
-        let mut needed = self.sites.iter().filter(|site| !site.needed_by.is_empty());
-        let mut found = self
-            .mutants
-            .iter()
-            .filter(|mutant| !mutant.found_by.is_empty());
-        match (unneeded.next(), needed.next(), found.next()) {
-            (Some(_), ..) => "unneeded",
-            (None, Some(_), _) | (None, _, Some(_)) => "needed",
-            (None, None, None) if self.sites.is_empty() => "unneeded",
-            (None, None, None) => "unclear",
+        let is_unneeded = self.sites.iter().any(|site| site.is_unneeded())
+            || self.mutants.iter().any(|mutant| mutant.is_missed());
+        let is_needed = self.sites.iter().any(|site| !site.needed_by.is_empty())
+            || self
+                .mutants
+                .iter()
+                .any(|mutant| !mutant.found_by.is_empty());
+        match (is_unneeded, is_needed) {
+            (true, _) => "unneeded",
+            (false, true) => "needed",
+            (false, false) => "unclear",
         }
     }
 

@@ -267,3 +267,45 @@ fn the_page_has_the_source_with_marks() {
         "{page}"
     );
 }
+
+/// The color of the line of a store with these mutants: what comes of each, and whether the code orders it.
+fn color(mutants: &[(&str, bool)]) -> String {
+    let mut record = record("a", "Acquire", weakened("Relaxed", None, None));
+    record.sites.clear();
+    for (past, &(result, is_ordered)) in mutants.iter().enumerate() {
+        let mut mutant = with_mutant("a", result).mutants.remove(0);
+        mutant["past"]["line"] = past.into();
+        mutant["is_ordered"] = is_ordered.into();
+        record.mutants.push(mutant);
+    }
+    let page = html::page(&Summary::new(vec![record]));
+    let (before, _) = page
+        .split_once(r#""><span class="number">3</span>"#)
+        .unwrap();
+    before.rsplit('"').next().unwrap().to_string()
+}
+
+#[test]
+fn the_color_of_a_line_is_that_of_the_legend() {
+    assert_eq!(color(&[("found", true)]), "needed");
+    assert_eq!(color(&[("not found", true)]), "unneeded");
+    assert_eq!(color(&[("not found", false)]), "unclear");
+    assert_eq!(color(&[("limit", true)]), "unclear");
+    assert_eq!(color(&[("not reached", true)]), "unclear");
+    let with_found = |other| color(&[("found", true), other]);
+    assert_eq!(with_found(("not found", true)), "unneeded");
+    assert_eq!(with_found(("not found", false)), "needed");
+    assert_eq!(with_found(("limit", true)), "needed");
+}
+
+#[test]
+fn a_needed_order_does_not_hide_a_moved_store_that_no_test_finds() {
+    let mut record = with_mutant("a", "not found");
+    record.sites[0] = self::record("a", "Acquire", weakened("Acquire", None, Some("Relaxed")))
+        .sites
+        .remove(0);
+    record.sites[0]["line"] = 3.into();
+    let page = html::page(&Summary::new(vec![record]));
+    let line = r#"<span class="unneeded"><span class="number">3</span>"#;
+    assert!(page.contains(line), "{page}");
+}
