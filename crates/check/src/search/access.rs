@@ -129,6 +129,7 @@ impl Search {
         if let Some(value) = self.replayed(Kind::Choice(options), None, None)? {
             return Ok(value);
         }
+        self.tasks[self.current].reads.clear();
         for value in (1..u64::from(options)).rev() {
             let event = self.event(
                 Kind::Choice(options),

@@ -44,6 +44,12 @@ impl Search {
         Err(Stop::Blocked)
     }
 
+    /// Returns whether the current task repeats the same reads. A replay decides the same, as it has the same reads.
+    pub(super) fn repeats_reads(&self) -> bool {
+        let reads = &self.tasks[self.current].reads;
+        (1..=PERIOD).any(|period| self.repeats(reads, period, REPEATS))
+    }
+
     /// Returns whether the last reads are this many repetitions of one series, with the same results.
     fn repeats(&self, reads: &[Id], period: usize, times: usize) -> bool {
         reads.len() >= period * times && {

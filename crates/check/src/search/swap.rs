@@ -3,7 +3,7 @@
 //! An exploration of the code as it is records the pairs. A store is moved past the next store, and past the store that
 //! publishes it: one that releases, or that follows a fence. The last store before a SeqCst fence is moved past the
 //! first load after the fence. In the exploration of a mutant the store is held back. It becomes an event after its
-//! partner, or where it was if the task takes another path.
+//! partner, where it was if the task takes another path, or where the task begins to spin.
 
 use std::collections::BTreeSet;
 
@@ -114,6 +114,8 @@ impl Search {
             .any(|past| past.operation == Operation::Store);
         let is_last = match call.map(|call| call.operation) {
             _ if call.is_some_and(is_past) => false,
+            // The task may wait for what another one does after the store.
+            Some(Operation::Load) if self.repeats_reads() => true,
             Some(Operation::Load) if past_store => false,
             Some(Operation::Load) => fences().any(|order| order == Order::SeqCst),
             Some(Operation::Store) if past_store => {

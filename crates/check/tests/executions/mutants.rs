@@ -179,6 +179,31 @@ fn a_store_stays_in_its_place_on_a_path_without_its_partner() {
     assert_eq!(lines(&weakening), expected);
 }
 
+/// The receiver answers the message. Before that, the sender does not come to the store that the mutant exchanges.
+#[test]
+fn a_store_that_a_spinning_task_waits_for_an_answer_to_is_not_held() {
+    #[inline(never)]
+    fn answer(word: Word) {
+        word.store(6, RELEASE);
+    }
+    let weakening = weaken(|scenario| {
+        let [x, y, z] = words(scenario);
+        scenario.task("sender", move || {
+            message(x);
+            while z.load(ACQUIRE) == 0 {}
+            flag(y);
+        });
+        scenario.task("receiver", move || {
+            while x.load(ACQUIRE) == 0 {}
+            answer(z);
+        });
+    });
+    assert_eq!(
+        lines(&weakening),
+        ["message past store flag: not found, not found, not found"]
+    );
+}
+
 #[test]
 fn a_held_store_is_seen_by_its_own_task_and_before_a_notification() {
     let weakening = weaken(|scenario| {
