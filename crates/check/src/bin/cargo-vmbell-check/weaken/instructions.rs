@@ -29,6 +29,9 @@ const RULES: [(&str, Rules, &[&str]); 2] = [
             "ldadda",
             "ldaddl",
             "ldaddal",
+            "casa",
+            "casl",
+            "casal",
         ],
     ),
 ];
@@ -48,7 +51,10 @@ fn arm64(operation: &str, order: Strength) -> Option<&'static str> {
         ("fence", ..) => Some("dmb ishld"),
         ("load", ..) => Some("ldar"),
         ("store", ..) => Some("stlr"),
-        // A compare-exchange is one instruction: its order on failure has none.
+        ("compare-exchange, success", true, false) => Some("casa"),
+        ("compare-exchange, success", false, true) => Some("casl"),
+        ("compare-exchange, success", true, true) => Some("casal"),
+        // A compare-exchange is one instruction, and counts with its order on success.
         ("compare-exchange, failure", ..) => None,
         (_, true, false) => Some("ldadda"),
         (_, false, true) => Some("ldaddl"),
@@ -56,8 +62,8 @@ fn arm64(operation: &str, order: Strength) -> Option<&'static str> {
     }
 }
 
-/// Counts the instructions of the code under test. A read-modify-write is counted as if it were an addition, for
-/// example as `ldaddal`.
+/// Counts the instructions of the code under test. An update other than a compare-exchange counts as an addition, such
+/// as `ldaddal`.
 pub(super) fn count(summary: &Summary) -> Vec<Count> {
     let is_counted = |site: &&Site| site.is_weakened() && site.place.source.owner == "tested code";
     let sites: Vec<&Site> = summary.sites.iter().filter(is_counted).collect();

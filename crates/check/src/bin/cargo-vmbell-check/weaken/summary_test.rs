@@ -227,8 +227,11 @@ fn each_order_has_its_instruction() {
         ("store", "SeqCst", "xchg, stlr"),
         ("store", "Release", "stlr"),
         ("update", "AcqRel", "ldaddal"),
-        ("compare-exchange, success", "Acquire", "ldadda"),
+        ("compare-exchange, success", "Acquire", "casa"),
+        ("compare-exchange, success", "Release", "casl"),
+        ("compare-exchange, success", "SeqCst", "casal"),
         ("compare-exchange, failure", "Acquire", ""),
+        ("update", "Acquire", "ldadda"),
         ("update", "Release", "ldaddl"),
         ("load", "Relaxed", ""),
     ];
