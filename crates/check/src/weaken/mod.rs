@@ -93,9 +93,9 @@ enum Tried {
 
 impl Explorer {
     /// Weakens the order of each atomic access and fence of the code under test in turn, step by step, and explores the
-    /// scenario again. Then moves each store past the store that publishes it, or past the load that follows a SeqCst
-    /// fence, and explores again. Limits apply to each exploration; without a limit on time, two runs have the same result. After
-    /// a crash of the code under test, what is not yet explored counts as limited.
+    /// scenario again. Then moves each store past the next store, past the store that publishes it, or past the load
+    /// that follows a SeqCst fence, and explores again. Limits apply to each exploration; without a limit on time, two
+    /// runs have the same result. After a crash of the code under test, what is not yet explored counts as limited.
     ///
     /// # Errors
     ///

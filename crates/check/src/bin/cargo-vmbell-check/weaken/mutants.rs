@@ -22,7 +22,7 @@ pub(super) struct Mutant {
 
 /// The outcome of a mutant under one model, ordered from the weakest statement to the strongest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Result {
+pub(super) enum MutantResult {
     #[default]
     NotReached,
     NotFound,
@@ -30,14 +30,14 @@ pub(super) enum Result {
     Found,
 }
 
-const WORDS: [(&str, Result); 4] = [
-    ("not reached", Result::NotReached),
-    ("not found", Result::NotFound),
-    ("limit", Result::Limit),
-    ("found", Result::Found),
+const WORDS: [(&str, MutantResult); 4] = [
+    ("not reached", MutantResult::NotReached),
+    ("not found", MutantResult::NotFound),
+    ("limit", MutantResult::Limit),
+    ("found", MutantResult::Found),
 ];
 
-impl Result {
+impl MutantResult {
     pub(super) fn in_words(self) -> &'static str {
         let found = WORDS.iter().find(|(_, result)| *result == self);
         found.map_or("", |(words, _)| words)
@@ -47,7 +47,7 @@ impl Result {
 /// The outcome under one model in all tests.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    pub(super) result: Result,
+    pub(super) result: MutantResult,
     /// The shortest trace.
     pub(super) breaks: Option<Break>,
 }
@@ -89,9 +89,9 @@ impl Mutant {
             let words = text_of(&value["result"]);
             let known = WORDS.iter().find(|(name, _)| *name == words);
             // An unknown word is a limit, so that nothing is concluded.
-            let result = known.map_or(Result::Limit, |(_, result)| *result);
+            let result = known.map_or(MutantResult::Limit, |(_, result)| *result);
             outcome.result = outcome.result.max(result);
-            if result == Result::Found {
+            if result == MutantResult::Found {
                 self.found_by.insert(test.to_string());
             }
             let breaks = &value["breaks"];
@@ -113,7 +113,7 @@ impl Mutant {
     pub(super) fn in_words(&self, model: &str) -> &'static str {
         self.outcomes
             .get(model)
-            .map_or(Result::NotReached, |outcome| outcome.result)
+            .map_or(MutantResult::NotReached, |outcome| outcome.result)
             .in_words()
     }
 
@@ -122,8 +122,10 @@ impl Mutant {
         let mut results = self.outcomes.values().map(|outcome| outcome.result);
         self.is_ordered
             && self.found_by.is_empty()
-            && results.clone().any(|result| result == Result::NotFound)
-            && results.all(|result| result != Result::Limit)
+            && results
+                .clone()
+                .any(|result| result == MutantResult::NotFound)
+            && results.all(|result| result != MutantResult::Limit)
     }
 
     /// The mutant in a line.

@@ -1,8 +1,10 @@
 //! Tests of the table of all tests.
 
 use serde_json::{Value, json};
+use vmbell_check::Outcome;
 
 use super::{Record, Summary};
+use crate::weaken::mutants::MutantResult;
 use crate::weaken::{forms, html, instructions};
 
 /// The record of a test that meets one load, with its effect under RC11.
@@ -185,6 +187,19 @@ fn a_mutant_that_one_test_finds_is_found() {
                 assert_eq!(summary.mutants[0].in_words("SC"), *strong);
             }
         }
+    }
+}
+
+#[test]
+fn what_comes_of_a_mutant_has_the_words_of_the_library() {
+    let results = [
+        (Outcome::NotReached, MutantResult::NotReached),
+        (Outcome::NotFound, MutantResult::NotFound),
+        (Outcome::Limit, MutantResult::Limit),
+        (Outcome::Found(None), MutantResult::Found),
+    ];
+    for (written, read) in results {
+        assert_eq!(written.in_words(), read.in_words());
     }
 }
 
