@@ -114,7 +114,7 @@ fn each_fault_is_found() {
                 |report| {
                     report
                         .results
-                        .retain(|row| row.command != "floor-kvm-run-mmio")
+                        .retain(|row| row.command != "floor-kvm-run-mmio");
                 },
                 "mmio-no-eventfd has Some(2985.0) instructions, its floor None: at most 350 more are good",
             ),
