@@ -19,6 +19,10 @@ const ARCHITECTURES: [&str; 2] = ["x86_64", "aarch64"];
 pub fn assert_none(sources: &Path) -> usize {
     let mut files = Files::new();
     read_folder(sources, &Module::new(), &mut files);
+    for module in files.keys() {
+        let globs = glob_exports(&files, module);
+        assert!(globs.is_empty(), "{module:?} exports all of {globs:?}");
+    }
     let imports: Imports = files
         .keys()
         .map(|module| (module.clone(), imports(&files, module)))
@@ -121,6 +125,14 @@ fn imports(files: &Files, module: &Module) -> BTreeSet<Module> {
         .filter_map(|path| absolute(files, module, &path));
     let found = paths.flat_map(|path| ARCHITECTURES.map(|arch| definers(files, &path, arch)));
     found.flatten().filter(|other| other != module).collect()
+}
+
+/// The files of the crate of which a module exports all names (`pub use x::*`). Imports through those are not followed.
+fn glob_exports(files: &Files, module: &Module) -> Vec<String> {
+    let globs = files[module].uses.iter();
+    let globs = globs.filter(|one| one.is_public && one.name.is_empty());
+    let own = globs.filter(|one| absolute(files, module, &one.path).is_some());
+    own.map(|one| one.path.join("::")).collect()
 }
 
 /// The names of the modules that a module declares.
@@ -311,6 +323,22 @@ fn an_import_is_followed_through_re_exports() {
         let expected: BTreeSet<_> = expected.iter().map(|path| module(path)).collect();
         assert_eq!(imports(&files, &module(path)), expected, "of {path}");
     }
+}
+
+#[test]
+fn a_glob_that_exports_another_file_is_found() {
+    let all = "pub use low::*;
+pub use std::fmt::*;
+use low::*;
+pub use low::{A, B};";
+    let files: Files = [("", all), ("low", "pub struct A;")]
+        .into_iter()
+        .map(|(path, code)| {
+            let names = path.split("::").filter(|name| !name.is_empty());
+            (names.map(str::to_owned).collect(), File::of(code))
+        })
+        .collect();
+    assert_eq!(glob_exports(&files, &Module::new()), ["low::"]);
 }
 
 #[test]
