@@ -395,5 +395,5 @@ impl fmt::Debug for LiveRing {
 }
 
 #[cfg(test)]
-#[path = "coalescing_test.rs"]
+#[path = "live_ring_test.rs"]
 mod tests;
