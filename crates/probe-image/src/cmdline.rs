@@ -96,7 +96,7 @@ pub enum SweepWait {
 }
 
 /// The traffic of `vmbell sweep`, instead of rows: the words `sweep=DEVICE`, `wait=`, `eventidx`, `inflight=N`,
-/// `bound=US`, `tick=US` and `dot=N`.
+/// `bound=US`, `tick=US` and `step=N`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SweepOptions {
     /// The device.
@@ -111,8 +111,8 @@ pub struct SweepOptions {
     pub bound_us: u32,
     /// The microseconds between two looks of a CPU that halts.
     pub tick_us: u32,
-    /// The number of answers for each printed dot.
-    pub dot: u32,
+    /// The number of answers for each printed step.
+    pub step: u32,
 }
 
 impl SweepOptions {
@@ -130,7 +130,7 @@ impl SweepOptions {
             in_flight: 1,
             bound_us: 100_000,
             tick_us: 1000,
-            dot: 1,
+            step: 1,
         };
         const MOST_US: u32 = 10_000_000;
         for word in words(line) {
@@ -142,7 +142,7 @@ impl SweepOptions {
                 ("inflight", value) => set(&mut options.in_flight, value, 8),
                 ("bound", value) => set(&mut options.bound_us, value, MOST_US),
                 ("tick", value) => set(&mut options.tick_us, value, MOST_US),
-                ("dot", value) => set(&mut options.dot, value, u32::MAX),
+                ("step", value) => set(&mut options.step, value, u32::MAX),
                 _ => {}
             }
         }
@@ -242,7 +242,7 @@ mod tests {
             (SweepDevice::Rng, SweepWait::Poll)
         );
         assert_eq!((sweep.in_flight, sweep.event_idx), (1, false));
-        let line = "sweep=blk wait=interrupt eventidx inflight=99 bound=5 tick=6 dot=7";
+        let line = "sweep=blk wait=interrupt eventidx inflight=99 bound=5 tick=6 step=7";
         let sweep = SweepOptions::parse(line).unwrap();
         assert_eq!(
             (sweep.device, sweep.wait),
@@ -250,7 +250,7 @@ mod tests {
         );
         assert!(sweep.event_idx);
         assert_eq!(
-            [sweep.in_flight, sweep.bound_us, sweep.tick_us, sweep.dot],
+            [sweep.in_flight, sweep.bound_us, sweep.tick_us, sweep.step],
             [8, 5, 6, 7]
         );
     }

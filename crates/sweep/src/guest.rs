@@ -1,7 +1,8 @@
-//! What the probe image prints during a sweep (`crates/probe-image/README.md`): its rings' addresses once, a dot for
-//! each step of its traffic, and a report of each notification that did not come.
+//! What the probe image prints during a sweep (`crates/probe-image/README.md`): its rings' addresses once, the
+//! number of each step of its traffic, and a report of each notification that did not come.
 //!
-//! The output passes through the VMM, so nothing in it is trusted. Only complete lines are read.
+//! The output passes through the VMM, which may add lines of its own, so nothing in it is trusted. Only complete lines
+//! are read.
 
 use serde::{Deserialize, Serialize};
 
@@ -89,12 +90,21 @@ pub struct Ready {
 /// The guest's output, from some point on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
-    /// How many dots it printed, one for each step of its traffic.
-    pub dots: usize,
+    /// The highest number of a step of its traffic; 0 without one.
+    pub step: u64,
+    /// A notification that did not come; the guest has not said yet what helped.
+    pub losing: Option<Loss>,
     /// The first fault.
     pub fault: Option<GuestFault>,
     /// Why the guest has no traffic.
     pub failed: Option<String>,
+}
+
+/// The steps, of `step` answers each, that a guest has to make after an instant before it is certain that no request of
+/// then is missing. The guest submits nothing more once 2N answers have overtaken a request of N in flight, so that it
+/// still gets 3N - 2 answers without that one. The first step may have been made before the instant.
+pub fn steps_after(in_flight: u16, step: u32) -> u64 {
+    (3 * u64::from(in_flight)).div_ceil(u64::from(step.max(1))) + 1
 }
 
 /// The maximum number of characters kept of the guest's reason.
@@ -122,11 +132,7 @@ pub fn ready(output: &[u8]) -> Option<Ready> {
 /// go on.
 pub fn said(output: &[u8]) -> Said {
     let text = String::from_utf8_lossy(output);
-    let mut said = Said {
-        dots: output.iter().filter(|byte| **byte == b'.').count(),
-        ..Said::default()
-    };
-    let mut lost = None;
+    let mut said = Said::default();
     for line in lines(&text) {
         let Some((what, words)) = line
             .strip_prefix("sweep ")
@@ -135,13 +141,18 @@ pub fn said(output: &[u8]) -> Said {
             continue;
         };
         let fault = match what {
-            "lost" => {
-                lost = lost.or_else(|| loss(words));
+            "step" => {
+                said.step = said.step.max(words.parse().unwrap_or(0));
                 None
             }
-            "revived" | "dead" => lost
-                .zip(help(what, words))
-                .map(|(loss, help)| GuestFault::Lost(Loss { help, ..loss })),
+            "lost" => {
+                said.losing = said.losing.or_else(|| loss(words));
+                None
+            }
+            "revived" | "dead" => help(what, words).and_then(|help| {
+                let loss = said.losing.take()?;
+                Some(GuestFault::Lost(Loss { help, ..loss }))
+            }),
             "twice" => Some(GuestFault::AnsweredTwice),
             "wrong" => Some(GuestFault::WrongAnswer),
             "failed" => {
@@ -235,7 +246,7 @@ mod tests {
             ("sweep revived by=interrupt\n", Help::Interrupt),
             ("sweep dead\n", Help::Nothing),
         ] {
-            let said = said(&format!("..\n{LOST}{line}."));
+            let said = said(&format!("{LOST}{line}sweep step 3\nsweep step 4"));
             let Some(GuestFault::Lost(loss)) = said.fault else {
                 panic!("{line}: {said:?}");
             };
@@ -244,8 +255,20 @@ mod tests {
                 (expected, 12, 3)
             );
             assert_eq!((loss.ring.used, loss.ring.avail_event), (12, 13));
-            assert_eq!(said.dots, 3);
+            assert_eq!((said.step, said.losing), (3, None));
         }
+    }
+
+    #[test]
+    fn a_loss_is_open_until_it_is_known_what_helped() {
+        let said = said(LOST.as_bytes());
+        assert_eq!(said.losing.map(|loss| loss.operation), Some(12));
+    }
+
+    #[test]
+    fn a_vmms_own_output_is_no_step() {
+        let log = "v1.2.3 started... sweep step 9\nsweep step x\n\nsweep step 2\r\n[info] step 7.\nsweep step 5";
+        assert_eq!(said(log.as_bytes()).step, 2);
     }
 
     #[test]
@@ -256,14 +279,45 @@ mod tests {
         assert_eq!(failed.as_deref(), Some("there is no such device"));
     }
 
+    /// The answers after a request is lost, in the probe image's traffic: it fills all slots before each wait, unless a
+    /// request was overtaken, and takes answers in batches.
+    fn answers_without(in_flight: u16, batches: &[usize]) -> u64 {
+        let most = 2 * u64::from(in_flight);
+        let others = usize::from(in_flight) - 1;
+        let (mut open, mut answers) = (others, 0);
+        for batch in batches.iter().cycle() {
+            if answers < most {
+                open = others;
+            }
+            let taken = open.min(*batch);
+            if taken == 0 {
+                break;
+            }
+            open -= taken;
+            answers += taken as u64;
+        }
+        answers
+    }
+
     proptest! {
+        #[test]
+        fn no_guest_makes_the_steps_without_a_request(
+            in_flight in 1..=8_u16, step in 1..40_u32, batches in prop::collection::vec(1..9_usize, 1..20), before in 0..40_u64
+        ) {
+            let step = u64::from(step);
+            // At most one whole step was made and not read before the instant.
+            let before = before.min(step);
+            let made = (before + answers_without(in_flight, &batches)) / step;
+            prop_assert!(made < steps_after(in_flight, u32::try_from(step).unwrap()));
+        }
+
         #[test]
         fn any_output_is_read(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let _ = (ready(&bytes), said(&bytes));
         }
 
         #[test]
-        fn any_words_are_read(text in "(sweep (ready|lost|revived|dead|twice|failed)( (op|size|used|by|seen)=(0x)?[0-9a-z]{0,20}){0,8}\n){0,4}") {
+        fn any_words_are_read(text in "(sweep (ready|step|lost|revived|dead|twice|failed)( (op|size|used|by|seen)=(0x)?[0-9a-z]{0,20}){0,8}\n){0,4}") {
             let _ = (ready(text.as_bytes()), said(text.as_bytes()));
         }
     }

@@ -1,4 +1,4 @@
-//! When the VM is paused: this long after a step of its traffic. The guest marks each step with a dot.
+//! When the VM is paused: this long after a step of its traffic. The guest prints the number of each step.
 //!
 //! The delays of consecutive instants cover the whole range evenly, however many there are, and the seed moves all of
 //! them. An instant depends only on its number and the seed, so that it can be repeated alone and by another shard.
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct Instant {
     /// Its number in the sweep, from 0 on.
     pub number: u32,
-    /// The time from the guest's dot to the pause in nanoseconds.
+    /// The time from the guest's step to the pause in nanoseconds.
     pub delay_ns: u64,
 }
 

@@ -47,6 +47,8 @@ pub struct Traffic {
     pub event_idx: bool,
     /// The maximum number of requests in flight.
     pub in_flight: u16,
+    /// Whether the VMM's rate limiter keeps requests open.
+    pub limited: bool,
 }
 
 /// How requests are kept open for longer, so that more pauses find one.

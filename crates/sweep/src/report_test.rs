@@ -8,6 +8,7 @@ fn traffic(wait: Wait) -> Traffic {
         wait,
         event_idx: true,
         in_flight: 1,
+        limited: true,
     }
 }
 

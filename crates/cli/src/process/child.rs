@@ -133,6 +133,12 @@ impl OutputStream {
         }
         Ok(())
     }
+
+    /// Forgets the complete lines.
+    pub(super) fn forget_lines(&mut self) {
+        let end = self.kept.iter().rposition(|byte| *byte == b'\n');
+        self.kept.drain(..end.map_or(0, |end| end + 1));
+    }
 }
 
 /// The offset of this mark in a program's output.

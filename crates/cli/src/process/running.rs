@@ -130,6 +130,16 @@ impl RunningProgram {
         [&self.streams[0].kept, &self.streams[1].kept]
     }
 
+    /// Reads what it has printed, without waiting.
+    pub(crate) fn read_output(&mut self) -> io::Result<()> {
+        self.streams.iter_mut().try_for_each(OutputStream::read)
+    }
+
+    /// Forgets the complete lines of its output, so that a program that runs for long does not print too much.
+    pub(crate) fn forget_lines(&mut self) {
+        self.streams.iter_mut().for_each(OutputStream::forget_lines);
+    }
+
     /// Whether it printed more than is kept.
     fn has_more(&self) -> bool {
         self.streams.iter().any(|stream| stream.is_cut)

@@ -66,6 +66,18 @@ fn a_signal_to_the_command_ends_the_wait() {
 }
 
 #[test]
+fn complete_lines_are_forgotten() {
+    let mut running = shell("printf 'one\\ntwo\\nthr'; sleep 1000");
+    assert_eq!(
+        reach(&mut running, "thr", LONG, &CommandLimit::none()),
+        Reached::Mark
+    );
+    running.forget_lines();
+    running.read_output().unwrap();
+    assert_eq!(running.printed(), [&b"thr"[..], b""]);
+}
+
+#[test]
 fn a_mark_of_a_program_that_has_exited_is_found() {
     let mut running = shell("echo mark");
     std::thread::sleep(Duration::from_millis(200));

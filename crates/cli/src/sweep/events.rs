@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::observe::{Peek, judge, peek, printed};
+use super::observe::{Peek, heard, judge, peek};
 use super::traffic::{Obstacle, Source, TrafficSweep};
 use super::vm::{MAX_SNAPSHOT, MEMORY, SweptVm};
 use vmbell_sweep::api::ApiError;
@@ -123,8 +123,9 @@ impl TrafficSweep<'_> {
 
     /// Does what the event says; false if the source does not go on.
     fn run(&self, event: Event, source: &mut Source, trial: &mut Trial) -> Result<bool, Obstacle> {
-        let from = printed(source.vm.as_mut());
-        let before = self.judge(source.vm.as_mut(), (from, 1))?;
+        source.vm.process().forget_lines();
+        let next = heard(source.vm.as_mut())?.step + 1;
+        let before = self.judge(source.vm.as_mut(), next)?;
         if before != Behaviour::WentOn {
             trial.conclude(&[before]);
             trial.note("before the event");
@@ -145,8 +146,8 @@ impl TrafficSweep<'_> {
         }
         thread::sleep(Duration::from_nanos(trial.result.instant.delay_ns));
         if event == Event::Control {
-            let from = printed(source.vm.as_mut());
-            let after = self.judge(source.vm.as_mut(), (from, self.steps()))?;
+            let enough = heard(source.vm.as_mut())?.step + self.steps(&source.ready);
+            let after = self.judge(source.vm.as_mut(), enough)?;
             let goes_on = after == Behaviour::WentOn;
             trial.conclude(&[after]);
             return Ok(goes_on);
@@ -175,17 +176,24 @@ impl TrafficSweep<'_> {
             }
             return Ok(false);
         }
+        // Nothing was read since the delay began: what the guest had said by now is not progress after the event.
+        let said = heard(source.vm.as_mut())?;
+        if let Some(fault) = said.fault.or(said.losing.map(GuestFault::Lost)) {
+            trial.conclude(&[Behaviour::Found(fault)]);
+            trial.note("before the event");
+            return Ok(false);
+        }
+        let enough = said.step + self.steps(&source.ready);
         match peek(source.vm.as_mut(), &source.ready)? {
             Ok(peek) => trial.saw(peek, source),
             Err(error) => trial.note(&error.to_string()),
         }
         let restored = match restores {
-            Some(count) => Some(self.restored(count, source, trial)?),
+            Some(count) => Some(self.restored(count, source, trial, enough)?),
             None => None,
         };
-        let from = printed(source.vm.as_mut());
         let after = match source.vm.resume() {
-            Ok(()) => self.judge(source.vm.as_mut(), (from, self.steps()))?,
+            Ok(()) => self.judge(source.vm.as_mut(), enough)?,
             Err(error) => refused(&error),
         };
         let goes_on = after == Behaviour::WentOn;
@@ -203,8 +211,8 @@ impl TrafficSweep<'_> {
         Ok(goes_on)
     }
 
-    fn judge(&self, vm: &mut dyn SweptVm, from: (usize, usize)) -> Result<Behaviour, Obstacle> {
-        let judged = judge(vm, from, self.judge_limit(), self.desk.limit)?;
+    fn judge(&self, vm: &mut dyn SweptVm, step: u64) -> Result<Behaviour, Obstacle> {
+        let judged = judge(vm, step, self.judge_limit(), self.desk.limit)?;
         judged.ok_or(Obstacle::Stopped)
     }
 
@@ -216,6 +224,7 @@ impl TrafficSweep<'_> {
         count: usize,
         source: &mut Source,
         trial: &mut Trial,
+        enough: u64,
     ) -> Result<Vec<Behaviour>, Obstacle> {
         let is_open = trial
             .paused
@@ -226,7 +235,7 @@ impl TrafficSweep<'_> {
         }
         let folder = self.desk.fresh("snapshot");
         let behaviours = match self.saved(&folder, source, trial) {
-            Ok(true) => self.clones(&folder, count),
+            Ok(true) => self.clones(&folder, count, enough),
             Ok(false) => Ok(Vec::new()),
             Err(error) => Ok(vec![refused(&error)]),
         };
@@ -264,25 +273,31 @@ impl TrafficSweep<'_> {
         Ok(is_made)
     }
 
-    fn clones(&self, folder: &Path, count: usize) -> Result<Vec<Behaviour>, Obstacle> {
-        let mut behaviours = self.clones_at_once(folder, count)?;
+    fn clones(&self, folder: &Path, count: usize, enough: u64) -> Result<Vec<Behaviour>, Obstacle> {
+        let mut behaviours = self.clones_at_once(folder, count, enough)?;
         if behaviours
             .iter()
             .any(|behaviour| *behaviour != Behaviour::WentOn)
         {
             for _ in 0..self.args.again {
-                behaviours.extend(self.clones_at_once(folder, 1)?);
+                behaviours.extend(self.clones_at_once(folder, 1, enough)?);
             }
         }
         Ok(behaviours)
     }
 
-    fn clones_at_once(&self, folder: &Path, count: usize) -> Result<Vec<Behaviour>, Obstacle> {
+    /// Restores a snapshot in this number of processes, in each of which the guest has to reach step `enough`.
+    fn clones_at_once(
+        &self,
+        folder: &Path,
+        count: usize,
+        enough: u64,
+    ) -> Result<Vec<Behaviour>, Obstacle> {
         let cmdline = self.cmdline();
         let restore = || self.vmm.restore(&self.guest(&cmdline), folder);
         let mut vms: Vec<Result<Box<dyn SweptVm>>> = (0..count).map(|_| restore()).collect();
         let judged = vms.iter_mut().map(|vm| match vm {
-            Ok(vm) => self.judge(vm.as_mut(), (0, self.steps())),
+            Ok(vm) => self.judge(vm.as_mut(), enough),
             Err(error) => Ok(refused(error)),
         });
         judged.collect()

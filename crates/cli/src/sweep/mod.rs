@@ -33,7 +33,7 @@ use vmbell_lab::{progress_bar, record};
 use vmbell_report::{Timing, units};
 use vmbell_sweep::report::{
     Event, EventResults, SCHEMA_VERSION, Shown, SweepReport, SweptVmm as SweptVmmResults, Traffic,
-    merge,
+    Window, merge,
 };
 
 /// How often the progress bar is drawn.
@@ -119,8 +119,9 @@ fn version(program: &Path, limit: &CommandLimit) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
-/// The kinds of traffic, in the order of the table.
-fn traffics(args: &SweepArgs) -> Vec<Traffic> {
+/// The kinds of traffic with a VMM, in the order of the table.
+fn traffics(args: &SweepArgs, vmm: &dyn SweptVmm) -> Vec<Traffic> {
+    let is_wanted = Window::from(args.window) == Window::Limiter;
     let mut traffics = Vec::new();
     for device in &args.device {
         for wait in &args.wait {
@@ -130,6 +131,7 @@ fn traffics(args: &SweepArgs) -> Vec<Traffic> {
                     wait: (*wait).into(),
                     event_idx: (*event_idx).into(),
                     in_flight: args.in_flight,
+                    limited: is_wanted && vmm.limits((*device).into()),
                 });
             }
         }
@@ -157,7 +159,7 @@ fn sweep(
     let numbers = numbers(args);
     let events = args.events.iter().map(|event| Event::from(*event));
     let events: Vec<Event> = [Event::Control].into_iter().chain(events).collect();
-    let traffics = traffics(args);
+    let traffics = traffics(args, vmm);
     let all = traffics.len() * events.len() * numbers.len();
     let mut progress = Progress::new(!args.quiet, all, vmm.name());
     for traffic in traffics {

@@ -31,17 +31,18 @@ pub(super) fn peek(vm: &mut dyn SweptVm, ready: &Ready) -> Result<Result<Peek, R
     Ok(ready.place.read(&memory).map(|ring| Peek { ring, unread }))
 }
 
-/// How much of its output a VM has printed.
-pub(super) fn printed(vm: &mut dyn SweptVm) -> usize {
-    let [output, _] = vm.process().printed();
-    output.len()
+/// What a guest has said until now.
+pub(super) fn heard(vm: &mut dyn SweptVm) -> Result<Said> {
+    let process = vm.process();
+    process
+        .read_output()
+        .context("cannot read the VMM's output")?;
+    Ok(guest::said(process.printed()[0]))
 }
 
-/// Waits until the guest has said what is waited for, after the first `from` bytes of its output. `None` if it is asked
-/// to stop.
+/// Waits until the guest has said what is waited for. `None` if it is asked to stop.
 fn wait(
     vm: &mut dyn SweptVm,
-    from: usize,
     limit: Duration,
     stop: &CommandLimit,
     is_enough: impl Fn(&[u8], &Said) -> bool,
@@ -50,9 +51,10 @@ fn wait(
     let (begun, used) = (Instant::now(), cpu_time(pid));
     let mut said = Said::default();
     let is_found = |output: &[u8]| {
-        let new = output.get(from..).unwrap_or_default();
-        said = guest::said(new);
-        said.fault.is_some() || said.failed.is_some() || is_enough(new, &said)
+        said = guest::said(output);
+        // A guest that misses a notification goes on to say what helped.
+        let is_known = said.losing.is_none() && is_enough(output, &said);
+        said.fault.is_some() || said.failed.is_some() || is_known
     };
     let reached = vm
         .process()
@@ -104,8 +106,8 @@ pub(super) fn started(
     limit: Duration,
     stop: &CommandLimit,
 ) -> Result<Option<Result<Ready, String>>> {
-    let is_ready = |new: &[u8], said: &Said| said.dots > 0 && guest::ready(new).is_some();
-    let Some(behaviour) = wait(vm, 0, limit, stop, is_ready)? else {
+    let is_ready = |output: &[u8], said: &Said| said.step > 0 && guest::ready(output).is_some();
+    let Some(behaviour) = wait(vm, limit, stop, is_ready)? else {
         return Ok(None);
     };
     let ready = guest::ready(vm.process().printed()[0]);
@@ -125,12 +127,12 @@ pub(super) fn started(
     }))
 }
 
-/// Waits until the guest has made this many steps after the first `from` bytes of its output.
+/// Waits until the guest has made the step with this number.
 pub(super) fn judge(
     vm: &mut dyn SweptVm,
-    (from, steps): (usize, usize),
+    step: u64,
     limit: Duration,
     stop: &CommandLimit,
 ) -> Result<Option<Behaviour>> {
-    wait(vm, from, limit, stop, |_, said| said.dots >= steps)
+    wait(vm, limit, stop, |_, said| said.step >= step)
 }

@@ -8,18 +8,19 @@ use anyhow::Result;
 use super::args::SweepArgs;
 use super::observe::started;
 use super::vm::{SweepFolder, SweepGuest, SweptVm, SweptVmm};
-use vmbell_sweep::guest::{Ready, Wait};
+use vmbell_sweep::guest::{Ready, Wait, steps_after};
 use vmbell_sweep::instant::Instant;
-use vmbell_sweep::report::{Traffic, Window};
+use vmbell_sweep::report::Traffic;
 
 /// What the limiter holds back a request for. Cloud Hypervisor's own timer rounds it up to 100 ms.
 const LIMITER_MS: u32 = 20;
+const LIMITED: Duration = Duration::from_millis(100);
 /// The guest's bound with and without a limiter.
 const BOUNDS: [Duration; 2] = [Duration::from_millis(300), Duration::from_millis(100)];
 /// The range of the delays without a limiter.
 const RANGE: Duration = Duration::from_millis(2);
-/// The steps between two dots without a limiter.
-const DOT: u32 = 16;
+/// The answers of a step without a limiter.
+const STEP: u32 = 16;
 
 /// The sweep of one VMM with one kind of traffic.
 pub(super) struct TrafficSweep<'a> {
@@ -72,28 +73,34 @@ impl<'a> TrafficSweep<'a> {
     }
 
     fn limiter_ms(&self) -> u32 {
-        match self.args.window.into() {
-            Window::Limiter => LIMITER_MS,
-            Window::None => 0,
+        match self.traffic.limited {
+            true => LIMITER_MS,
+            false => 0,
         }
     }
 
     fn bound(&self) -> Duration {
-        BOUNDS[usize::from(self.limiter_ms() == 0)]
+        BOUNDS[usize::from(!self.traffic.limited)]
     }
 
-    /// The dots that a guest has to print after an event. With several requests in flight, the guest notices that one
-    /// of them is missing only after others have overtaken it.
-    pub(super) fn steps(&self) -> usize {
-        match (self.limiter_ms(), self.traffic.in_flight) {
-            (0, _) | (_, 1) => 2,
-            (_, in_flight) => 2 * usize::from(in_flight) + 2,
-        }
+    /// The answers of a step.
+    fn step(&self) -> u32 {
+        if self.traffic.limited { 1 } else { STEP }
     }
 
-    /// The longest time in which a guest prints that something is lost, and what revived it.
+    /// The steps that a guest has to make after an event.
+    pub(super) fn steps(&self, ready: &Ready) -> u64 {
+        steps_after(ready.in_flight, self.step())
+    }
+
+    /// The longest time in which a guest goes on, or prints that something is lost and what revived it.
     pub(super) fn judge_limit(&self) -> Duration {
-        4 * self.bound() + Duration::from_millis(500)
+        let answers = steps_after(self.traffic.in_flight, 1);
+        let limited = match self.traffic.limited {
+            true => LIMITED * u32::try_from(answers).unwrap_or(u32::MAX),
+            false => Duration::ZERO,
+        };
+        4 * self.bound() + limited + Duration::from_secs(2)
     }
 
     pub(super) fn cmdline(&self) -> String {
@@ -102,17 +109,18 @@ impl<'a> TrafficSweep<'a> {
             wait,
             event_idx,
             in_flight,
+            ..
         } = self.traffic;
         let wait = match wait {
             Wait::Poll => "poll",
             Wait::Timer => "timer",
             Wait::Interrupt => "interrupt",
         };
-        let dot = if self.limiter_ms() == 0 { DOT } else { 1 };
         format!(
-            "sweep={} wait={wait} inflight={in_flight} bound={} dot={dot}{}",
+            "sweep={} wait={wait} inflight={in_flight} bound={} step={}{}",
             device.name(),
             self.bound().as_micros(),
+            self.step(),
             if event_idx { " eventidx" } else { "" }
         )
     }

@@ -49,9 +49,10 @@ pub(super) fn blocks(report: &SweepReport, is_one: bool) -> Vec<Block> {
 
 fn traffic(traffic: &Traffic) -> String {
     let event_idx = if traffic.event_idx { ", EVENT_IDX" } else { "" };
+    let limited = if traffic.limited { ", limited" } else { "" };
     let (device, wait) = (traffic.device.name(), wait(traffic.wait));
     format!(
-        "{device}, {wait}{event_idx}, {} in flight",
+        "{device}, {wait}{event_idx}, {} in flight{limited}",
         traffic.in_flight
     )
 }
@@ -228,6 +229,7 @@ fn command(report: &SweepReport, vmm: &SweptVmm, event: &EventResults, number: u
         wait: way,
         event_idx,
         in_flight,
+        ..
     } = event.traffic;
     let lab = if report.repeats {
         "vmbell lab --deterministic -- "

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU8, AtomicU16};
 use super::apic::LocalApic;
 use super::cpu::{halt, ticks};
 use super::interrupt::count;
-use super::serial::{Print, say};
+use super::serial::say;
 use super::virtio::{Device, Devices, Kind, Part, SIZE};
 use crate::cmdline::{SweepDevice, SweepOptions, SweepWait};
 use crate::number::Digits;
@@ -37,8 +37,6 @@ const POISON: u8 = 0xa5;
 /// At most 1/`LOOKS` of the bound is counted as waiting time between two looks, because the time stamp counter keeps
 /// running while the VM is paused.
 const LOOKS: u64 = 16;
-/// Dots in a line.
-const LINE: u32 = 64;
 
 /// The traffic of one device.
 struct Traffic<'a> {
@@ -131,7 +129,6 @@ impl Traffic<'_> {
             " seen=0x",
             hex(core::ptr::from_ref(&SEEN) as u64)
         );
-        let mut dots = 0_u32;
         loop {
             self.submit(slots);
             let before = count();
@@ -144,12 +141,10 @@ impl Traffic<'_> {
                     return;
                 }
                 self.operations += 1;
-                if self.operations.is_multiple_of(self.options.dot.into()) {
-                    ".".print();
-                    dots += 1;
-                    if dots.is_multiple_of(LINE) {
-                        "\n".print();
-                    }
+                let step = u64::from(self.options.step);
+                if self.operations.is_multiple_of(step) {
+                    // The VMM may log to the same stream, so a step has a line of its own with its number.
+                    say!("\nsweep step ", Digits::decimal(self.operations / step));
                 }
             }
         }

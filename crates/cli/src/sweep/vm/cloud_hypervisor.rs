@@ -55,6 +55,10 @@ impl SweptVmm for CloudHypervisor {
         None
     }
 
+    fn limits(&self, device: Device) -> bool {
+        device == Device::Blk
+    }
+
     fn start(&self, guest: &SweepGuest<'_>) -> Result<Box<dyn SweptVm>> {
         let (image, disk) = (guest.desk.image(), guest.desk.disk());
         let size = MEMORY_MIB.to_string();

@@ -14,7 +14,7 @@ use super::{COMMAND, MEMORY_MIB, SweepGuest, SweptVm, SweptVmm, find, spawn, tex
 use crate::output::text::{cleaned, last_words};
 use crate::process::{self, ProgramEnd, ProgramTask, RunningProgram};
 use vmbell_bench::CommandLimit;
-use vmbell_sweep::report::Event;
+use vmbell_sweep::report::{Device, Event};
 
 /// The most bytes of a description.
 const MOST: u64 = 1 << 16;
@@ -130,6 +130,10 @@ impl SweptVmm for Described {
         let needs_snapshot = matches!(event, Event::Restore | Event::Clones);
         let lacks = needs_snapshot && self.snapshot.is_none();
         lacks.then(|| "its description has no snapshot".to_owned())
+    }
+
+    fn limits(&self, _: Device) -> bool {
+        false
     }
 
     fn start(&self, guest: &SweepGuest<'_>) -> Result<Box<dyn SweptVm>> {

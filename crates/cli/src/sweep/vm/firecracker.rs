@@ -55,6 +55,10 @@ impl SweptVmm for Firecracker {
         None
     }
 
+    fn limits(&self, _: Device) -> bool {
+        true
+    }
+
     fn start(&self, guest: &SweepGuest<'_>) -> Result<Box<dyn SweptVm>> {
         let path = guest.desk.fresh("config");
         let text = config(guest).to_string();

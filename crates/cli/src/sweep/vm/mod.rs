@@ -22,7 +22,7 @@ use self::qemu::Qemu;
 use crate::process::RunningProgram;
 use crate::process::program::on_path;
 use vmbell_bench::{CommandLimit, did_you_mean};
-use vmbell_sweep::report::{Event, Traffic};
+use vmbell_sweep::report::{Device, Event, Traffic};
 
 /// Guest memory. No mapping of a VMM has this size by chance: a thread's stack is smaller, an allocator's arena larger.
 pub(super) const MEMORY_MIB: u64 = 16;
@@ -51,6 +51,9 @@ pub(super) trait SweptVmm {
 
     /// Why it does not have this event; `None` if it does.
     fn lacks(&self, event: Event) -> Option<String>;
+
+    /// Whether it has a rate limiter for this device.
+    fn limits(&self, device: Device) -> bool;
 
     /// Starts a guest.
     fn start(&self, guest: &SweepGuest<'_>) -> Result<Box<dyn SweptVm>>;

@@ -155,6 +155,10 @@ impl SweptVmm for Qemu {
         None
     }
 
+    fn limits(&self, _: Device) -> bool {
+        true
+    }
+
     fn start(&self, guest: &SweepGuest<'_>) -> Result<Box<dyn SweptVm>> {
         let memory = guest.desk.fresh("memory");
         Ok(Box::new(self.launch(guest, memory, &[])?))

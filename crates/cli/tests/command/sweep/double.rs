@@ -170,6 +170,9 @@ impl Double {
             std::process::exit(1);
         }
         fs::copy(snapshot.join("memory"), format!("{socket}.ram")).unwrap();
+        if fault == "logs" {
+            say("v1.2.3 started...\n");
+        }
         let mut double = Self::with_ram(socket, fault);
         let saved = fs::read_to_string(snapshot.join("state")).unwrap();
         for (word, text) in double.state.words().into_iter().zip(saved.split(' ')) {
@@ -209,6 +212,7 @@ impl Double {
             if !self.is_paused {
                 match self.fault.as_str() {
                     "timer" if self.is_restored => {}
+                    "logs" if self.is_restored => say("I/O ... served.\n"),
                     "spins" if self.is_restored => loop {
                         std::hint::spin_loop();
                     },
@@ -288,7 +292,7 @@ impl Double {
             }
             self.state.helps = 0;
             self.set(SEEN, self.get(USED + 2));
-            say(".");
+            say(&format!("\nsweep step {}\n", self.get(SEEN)));
         } else if is_over && self.state.helps == 0 {
             self.lost();
             self.state.helps = 1;

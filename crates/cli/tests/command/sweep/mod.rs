@@ -68,6 +68,7 @@ fn each_thing_that_is_forgotten_is_found_and_named() {
         ("interrupt", "lost", "interrupt-lost", 8),
         ("suppression", "lost", "suppression-stale", 4),
         ("timer", "lost", "timer-lost", 2),
+        ("logs", "lost", "timer-lost", 2),
         ("twice", "lost", "answered-twice", 2),
         ("refuses", "lost", "vmm-failed", 2),
         ("spins", "emulator", "emulator", 2),
