@@ -70,6 +70,8 @@ pub struct Paused {
     pub source_went_on: Option<bool>,
     /// How the guest waits.
     pub wait: Wait,
+    /// Whether the VMs were restored from a snapshot: only then can a fault be tried again.
+    pub restored: bool,
 }
 
 /// What the guest did after the event.
@@ -86,6 +88,8 @@ pub enum Behaviour {
     },
     /// The VMM ended or refused a command, with this message.
     Failed(String),
+    /// The VMM did not answer a command in time, with this message.
+    Late(String),
 }
 
 /// How KVM's errors read in VMMs' messages: QEMU's, Cloud Hypervisor's and Firecracker's.
@@ -95,8 +99,8 @@ const KVM_ERRORS: [&str; 3] = [
     "KVM_EXIT_INTERNAL_ERROR",
 ];
 
-/// Names the fault of one VM after an event; `None` if it went on. `repeats` says whether every restore of this snapshot
-/// behaved in this way.
+/// Names the fault of one VM after an event; `None` if it went on. `repeats` says whether a VM did not go on in
+/// each round of restores.
 pub fn fault(paused: &Paused, behaviour: &Behaviour, repeats: bool) -> Option<Fault> {
     let loss = match behaviour {
         Behaviour::WentOn => return None,
@@ -118,6 +122,7 @@ pub fn fault(paused: &Paused, behaviour: &Behaviour, repeats: bool) -> Option<Fa
                 Fault::VmmFailed
             });
         }
+        Behaviour::Late(_) => return Some(Fault::Starvation),
         Behaviour::Found(GuestFault::Lost(loss)) => loss,
     };
     Some(match (loss.help, paused.wait) {
@@ -155,6 +160,7 @@ mod tests {
             unread: Some(false),
             source_went_on: Some(true),
             wait,
+            restored: true,
         }
     }
 
@@ -239,6 +245,12 @@ mod tests {
                 Some(Emulator),
             ),
             (Timer, failed("cannot load state"), true, Some(VmmFailed)),
+            (
+                Timer,
+                Behaviour::Late("no answer".to_owned()),
+                true,
+                Some(Starvation),
+            ),
             (
                 Timer,
                 found(GuestFault::AnsweredTwice),

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::diagnosis::{Behaviour, Fault, Paused, fault};
+use crate::guest::{GuestFault, Help, Wait};
 
 /// The result of one event at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -21,35 +22,66 @@ pub enum Verdict {
     Starvation,
 }
 
-/// The verdict on the VMs after an event, with the fault of the first one that did not go on.
-pub fn verdict(paused: &Paused, behaviours: &[Behaviour]) -> (Verdict, Option<Fault>) {
-    let waits_for_interrupt = paused.wait == crate::guest::Wait::Interrupt;
-    let is_open = paused.open.is_open(waits_for_interrupt);
-    let repeats = !behaviours.contains(&Behaviour::WentOn);
-    let faults: Vec<Option<Fault>> = behaviours
-        .iter()
-        .map(|behaviour| fault(paused, behaviour, repeats))
-        .collect();
-    let first = faults.iter().flatten().next().copied();
-    let is_same = faults.iter().all(|fault| *fault == first);
-    let verdict = match first {
-        None if is_open && !faults.is_empty() => Verdict::Kept,
-        None => Verdict::Inconclusive,
-        Some(Fault::Emulator) => Verdict::Emulator,
-        Some(Fault::Starvation) => Verdict::Starvation,
-        // A VMM that fails has lost its guest, whatever was open.
-        Some(Fault::VmmFailed) if is_same => Verdict::Lost,
-        Some(_) if is_same && is_open => Verdict::Lost,
-        Some(_) => Verdict::Inconclusive,
+/// The verdict on the VMs after an event, with the fault of the first one that did not go on. A round has the VMs that
+/// ran at the same time; each further round restores the same snapshot again.
+pub fn verdict(paused: &Paused, rounds: &[Vec<Behaviour>]) -> (Verdict, Option<Fault>) {
+    let is_open = paused.open.is_open(paused.wait == Wait::Interrupt);
+    let has_failed = |round: &Vec<Behaviour>| round.iter().any(|vm| *vm != Behaviour::WentOn);
+    let repeats = rounds.iter().all(has_failed);
+    let named = |vm: &Behaviour| fault(paused, vm, repeats);
+    let mut failed = rounds.iter().flatten();
+    let Some((vm, first)) = failed.find_map(|vm| Some((vm, named(vm)?))) else {
+        let is_kept = is_open && !rounds.is_empty();
+        let verdict = if is_kept {
+            Verdict::Kept
+        } else {
+            Verdict::Inconclusive
+        };
+        return (verdict, None);
     };
-    (verdict, first)
+    let is_same = |round: &Vec<Behaviour>| round.iter().any(|vm| named(vm) == Some(first));
+    let is_same = rounds.iter().all(is_same);
+    let verdict = match first {
+        Fault::Emulator => Verdict::Emulator,
+        Fault::Starvation => Verdict::Starvation,
+        _ if !is_same || !paused.restored && needs_repetition(vm) => Verdict::Inconclusive,
+        // A VMM that fails has lost its guest, whatever was open.
+        Fault::VmmFailed => Verdict::Lost,
+        _ if is_open => Verdict::Lost,
+        _ => Verdict::Inconclusive,
+    };
+    (verdict, Some(first))
+}
+
+/// Whether a thread that did not run looks the same if it is seen once.
+fn needs_repetition(vm: &Behaviour) -> bool {
+    match vm {
+        Behaviour::Silent { .. } => true,
+        Behaviour::Found(GuestFault::Lost(loss)) => loss.help == Help::Nothing,
+        _ => false,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guest::{GuestFault, Wait};
+    use crate::guest::{Loss, PrintedRing};
     use crate::ring::OpenRing;
+
+    fn paused(wait: Wait, requests: u16, restored: bool) -> Paused {
+        Paused {
+            open: OpenRing {
+                requests,
+                answers: 1,
+                suppressed: false,
+            },
+            taken: false,
+            unread: None,
+            source_went_on: None,
+            wait,
+            restored,
+        }
+    }
 
     #[test]
     fn a_vmm_is_blamed_only_if_each_restore_fails_in_the_same_way() {
@@ -99,19 +131,10 @@ mod tests {
                 (Verdict::Lost, Some(Fault::VmmFailed)),
             ),
         ] {
-            let paused = Paused {
-                open: OpenRing {
-                    requests,
-                    answers: 1,
-                    suppressed: false,
-                },
-                taken: false,
-                unread: None,
-                source_went_on: None,
-                wait: Wait::Poll,
-            };
+            let rounds: Vec<Vec<Behaviour>> =
+                behaviours.iter().map(|vm| vec![vm.clone()]).collect();
             assert_eq!(
-                verdict(&paused, &behaviours),
+                verdict(&paused(Wait::Poll, requests, true), &rounds),
                 expected,
                 "{requests} {behaviours:?}"
             );
@@ -125,18 +148,59 @@ mod tests {
             (Wait::Timer, Verdict::Inconclusive),
             (Wait::Poll, Verdict::Inconclusive),
         ] {
-            let paused = Paused {
-                open: OpenRing {
-                    requests: 0,
-                    answers: 1,
-                    suppressed: false,
-                },
-                taken: false,
-                unread: None,
-                source_went_on: None,
-                wait,
-            };
-            assert_eq!(verdict(&paused, &[Behaviour::WentOn]).0, expected);
+            let rounds = [vec![Behaviour::WentOn]];
+            assert_eq!(verdict(&paused(wait, 0, true), &rounds).0, expected);
+        }
+    }
+
+    #[test]
+    fn a_clone_that_fails_in_each_round_is_a_loss_although_the_other_goes_on() {
+        let (went, twice) = (
+            Behaviour::WentOn,
+            Behaviour::Found(GuestFault::AnsweredTwice),
+        );
+        let round = |vms: [&Behaviour; 2]| vms.map(Behaviour::clone).to_vec();
+        for (rounds, expected) in [
+            (
+                [round([&went, &twice]), round([&twice, &went])],
+                Verdict::Lost,
+            ),
+            (
+                [round([&went, &twice]), round([&went, &went])],
+                Verdict::Inconclusive,
+            ),
+        ] {
+            let paused = paused(Wait::Timer, 1, true);
+            assert_eq!(verdict(&paused, &rounds).0, expected, "{rounds:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_thread_that_does_not_run_may_cause_is_no_loss_if_it_is_seen_once() {
+        let ring = PrintedRing {
+            available: 2,
+            used: 1,
+            seen: 1,
+            avail_event: 1,
+            used_event: 1,
+        };
+        let lost = |help| {
+            Behaviour::Found(GuestFault::Lost(Loss {
+                operation: 1,
+                kicked: true,
+                interrupts: 0,
+                ring,
+                help,
+            }))
+        };
+        for (vm, pause) in [
+            (Behaviour::Silent { ran: false }, Verdict::Inconclusive),
+            (lost(Help::Nothing), Verdict::Inconclusive),
+            (lost(Help::Kick), Verdict::Lost),
+        ] {
+            let rounds = [vec![vm]];
+            let of = |restored| verdict(&paused(Wait::Timer, 1, restored), &rounds).0;
+            assert_eq!((of(false), of(true)), (pause, Verdict::Lost), "{rounds:?}");
         }
     }
 }

@@ -3,18 +3,19 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use super::observe::{Peek, heard, judge, peek};
 use super::traffic::{Obstacle, Source, TrafficSweep};
-use super::vm::{MAX_SNAPSHOT, MEMORY, SweptVm};
+use super::vm::{CommandError, MAX_SNAPSHOT, MEMORY, SweptVm};
 use vmbell_sweep::api::ApiError;
-use vmbell_sweep::diagnosis::{Behaviour, Fault, Paused};
-use vmbell_sweep::edit::edit;
+use vmbell_sweep::diagnosis::{Behaviour, Paused};
+use vmbell_sweep::edit::{Edit, edit};
 use vmbell_sweep::guest::{GuestFault, Wait};
 use vmbell_sweep::instant::Instant;
 use vmbell_sweep::memory::GuestMemory;
@@ -43,6 +44,7 @@ impl Trial {
                 unread: None,
                 source_went_on: None,
                 wait,
+                restored: false,
             },
             result: InstantResult {
                 instant,
@@ -76,18 +78,26 @@ impl Trial {
         self.result.unread = peek.unread;
     }
 
-    /// Judges the VMs after the event.
-    fn conclude(&mut self, behaviours: &[Behaviour]) {
-        (self.result.verdict, self.result.fault) = verdict(&self.paused, behaviours);
-        self.result.loss = behaviours.iter().find_map(|behaviour| match behaviour {
+    /// Judges the VMs after the event, in each round of restores.
+    fn conclude(&mut self, rounds: &[Vec<Behaviour>]) {
+        (self.result.verdict, self.result.fault) = verdict(&self.paused, rounds);
+        let behaviours = || rounds.iter().flatten();
+        self.result.loss = behaviours().find_map(|behaviour| match behaviour {
             Behaviour::Found(GuestFault::Lost(loss)) => Some(*loss),
             _ => None,
         });
-        let message = behaviours.iter().find_map(|behaviour| match behaviour {
-            Behaviour::Failed(message) => Some(message.clone()),
+        let message = behaviours().find_map(|behaviour| match behaviour {
+            Behaviour::Failed(message) | Behaviour::Late(message) => Some(message.clone()),
             _ => None,
         });
         self.result.message = self.result.message.take().or(message);
+    }
+
+    /// Takes a fault from before the event, which says nothing about the event.
+    fn failed_before(&mut self, behaviour: Behaviour) {
+        self.conclude(&[vec![behaviour]]);
+        self.result.verdict = Verdict::Inconclusive;
+        self.note("before the event");
     }
 
     /// Says where the fault was.
@@ -98,9 +108,31 @@ impl Trial {
     }
 }
 
-/// A command that the VMM refused or did not answer.
-fn refused(error: &anyhow::Error) -> Behaviour {
-    Behaviour::Failed(format!("{error:#}"))
+/// This host's errors, in vmbell's own messages and in those of VMMs.
+const HOST_ERRORS: [&str; 4] = [
+    "No space left on device",
+    "Disk quota exceeded",
+    "Too many open files",
+    "Cannot allocate memory",
+];
+
+/// A command that the VMM refused or did not answer, unless this host or the user is the cause.
+fn refused(error: &anyhow::Error) -> Result<Behaviour, Obstacle> {
+    let message = format!("{error:#}");
+    let is_late = error.chain().any(|cause| {
+        let kind = cause.downcast_ref().map(io::Error::kind);
+        matches!(kind, Some(ErrorKind::WouldBlock | ErrorKind::TimedOut))
+            || matches!(cause.downcast_ref(), Some(ApiError::TimedOut { .. }))
+            || matches!(cause.downcast_ref(), Some(CommandError::Late(_)))
+    });
+    match () {
+        () if matches!(error.downcast_ref(), Some(CommandError::Stopped)) => Err(Obstacle::Stopped),
+        () if HOST_ERRORS.iter().any(|host| message.contains(host)) => {
+            Err(Obstacle::Failed(message))
+        }
+        () if is_late => Ok(Behaviour::Late(message)),
+        () => Ok(Behaviour::Failed(message)),
+    }
 }
 
 impl TrafficSweep<'_> {
@@ -127,8 +159,7 @@ impl TrafficSweep<'_> {
         let next = heard(source.vm.as_mut())?.step + 1;
         let before = self.judge(source.vm.as_mut(), next)?;
         if before != Behaviour::WentOn {
-            trial.conclude(&[before]);
-            trial.note("before the event");
+            trial.failed_before(before);
             return Ok(false);
         }
         if event != Event::Control && source.constant.is_none() {
@@ -136,7 +167,13 @@ impl TrafficSweep<'_> {
             // pauses.
             for number in 0..FIRST_PAUSES {
                 thread::sleep(Duration::from_nanos(self.instant(number).delay_ns));
-                if !self.pause_and_resume(source, trial, None)? {
+                let mut first = Trial::new(trial.result.instant, self.traffic.wait);
+                if !self.pause_and_resume(source, &mut first, None)? {
+                    trial.result = first.result;
+                    if event != Event::Pause {
+                        trial.result.verdict = Verdict::Inconclusive;
+                        trial.note("at a pause before the event");
+                    }
                     return Ok(false);
                 }
                 if source.constant.as_ref().is_some_and(BTreeSet::is_empty) {
@@ -149,7 +186,7 @@ impl TrafficSweep<'_> {
             let enough = heard(source.vm.as_mut())?.step + self.steps(&source.ready);
             let after = self.judge(source.vm.as_mut(), enough)?;
             let goes_on = after == Behaviour::WentOn;
-            trial.conclude(&[after]);
+            trial.conclude(&[vec![after]]);
             return Ok(goes_on);
         }
         let restores = match event {
@@ -169,18 +206,13 @@ impl TrafficSweep<'_> {
         restores: Option<usize>,
     ) -> Result<bool, Obstacle> {
         if let Err(error) = source.vm.pause() {
-            trial.conclude(&[refused(&error)]);
-            if matches!(error.downcast_ref(), Some(ApiError::TimedOut { .. })) {
-                (trial.result.verdict, trial.result.fault) =
-                    (Verdict::Starvation, Some(Fault::Starvation));
-            }
+            trial.conclude(&[vec![refused(&error)?]]);
             return Ok(false);
         }
         // Nothing was read since the delay began: what the guest had said by now is not progress after the event.
         let said = heard(source.vm.as_mut())?;
         if let Some(fault) = said.fault.or(said.losing.map(GuestFault::Lost)) {
-            trial.conclude(&[Behaviour::Found(fault)]);
-            trial.note("before the event");
+            trial.failed_before(Behaviour::Found(fault));
             return Ok(false);
         }
         let enough = said.step + self.steps(&source.ready);
@@ -194,16 +226,18 @@ impl TrafficSweep<'_> {
         };
         let after = match source.vm.resume() {
             Ok(()) => self.judge(source.vm.as_mut(), enough)?,
-            Err(error) => refused(&error),
+            Err(error) => refused(&error)?,
         };
         let goes_on = after == Behaviour::WentOn;
         trial.paused.source_went_on = Some(goes_on);
         match restored {
-            None => trial.conclude(&[after]),
-            Some(behaviours) => {
-                trial.conclude(&behaviours);
+            None => trial.conclude(&[vec![after]]),
+            Some(rounds) => {
+                trial.paused.restored = true;
+                trial.conclude(&rounds);
                 if !goes_on && trial.result.fault.is_none() {
-                    trial.conclude(&[after]);
+                    trial.paused.restored = false;
+                    trial.conclude(&[vec![after]]);
                     trial.note("in the VM that was saved");
                 }
             }
@@ -216,16 +250,15 @@ impl TrafficSweep<'_> {
         judged.ok_or(Obstacle::Stopped)
     }
 
-    /// Saves the source, and restores the snapshot in `count` processes at the same time. If one of the guests does not
-    /// go on, restores the snapshot `--again` more times, one after the other. Restores nothing if the ring is not
-    /// open, unless `--edit` is given.
+    /// Saves the source, and restores the snapshot in this number of processes at the same time; if a guest hangs, in
+    /// further rounds. Nothing if nothing is open.
     fn restored(
         &self,
         count: usize,
         source: &mut Source,
         trial: &mut Trial,
         enough: u64,
-    ) -> Result<Vec<Behaviour>, Obstacle> {
+    ) -> Result<Vec<Vec<Behaviour>>, Obstacle> {
         let is_open = trial
             .paused
             .open
@@ -234,32 +267,51 @@ impl TrafficSweep<'_> {
             return Ok(Vec::new());
         }
         let folder = self.desk.fresh("snapshot");
-        let behaviours = match self.saved(&folder, source, trial) {
-            Ok(true) => self.clones(&folder, count, enough),
+        let rounds = match self.saved(&folder, source, trial)? {
+            Ok(true) => self.rounds(&folder, count, enough),
             Ok(false) => Ok(Vec::new()),
-            Err(error) => Ok(vec![refused(&error)]),
+            Err(behaviour) => Ok(vec![vec![behaviour]]),
         };
         // The folder of the sweep is removed at the end; until then, only the snapshot's size matters.
         let _ = fs::remove_dir_all(&folder);
-        behaviours
+        rounds
     }
 
     /// Saves the source and breaks the snapshot if that is asked for; false if this one cannot be broken.
-    fn saved(&self, folder: &Path, source: &mut Source, trial: &mut Trial) -> Result<bool> {
+    fn saved(
+        &self,
+        folder: &Path,
+        source: &mut Source,
+        trial: &mut Trial,
+    ) -> Result<Result<bool, Behaviour>, Obstacle> {
         fs::create_dir(folder).context("cannot make a folder")?;
-        source.vm.snapshot(folder)?;
+        if let Err(error) = source.vm.snapshot(folder) {
+            return refused(&error).map(Err);
+        }
         let size = size(folder)?;
         if size > MAX_SNAPSHOT {
-            bail!("the snapshot has {size} bytes, more than {MAX_SNAPSHOT}");
+            let text = format!("the snapshot has {size} bytes, more than {MAX_SNAPSHOT}");
+            return Ok(Err(Behaviour::Failed(text)));
         }
-        let Some(fault) = self.args.edit else {
-            return Ok(true);
-        };
+        match self.args.edit {
+            Some(fault) => Ok(Ok(self.broken(folder, fault.into(), source, trial)?)),
+            None => Ok(Ok(true)),
+        }
+    }
+
+    /// Breaks a snapshot; false if this one cannot be broken.
+    fn broken(
+        &self,
+        folder: &Path,
+        fault: Edit,
+        source: &Source,
+        trial: &mut Trial,
+    ) -> Result<bool> {
         let file = self.vmm.memory_file(folder);
         let file = file.context("--edit: the file with guest memory is unknown")?;
         let memory = GuestMemory::of_file(&file, MEMORY)?;
         let ready = &source.ready;
-        let is_made = edit(&memory, &ready.place, ready.event_idx, fault.into())?;
+        let is_made = edit(&memory, &ready.place, ready.event_idx, fault)?;
         let ring = ready.place.read(&memory)?;
         // Without the edit, nothing is restored, so nothing counts as open.
         trial.paused.open = match is_made {
@@ -273,21 +325,25 @@ impl TrafficSweep<'_> {
         Ok(is_made)
     }
 
-    fn clones(&self, folder: &Path, count: usize, enough: u64) -> Result<Vec<Behaviour>, Obstacle> {
-        let mut behaviours = self.clones_at_once(folder, count, enough)?;
-        if behaviours
-            .iter()
-            .any(|behaviour| *behaviour != Behaviour::WentOn)
-        {
+    fn rounds(
+        &self,
+        folder: &Path,
+        count: usize,
+        enough: u64,
+    ) -> Result<Vec<Vec<Behaviour>>, Obstacle> {
+        let first = self.restored_at_once(folder, count, enough)?;
+        let has_failed = first.iter().any(|vm| *vm != Behaviour::WentOn);
+        let mut rounds = vec![first];
+        if has_failed {
             for _ in 0..self.args.again {
-                behaviours.extend(self.clones_at_once(folder, 1, enough)?);
+                rounds.push(self.restored_at_once(folder, count, enough)?);
             }
         }
-        Ok(behaviours)
+        Ok(rounds)
     }
 
     /// Restores a snapshot in this number of processes, in each of which the guest has to reach step `enough`.
-    fn clones_at_once(
+    fn restored_at_once(
         &self,
         folder: &Path,
         count: usize,
@@ -298,7 +354,7 @@ impl TrafficSweep<'_> {
         let mut vms: Vec<Result<Box<dyn SweptVm>>> = (0..count).map(|_| restore()).collect();
         let judged = vms.iter_mut().map(|vm| match vm {
             Ok(vm) => self.judge(vm.as_mut(), enough),
-            Err(error) => Ok(refused(error)),
+            Err(error) => refused(error),
         });
         judged.collect()
     }

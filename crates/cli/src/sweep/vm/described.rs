@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::{COMMAND, MEMORY_MIB, SweepGuest, SweptVm, SweptVmm, find, spawn, text};
+use super::{COMMAND, CommandError, MEMORY_MIB, SweepGuest, SweptVm, SweptVmm, find, spawn, text};
 use crate::output::text::{cleaned, last_words};
 use crate::process::{self, ProgramEnd, ProgramTask, RunningProgram};
 use vmbell_bench::CommandLimit;
@@ -207,8 +207,9 @@ impl DescribedVm {
             let status = match ended.end {
                 ProgramEnd::Exited(status) if status.success() => return Ok(()),
                 ProgramEnd::Exited(status) => status.to_string(),
-                ProgramEnd::Stopped => bail!("{what}: stopped"),
-                _ => format!("no end within {COMMAND:?}"),
+                ProgramEnd::TooMuch => "too much output".to_owned(),
+                ProgramEnd::Stopped => return Err(CommandError::Stopped.into()),
+                _ => return Err(CommandError::Late(what.to_owned()).into()),
             };
             if what != "restored" || begun.elapsed() > REPEATED {
                 let said = last_words(&ended.errors).or_else(|| last_words(&ended.output));

@@ -80,6 +80,17 @@ pub(super) trait SweptVm {
     fn snapshot(&mut self, folder: &Path) -> Result<()>;
 }
 
+/// Why a command to a VMM has no result, if the VMM did not refuse it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CommandError {
+    /// It did not end in time.
+    #[error("{0}: no end within {COMMAND:?}")]
+    Late(String),
+    /// The sweep has to stop.
+    #[error("the sweep was stopped")]
+    Stopped,
+}
+
 /// What a guest is made of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SweepGuest<'a> {

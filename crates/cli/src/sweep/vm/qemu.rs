@@ -15,8 +15,8 @@ use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::{
-    COMMAND, MAX_SNAPSHOT, MEMORY, MEMORY_MIB, SweepGuest, SweptVm, SweptVmm, filled, find, spawn,
-    text,
+    COMMAND, CommandError, MAX_SNAPSHOT, MEMORY, MEMORY_MIB, SweepGuest, SweptVm, SweptVmm, filled,
+    find, spawn, text,
 };
 use crate::process::RunningProgram;
 use crate::process::program::no_kvm;
@@ -233,7 +233,7 @@ impl QemuVm {
                 return Ok(());
             }
             if begun.elapsed() > COMMAND {
-                bail!("{query}: QEMU is not done after {COMMAND:?}");
+                return Err(CommandError::Late(query.to_owned()).into());
             }
             thread::sleep(POLL);
         }

@@ -122,6 +122,8 @@ struct Double {
     fault: String,
     is_restored: bool,
     is_paused: bool,
+    /// Whether it does nothing any more.
+    is_stalled: bool,
 }
 
 fn say(text: &str) {
@@ -161,6 +163,7 @@ impl Double {
             fault: fault.to_owned(),
             is_restored: false,
             is_paused: false,
+            is_stalled: false,
         }
     }
 
@@ -177,6 +180,14 @@ impl Double {
         let saved = fs::read_to_string(snapshot.join("state")).unwrap();
         for (word, text) in double.state.words().into_iter().zip(saved.split(' ')) {
             *word = text.parse().unwrap();
+        }
+        // The second VM that restores a snapshot is the one that fails.
+        let first = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(snapshot.join("first"));
+        if fault == "second" && first.is_err() {
+            double.fault = "twice".to_owned();
         }
         let state = &mut double.state;
         match fault {
@@ -211,6 +222,7 @@ impl Double {
             self.command();
             if !self.is_paused {
                 match self.fault.as_str() {
+                    _ if self.is_stalled => {}
                     "timer" if self.is_restored => {}
                     "logs" if self.is_restored => say("I/O ... served.\n"),
                     "spins" if self.is_restored => loop {
@@ -237,7 +249,10 @@ impl Double {
         stream.read_line(&mut line).unwrap();
         match line.trim_end().split_once(' ').unwrap() {
             ("pause", _) => self.is_paused = true,
-            ("resume", _) => self.is_paused = false,
+            ("resume", _) => {
+                self.is_paused = false;
+                self.is_stalled = self.fault == "stalls";
+            }
             (_, folder) => {
                 let words = self.state.words().map(|word| word.to_string());
                 fs::write(Path::new(folder).join("state"), words.join(" ")).unwrap();

@@ -95,6 +95,33 @@ fn each_thing_that_is_forgotten_is_found_and_named() {
 }
 
 #[test]
+fn what_only_the_second_clone_loses_is_lost() {
+    let folder = TempDir::new().unwrap();
+    let words = "--events restore,clones --instants 4 --again 1";
+    let (report, status) = report(&mut sweep(&folder, "second", words));
+    assert_eq!(status, Some(1), "{report:#}");
+    let verdicts = |event| {
+        results(&report, event)
+            .iter()
+            .map(|result| &result["verdict"])
+    };
+    assert!(verdicts("restore").all(|verdict| verdict != "lost"));
+    assert!(verdicts("clones").any(|verdict| verdict == "lost"));
+}
+
+#[test]
+fn a_guest_that_is_silent_once_is_inconclusive() {
+    let folder = TempDir::new().unwrap();
+    let words = "--events pause --instants 2";
+    let (report, status) = report(&mut sweep(&folder, "stalls", words));
+    assert_eq!(status, Some(3), "{report:#}");
+    for result in results(&report, "pause") {
+        let found = (&result["verdict"], &result["fault"]);
+        assert_eq!(found, (&"inconclusive".into(), &"timer-lost".into()));
+    }
+}
+
+#[test]
 fn a_diagnosis_has_the_ring_what_revived_it_and_the_command_that_repeats_it() {
     let folder = TempDir::new().unwrap();
     let mut sweep = sweep(
