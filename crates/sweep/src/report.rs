@@ -133,8 +133,8 @@ pub struct EventResults {
 pub struct Counts {
     /// Instants tried.
     pub instants: usize,
-    /// Instants with something open.
-    pub open: usize,
+    /// Instants with something open, after which all VMs went on.
+    pub kept: usize,
     /// Lost notifications.
     pub lost: usize,
     /// Failures that are explained by a bug of the emulator.
@@ -147,18 +147,20 @@ pub struct Counts {
     pub faults: BTreeMap<Fault, usize>,
 }
 
+impl Counts {
+    /// The instants that say something about the VMM: a notification could be lost, and it is known whether it was. A
+    /// VMM that failed lost its guest whatever was open.
+    pub fn open(&self) -> usize {
+        self.kept + self.lost
+    }
+}
+
 impl EventResults {
     /// The counts.
     pub fn counts(&self) -> Counts {
-        let waits_for_interrupt = self.traffic.wait == Wait::Interrupt;
         let mut counts = Counts::default();
         for result in &self.instants {
             counts.instants += 1;
-            // A VMM that failed lost its guest whatever was open, so the instant counts as open.
-            let is_lost = result.verdict == Verdict::Lost;
-            if is_lost || result.open.is_open(waits_for_interrupt) {
-                counts.open += 1;
-            }
             match result.verdict {
                 Verdict::Lost => {
                     counts.lost += 1;
@@ -169,7 +171,8 @@ impl EventResults {
                 Verdict::Emulator => counts.emulator += 1,
                 Verdict::Starvation => counts.starvation += 1,
                 Verdict::Inconclusive if result.fault.is_some() => counts.unexplained += 1,
-                Verdict::Kept | Verdict::Inconclusive => {}
+                Verdict::Kept => counts.kept += 1,
+                Verdict::Inconclusive => {}
             }
         }
         counts
@@ -225,9 +228,9 @@ pub struct SweepReport {
 pub enum Shown {
     /// At least one VMM lost a notification, or did not run.
     Lost,
-    /// Some VMM or event never had anything open.
+    /// Some event of a VMM never had anything open, or a guest did not go on for an unknown reason.
     Inconclusive,
-    /// No notification was lost, and each event had something open.
+    /// No notification was lost, and each event of each VMM had something open.
     NothingLost,
     /// No VMM could be swept.
     Skipped,
@@ -235,24 +238,29 @@ pub enum Shown {
 
 impl SweepReport {
     /// What the sweep has shown. An event that a VMM does not have is no obstacle; one that it has needs something open
-    /// with some traffic.
+    /// with some traffic. In the control group, only a VMM that fails counts.
     pub fn shown(&self) -> Shown {
         let swept = || self.vmms.iter().filter(|vmm| vmm.skipped.is_none());
         let mut has_lost = swept().any(|vmm| vmm.failed.is_some());
-        let mut open = BTreeMap::new();
+        let (mut kept, mut unexplained) = (BTreeMap::new(), 0);
         for (index, vmm) in swept().enumerate() {
-            let is_tried =
-                |event: &&EventResults| event.event != Event::Control && event.has_none.is_none();
-            for event in vmm.events.iter().filter(is_tried) {
+            for event in vmm.events.iter().filter(|event| event.has_none.is_none()) {
+                if event.event == Event::Control {
+                    let mut faults = event.instants.iter().map(|result| result.fault);
+                    has_lost |= faults.any(|fault| fault == Some(Fault::VmmFailed));
+                    continue;
+                }
                 let counts = event.counts();
                 has_lost |= counts.lost != 0;
-                *open.entry((index, event.event)).or_insert(0) += counts.open;
+                unexplained += counts.unexplained;
+                *kept.entry((index, event.event)).or_insert(0) += counts.kept;
             }
         }
         match () {
             () if swept().next().is_none() => Shown::Skipped,
             () if has_lost => Shown::Lost,
-            () if open.is_empty() || open.values().any(|open| *open == 0) => Shown::Inconclusive,
+            () if unexplained != 0 || kept.is_empty() => Shown::Inconclusive,
+            () if kept.values().any(|kept| *kept == 0) => Shown::Inconclusive,
             () => Shown::NothingLost,
         }
     }

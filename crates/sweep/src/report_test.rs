@@ -83,6 +83,33 @@ fn a_sweep_without_an_open_ring_is_inconclusive() {
 }
 
 #[test]
+fn a_guest_that_hangs_without_a_known_reason_is_neither_kept_nor_lost() {
+    let hangs = |number| result(number, 1, Verdict::Inconclusive, Some(Fault::KickLost));
+    let instants = vec![result(0, 1, Verdict::Kept, None), hangs(1), hangs(2)];
+    let report = report(vec![(Event::Restore, instants)]);
+    let counts = report.vmms[0].events[0].counts();
+    assert_eq!((counts.open(), counts.unexplained), (1, 2));
+    assert_eq!(report.shown(), Shown::Inconclusive);
+}
+
+#[test]
+fn an_event_in_which_only_the_emulator_failed_shows_nothing() {
+    let spins = vec![result(0, 1, Verdict::Emulator, Some(Fault::Emulator))];
+    assert_eq!(
+        report(vec![(Event::Pause, spins)]).shown(),
+        Shown::Inconclusive
+    );
+}
+
+#[test]
+fn a_vmm_that_fails_without_an_event_has_failed() {
+    let failed = vec![result(0, 0, Verdict::Inconclusive, Some(Fault::VmmFailed))];
+    let kept = vec![result(0, 1, Verdict::Kept, None)];
+    let report = report(vec![(Event::Control, failed), (Event::Pause, kept)]);
+    assert_eq!(report.shown(), Shown::Lost);
+}
+
+#[test]
 fn the_control_group_shows_nothing_about_the_vmm() {
     let lost = vec![result(0, 0, Verdict::Lost, Some(Fault::KickLost))];
     let kept = vec![result(0, 1, Verdict::Kept, None)];
@@ -115,7 +142,7 @@ fn counts_are_by_verdict_and_fault() {
         result(6, 1, Verdict::Starvation, Some(Fault::Starvation)),
     ];
     let counts = report(vec![(Event::Pause, instants)]).vmms[0].events[0].counts();
-    assert_eq!((counts.instants, counts.open, counts.lost), (7, 6, 3));
+    assert_eq!((counts.instants, counts.open(), counts.lost), (7, 4, 3));
     assert_eq!((counts.emulator, counts.starvation), (1, 1));
     assert_eq!(
         counts.faults,

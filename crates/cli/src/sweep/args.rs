@@ -36,7 +36,8 @@ Exit status:
   0    no notification was lost, and each event had something open
   1    a notification was lost, or a VMM failed
   2    the arguments are wrong
-  3    inconclusive: in some event nothing was open, so nothing could be lost
+  3    inconclusive: in some event nothing was open, or a guest hung for an
+       unknown reason
   77   no VMM can be swept here
   130  interrupted by SIGINT (143: by SIGTERM); finished instants are shown
 ";

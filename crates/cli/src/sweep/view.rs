@@ -86,11 +86,10 @@ fn table(vmm: &SweptVmm) -> Table {
     );
     table.add(
         Column::numbers("lost"),
-        cells(|event, counts| match (&event.has_none, event.event) {
+        cells(|event, counts| match (&event.has_none, counts.lost) {
             (Some(_), _) => Cell::from("has none".to_owned()),
-            (None, Event::Control) => Cell::from(counts.unexplained.to_string()),
-            (None, _) if counts.lost != 0 => Cell::new(counts.lost.to_string(), Paint::Red),
-            (None, _) => Cell::from("0".to_owned()),
+            (None, 0) => Cell::from("0".to_owned()),
+            (None, lost) => Cell::new(lost.to_string(), Paint::Red),
         }),
     );
     table.add(
@@ -98,13 +97,20 @@ fn table(vmm: &SweptVmm) -> Table {
         cells(|event, counts| match event.event {
             Event::Control => Cell::default(),
             _ if event.has_none.is_some() => Cell::default(),
-            _ if counts.open == 0 => Cell::new("0", Paint::Yellow),
-            _ => Cell::from(counts.open.to_string()),
+            _ if counts.open() == 0 => Cell::new("0", Paint::Yellow),
+            _ => Cell::from(counts.open().to_string()),
         }),
     );
     table.add(
         Column::numbers("instants"),
         cells(|_, counts| Cell::from(counts.instants.to_string())),
+    );
+    table.add(
+        Column::numbers("unexplained"),
+        cells(|_, counts| match counts.unexplained {
+            0 => Cell::from("0".to_owned()),
+            count => Cell::new(count.to_string(), Paint::Yellow),
+        }),
     );
     table.add(
         Column::numbers("emulator"),
@@ -268,7 +274,7 @@ fn headline(vmm: &SweptVmm) -> Block {
         return Block::text(format!("{}: skipped: {reason}", vmm.name));
     }
     let (mut lost, mut open, mut instants) = (0, 0, 0);
-    let (mut control, mut failed) = (0, 0);
+    let (mut control, mut failed, mut unexplained) = (0, 0, 0);
     for event in &vmm.events {
         let counts = event.counts();
         match event.event {
@@ -278,7 +284,8 @@ fn headline(vmm: &SweptVmm) -> Block {
             }
             _ => {
                 lost += counts.lost;
-                open += counts.open;
+                open += counts.open();
+                unexplained += counts.unexplained;
                 instants += counts.instants;
             }
         }
@@ -287,11 +294,15 @@ fn headline(vmm: &SweptVmm) -> Block {
         "{name}: lost {lost} of {open} open ({}); control {failed} of {control}",
         plural(u64::try_from(instants).unwrap_or(u64::MAX), "instant")
     );
+    if unexplained != 0 {
+        text.push_str(&format!("; {unexplained} unexplained"));
+    }
     if let Some(reason) = &vmm.failed {
         text.push_str(&format!("; the sweep ended early: {reason}"));
     }
     let paint = match (lost, open, &vmm.failed) {
         (0, 0, None) => Paint::Yellow,
+        (0, _, None) if unexplained != 0 => Paint::Yellow,
         (0, _, None) => Paint::Green,
         _ => Paint::Red,
     };
