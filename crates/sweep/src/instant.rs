@@ -1,7 +1,8 @@
 //! When the VM is paused: this long after a step of its traffic. The guest prints the number of each step.
 //!
 //! The delays of consecutive instants cover the whole range evenly, however many there are, and the seed moves all of
-//! them. An instant depends only on its number and the seed, so that it can be repeated alone and by another shard.
+//! them. An instant's delay depends only on its number and the seed, so that each shard has the same ones. What is open
+//! then also depends on the instants before.
 
 use std::fmt;
 use std::str::FromStr;

@@ -211,6 +211,11 @@ pub struct SweepReport {
     pub instants: u32,
     /// How requests are kept open.
     pub window: Window,
+    /// How many more times a snapshot was restored whose guest hung.
+    pub again: u32,
+    /// The values of `--vmm`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub given: Vec<String>,
     /// Whether a repeated run gives the same result: only in the deterministic lab.
     pub repeats: bool,
     /// The fault that every snapshot was given.
@@ -321,6 +326,8 @@ pub fn merge(parts: &[SweepReport]) -> Result<SweepReport, MergeError> {
             () if part.instants != first.instants => return differs("the number of instants"),
             () if part.repeats != first.repeats => return differs("the kind of machine"),
             () if part.window != first.window => return differs("the window"),
+            () if part.again != first.again => return differs("the number of restores"),
+            () if part.given != first.given => return differs("the list of --vmm"),
             () if part.edit != first.edit => return differs("the edit of snapshots"),
             () if heads(part) != heads(first) => return differs("the list of VMMs or events"),
             () => {}

@@ -41,6 +41,8 @@ fn report(events: Vec<(Event, Vec<InstantResult>)>) -> SweepReport {
         seed: 1,
         instants: 8,
         window: Window::Limiter,
+        again: 2,
+        given: Vec::new(),
         repeats: true,
         edit: None,
         shard: None,
@@ -178,6 +180,12 @@ fn parts_of_different_sweeps_are_refused() {
     assert_eq!(
         merge(&[one.clone(), other]),
         Err(MergeError::Differs(2, "the seed"))
+    );
+    let mut other = two.clone();
+    other.again = 0;
+    assert_eq!(
+        merge(&[one.clone(), other]),
+        Err(MergeError::Differs(2, "the number of restores"))
     );
     let mut short = [one.clone(), two.clone()];
     short.iter_mut().for_each(|part| part.instants = 2);

@@ -16,6 +16,9 @@ use vmbell_sweep::report::{Device, Event, Window};
 /// The most instants of each event.
 pub(super) const MAX_INSTANTS: i64 = 1_000_000;
 
+/// The default of `--again`.
+pub(super) const AGAIN: u32 = 2;
+
 const EXAMPLES: &str = "\
 Examples:
   vmbell lab --deterministic -- vmbell sweep qemu-pc
@@ -25,7 +28,7 @@ Examples:
       cloud-hypervisor --events restore      your own build of a known VMM
   vmbell sweep my-vmm --vmm my-vmm.toml      any other VMM, described in a file
   vmbell sweep qemu-pc --device rng --instant 17 --seed 3
-      repeat one instant, and print its diagnosis
+      repeat one instant's delay, and print its diagnosis
   vmbell sweep qemu-pc --edit stale-event-index
       break each snapshot, to see that the sweep finds it
   vmbell sweep qemu-pc --shard 1/4 --json > 1.json
@@ -106,7 +109,7 @@ pub(crate) struct SweepArgs {
     pub(super) shard: Option<Shard>,
 
     /// Restore a snapshot whose guest hangs N more times: the VMM is blamed only if each restore hangs
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(..=100), help_heading = MEASUREMENT)]
+    #[arg(long, value_name = "N", default_value_t = AGAIN, value_parser = clap::value_parser!(u32).range(..=100), help_heading = MEASUREMENT)]
     pub(super) again: u32,
 
     /// Break each snapshot in this way before it is restored, to see that the sweep finds it
@@ -134,6 +137,12 @@ impl SweepArgs {
     /// The programs of this host that the lab has to copy.
     pub(crate) fn programs(&self) -> impl Iterator<Item = &str> {
         self.vmm.iter().filter_map(VmmOption::program)
+    }
+
+    /// Whether the user has asked for this VMM.
+    pub(super) fn has_named(&self, vmm: &str) -> bool {
+        let has_given = |option: &VmmOption| option.names(vmm);
+        self.names.iter().any(|name| name == vmm) || self.vmm.iter().any(has_given)
     }
 
     /// The descriptions of VMMs, which the lab has to copy too.

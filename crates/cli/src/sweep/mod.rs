@@ -20,7 +20,7 @@ use anyhow::{Context, Result, bail};
 
 pub(crate) use self::args::SweepArgs;
 use self::traffic::{Obstacle, TrafficSweep};
-use self::vm::{SweepFolder, SweptVmm, chosen};
+use self::vm::{SweepFolder, SweptVmm, VmmOption, chosen};
 use super::exit::{Exit, Usage};
 use super::interrupt;
 use super::output::deliver::show;
@@ -58,6 +58,14 @@ pub(super) fn run(args: &SweepArgs) -> Result<Exit> {
     if vmbell_probe_image::ELF.is_empty() {
         bail!("this vmbell has no guest image: it is built on x86-64 Linux only");
     }
+    if args.edit.is_some() {
+        for vmm in &vmms {
+            if vmm.memory_file(Path::new("")).is_none() {
+                let text = format!("--edit: the description of {} has no 'memory'", vmm.name());
+                return Err(Usage::new(text).into());
+            }
+        }
+    }
     let interrupted = interrupt::catch().context("cannot catch signals")?;
     let limit = CommandLimit::new(None, interrupted);
     let desk = SweepFolder::new(&limit)?;
@@ -66,16 +74,17 @@ pub(super) fn run(args: &SweepArgs) -> Result<Exit> {
         seed: args.seed,
         instants: args.instants,
         window: args.window.into(),
+        again: args.again,
+        given: args.vmm.iter().map(VmmOption::to_string).collect(),
         repeats: timing::here()? == Timing::Instructions,
         edit: args.edit.map(Into::into),
         shard: args.shard,
         vmms: Vec::new(),
     };
-    let is_named = !args.names.is_empty();
     for vmm in &vmms {
         let swept = match vmm.program() {
             // A VMM is left out silently if it is neither named nor installed.
-            Err(_) if !is_named => continue,
+            Err(_) if !args.has_named(vmm.name()) => continue,
             Err(reason) => results(vmm.as_ref(), None, Some(reason)),
             Ok(program) => {
                 let mut swept = results(vmm.as_ref(), version(&program, &limit), None);

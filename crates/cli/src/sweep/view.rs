@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::args::AGAIN;
 use vmbell_report::units::plural;
 use vmbell_report::{Block, Cell, Column, Paint, Table};
 use vmbell_sweep::guest::{Help, Wait};
@@ -255,6 +256,12 @@ fn command(report: &SweepReport, vmm: &SweptVmm, event: &EventResults, number: u
     );
     if report.window == vmbell_sweep::report::Window::None {
         command.push_str(" --window none");
+    }
+    for given in &report.given {
+        command.push_str(&format!(" --vmm {}", shell_words::quote(given)));
+    }
+    if report.again != AGAIN {
+        command.push_str(&format!(" --again {}", report.again));
     }
     if let Some(edit) = &report.edit {
         let edit = serde_json::to_string(edit).unwrap_or_default();

@@ -7,6 +7,7 @@ mod qemu;
 
 use std::cell::Cell;
 use std::ffi::OsString;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -187,10 +188,28 @@ impl VmmOption {
         }
     }
 
+    /// Whether it gives the VMM with this name.
+    pub(super) fn names(&self, vmm: &str) -> bool {
+        match self {
+            Self::Program(name, _) => name == vmm,
+            // Each description adds a VMM.
+            Self::File(_) => !KNOWN.contains(&vmm),
+        }
+    }
+
     pub(super) fn file(&self) -> Option<&PathBuf> {
         match self {
             Self::Program(..) => None,
             Self::File(file) => Some(file),
+        }
+    }
+}
+
+impl fmt::Display for VmmOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Program(name, program) => write!(f, "{name}={program}"),
+            Self::File(file) => write!(f, "{}", file.display()),
         }
     }
 }

@@ -127,11 +127,12 @@ fn a_diagnosis_has_the_ring_what_revived_it_and_the_command_that_repeats_it() {
     let mut sweep = sweep(
         &folder,
         "suppression",
-        "--events restore --instants 4 --seed 7",
+        "--events restore --instants 4 --again 1 --seed 7",
     );
     let shown = predicate::str::contains("lost: suppression stale")
         .and(predicate::str::contains("avail_event"))
         .and(predicate::str::contains("had not notified the device"))
+        .and(predicate::str::contains("double.toml --again 1"))
         .and(predicate::str::contains(" --seed 7"));
     sweep.env("COLUMNS", "200").assert().code(1).stdout(shown);
 }
@@ -189,6 +190,26 @@ fn a_program_that_is_no_vmm_fails_with_its_last_words() {
         .assert()
         .code(1)
         .stdout(ended);
+}
+
+#[test]
+fn a_description_without_memory_cannot_be_edited() {
+    let folder = TempDir::new().unwrap();
+    let refused = predicate::str::contains("the description of double has no 'memory'");
+    sweep(&folder, "none", "--edit forgotten-request")
+        .assert()
+        .code(2)
+        .stderr(refused);
+}
+
+#[test]
+fn a_program_that_is_given_is_named_if_it_does_not_exist() {
+    let skipped = predicate::str::contains("firecracker: skipped: ");
+    vmbell("sweep --quiet --vmm firecracker=./absent")
+        .env("PATH", "")
+        .assert()
+        .code(77)
+        .stdout(skipped);
 }
 
 #[test]
