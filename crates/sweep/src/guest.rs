@@ -1,7 +1,7 @@
 //! What the probe image prints during a sweep (`crates/probe-image/README.md`): its rings' addresses once, the
 //! number of each step of its traffic, and a report of each notification that did not come.
 //!
-//! The output passes through the VMM, which may add lines of its own, so nothing in it is trusted. Only complete lines
+//! The output passes through the VMM, which may add other lines, so nothing in it is trusted. Only complete lines
 //! are read.
 
 use serde::{Deserialize, Serialize};

@@ -143,7 +143,7 @@ impl Traffic<'_> {
                 self.operations += 1;
                 let step = u64::from(self.options.step);
                 if self.operations.is_multiple_of(step) {
-                    // The VMM may log to the same stream, so a step has a line of its own with its number.
+                    // The VMM may log to the same stream, so each step has its own numbered line.
                     say!("\nsweep step ", Digits::decimal(self.operations / step));
                 }
             }
