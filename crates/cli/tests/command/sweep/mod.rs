@@ -80,17 +80,34 @@ fn a_vmm_that_forgets_nothing_loses_nothing() {
 
 #[test]
 fn each_thing_that_is_forgotten_is_found_and_named() {
-    for (fault, verdict, name, instants) in [
+    are_found(&[
         ("kick", "lost", "kick-lost", 8),
         ("request", "lost", "request-forgotten", 8),
         ("interrupt", "lost", "interrupt-lost", 8),
         ("suppression", "lost", "suppression-stale", 4),
-        ("timer", "lost", "timer-lost", 2),
-        ("logs", "lost", "timer-lost", 2),
         ("twice", "lost", "answered-twice", 2),
         ("refuses", "lost", "vmm-failed", 2),
-        ("spins", "emulator", "emulator", 2),
-    ] {
+    ]);
+}
+
+#[test]
+fn a_guest_that_falls_silent_has_lost_its_timer() {
+    are_found(&[("timer", "lost", "timer-lost", 1)]);
+}
+
+#[test]
+fn what_a_vmm_logs_is_no_progress_of_its_guest() {
+    are_found(&[("logs", "lost", "timer-lost", 1)]);
+}
+
+#[test]
+fn a_guest_that_spins_is_the_emulators() {
+    are_found(&[("spins", "emulator", "emulator", 1)]);
+}
+
+/// Checks that sweeps of doubles with these faults have this verdict and name the fault, in this number of instants.
+fn are_found(faults: &[(&str, &str, &str, u32)]) {
+    for &(fault, verdict, name, instants) in faults {
         let words = format!("--events restore --instants {instants} --again 1");
         let (_, status) = until(fault, &words, |report, _| {
             let results = results(report, "restore").iter();
