@@ -30,7 +30,7 @@ fn a_value_costs_the_same_next_to_a_thousand_doorbells() {
     assert!(said.contains("1 CPU, kvm_ioeventfd\n"), "{said}");
     let table = comparison(shown, "debian:6.12");
     assert!(
-        table.contains(" debian:6.12, kvm_ioeventfd   ratio\n"),
+        table.contains(" debian:6.12, kvm_ioeventfd  ratio\n"),
         "{table}"
     );
     // Each pair of cells is without and with the module.
