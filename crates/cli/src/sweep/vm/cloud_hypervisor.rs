@@ -1,5 +1,6 @@
 //! Cloud Hypervisor, by its HTTP API (`vmm/src/api/openapi/cloud-hypervisor.yaml`).
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -27,13 +28,12 @@ impl CloudHypervisor {
     fn launch(
         &self,
         guest: &SweepGuest<'_>,
-        words: &str,
-        values: &[(&str, &str)],
+        words: impl IntoIterator<Item = OsString>,
     ) -> Result<CloudHypervisorVm> {
         let program = self.program().map_err(anyhow::Error::msg)?;
         let socket = guest.desk.fresh("api");
         let mut all = vec![program.into(), "--api-socket".into(), socket.clone().into()];
-        all.extend(filled(words, values));
+        all.extend(words);
         Ok(CloudHypervisorVm {
             process: spawn(&all)?,
             socket,
@@ -79,21 +79,15 @@ impl SweptVmm for CloudHypervisor {
         let words = format!(
             "--kernel {{image}} --cpus boot=1 --memory size={{size}}M --serial tty --console off {device}"
         );
-        let program = self.program().map_err(anyhow::Error::msg)?;
-        let socket = guest.desk.fresh("api");
-        let mut all = vec![program.into(), "--api-socket".into(), socket.clone().into()];
-        all.extend(filled(&words, &values));
-        all.extend(["--cmdline".into(), guest.cmdline.into()]);
-        Ok(Box::new(CloudHypervisorVm {
-            process: spawn(&all)?,
-            socket,
-        }))
+        let cmdline = ["--cmdline".into(), guest.cmdline.into()];
+        let words = filled(&words, &values).into_iter().chain(cmdline);
+        Ok(Box::new(self.launch(guest, words)?))
     }
 
     fn restore(&self, guest: &SweepGuest<'_>, snapshot: &Path) -> Result<Box<dyn SweptVm>> {
         let values = [("{snapshot}", text(snapshot)?)];
         let words = "--restore source_url=file://{snapshot}";
-        let mut vm = self.launch(guest, words, &values)?;
+        let mut vm = self.launch(guest, filled(words, &values))?;
         vm.resume_when_restored()?;
         Ok(Box::new(vm))
     }
