@@ -44,17 +44,24 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn an_edit_changes_only_a_snapshot_that_has_what_it_needs() {
+    const PLACE: SplitPlace = SplitPlace {
+        size: 8,
+        available: 0x100,
+        used: 0x200,
+        seen: 0x300,
+    };
+
+    /// A page of memory, and the file that holds it.
+    fn memory() -> (NamedTempFile, GuestMemory) {
         let file = NamedTempFile::new().unwrap();
         file.as_file().set_len(4096).unwrap();
         let memory = GuestMemory::of_file(file.path(), 4096).unwrap();
-        let place = SplitPlace {
-            size: 8,
-            available: 0x100,
-            used: 0x200,
-            seen: 0x300,
-        };
+        (file, memory)
+    }
+
+    #[test]
+    fn an_edit_changes_only_a_snapshot_that_has_what_it_needs() {
+        let (_file, memory) = memory();
         for (fault, requests, event_idx, is_made) in [
             (Edit::StaleEventIndex, 0, true, true),
             (Edit::StaleEventIndex, 1, true, false),
@@ -63,37 +70,29 @@ mod tests {
             (Edit::ForgottenRequest, 0, true, false),
         ] {
             for (address, word) in [
-                (place.available + 2, 20 + requests),
-                (place.used + 2, 20),
-                (place.seen, 20),
-                (place.avail_event().unwrap(), 20),
-                (place.used_event().unwrap(), 20),
+                (PLACE.available + 2, 20 + requests),
+                (PLACE.used + 2, 20),
+                (PLACE.seen, 20),
+                (PLACE.avail_event().unwrap(), 20),
+                (PLACE.used_event().unwrap(), 20),
             ] {
                 memory.write_u16(address, word).unwrap();
             }
-            let before = place.read(&memory).unwrap();
+            let before = PLACE.read(&memory).unwrap();
             assert_eq!(
-                edit(&memory, &place, event_idx, fault).unwrap(),
+                edit(&memory, &PLACE, event_idx, fault).unwrap(),
                 is_made,
                 "{fault:?}"
             );
-            assert_eq!(place.read(&memory).unwrap() != before, is_made, "{fault:?}");
+            assert_eq!(PLACE.read(&memory).unwrap() != before, is_made, "{fault:?}");
         }
     }
 
     #[test]
     fn a_stale_event_index_suppresses_the_next_notification() {
-        let file = NamedTempFile::new().unwrap();
-        file.as_file().set_len(4096).unwrap();
-        let memory = GuestMemory::of_file(file.path(), 4096).unwrap();
-        let place = SplitPlace {
-            size: 8,
-            available: 0x100,
-            used: 0x200,
-            seen: 0x300,
-        };
-        assert!(!place.read(&memory).unwrap().open(true).suppressed);
-        edit(&memory, &place, true, Edit::StaleEventIndex).unwrap();
-        assert!(place.read(&memory).unwrap().open(true).suppressed);
+        let (_file, memory) = memory();
+        assert!(!PLACE.read(&memory).unwrap().open(true).suppressed);
+        edit(&memory, &PLACE, true, Edit::StaleEventIndex).unwrap();
+        assert!(PLACE.read(&memory).unwrap().open(true).suppressed);
     }
 }
