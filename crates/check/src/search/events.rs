@@ -90,6 +90,12 @@ impl Search {
 
     pub(super) fn add(&mut self, event: Event) -> Id {
         let id = self.graph.push(event);
+        self.pushed(id);
+        id
+    }
+
+    /// Tells the model of an event of the current task that is in the graph, and counts it.
+    fn pushed(&mut self, id: Id) {
         self.model.add(&mut self.graph, id);
         self.tasks[self.current].cursor += 1;
         if self.graph.events.len() > self.limits.events {
@@ -99,7 +105,6 @@ impl Search {
                 steps: self.limits.events,
             });
         }
-        id
     }
 
     /// Returns the value of the next recorded event, if the task still replays: this event must match it.
@@ -308,15 +313,7 @@ impl Search {
         }
         let id = self.graph.push(event);
         self.graph.place(id, &first);
-        self.model.add(&mut self.graph, id);
-        self.tasks[self.current].cursor += 1;
-        if self.graph.events.len() > self.limits.events {
-            let name = self.tasks[self.current].name.clone();
-            self.error.get_or_insert(Error::TooManySteps {
-                task: name,
-                steps: self.limits.events,
-            });
-        }
+        self.pushed(id);
         Ok(())
     }
 }
