@@ -75,6 +75,9 @@ impl Fixture {
         command
             .env("CARGO", env!("CARGO"))
             .env("CARGO_NET_OFFLINE", "true")
+            // No build here is debugged, and few are built again.
+            .env("CARGO_INCREMENTAL", "0")
+            .env("CARGO_PROFILE_DEV_DEBUG", "false")
             .current_dir(self.path());
         command
     }

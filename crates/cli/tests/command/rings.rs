@@ -53,7 +53,7 @@ fn by_default_three_ways_to_poll_are_compared() {
 
 #[test]
 fn by_default_a_run_has_the_buffers_that_fit_in_half_a_second() {
-    let words = "bench rings --one-thread --runs 2 --cpu 0 --export-json - --style none";
+    let words = "bench rings --one-thread --runs 1 --cpu 0 --export-json - --style none";
     let report = json(&mut vmbell(words));
     let buffers = variants(&report)[0]["ops"][0].as_u64().unwrap();
     assert!(
@@ -62,12 +62,7 @@ fn by_default_a_run_has_the_buffers_that_fit_in_half_a_second() {
     );
     // The numbers are the same for every variant: one kick for each buffer.
     for variant in variants(&report) {
-        assert_eq!(
-            runs(variant, "kicks"),
-            [buffers; 2],
-            "{}",
-            variant["command"]
-        );
+        assert_eq!(runs(variant, "kicks"), [buffers], "{}", variant["command"]);
     }
 }
 
