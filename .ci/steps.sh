@@ -66,7 +66,7 @@ inputs() {
     miri-bus) closure vmbell ;;
     miri-rings) closure vmbell-virtqueue ;;
     subjects) echo docs/findings.md xtask "$(inputs subjects-c)" ;;
-    subjects-c) echo check/subjects "$(closure vmbell-virtqueue vmbell-devices vmbell-check)" ;;
+    subjects-c) echo check/subjects "$(closure vmbell-virtqueue vmbell-devices vmbell-check cargo-vmbell-check)" ;;
     format | words | outputs | test) echo . ;;
     # The package contains these pages (crates/cli/Cargo.toml).
     deb) code README.md CHANGELOG.md ;;

@@ -10,6 +10,9 @@ use crate::args::Invocation;
 use crate::error::Error;
 use crate::toolchain::cargo;
 
+/// The package with the hooks.
+const CHECKER: &str = "vmbell-check";
+
 /// The answer of `cargo metadata`.
 #[derive(Debug)]
 pub(crate) struct Workspace {
@@ -105,7 +108,7 @@ impl Workspace {
         let mut seen = HashSet::new();
         let mut open = from.to_vec();
         while let Some(id) = open.pop() {
-            if self.name(id) == env!("CARGO_PKG_NAME") {
+            if self.name(id) == CHECKER {
                 return true;
             }
             if seen.insert(id) {
