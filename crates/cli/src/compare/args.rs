@@ -22,13 +22,14 @@ Examples:
   vmbell compare --turns old*.json -- new*.json
       compare runs that were measured in turns: old1, new1, old2, ...
   vmbell compare --fail-above 5% --turns old*.json -- new*.json
-      exit with 1 if a row is more than 5 % slower
+      exit with 1 if a row costs over 5 % more
 
 Exit status:
-  0  the reports were compared, and no row is slower by more than --fail-above
-  1  with --fail-above, a row is significantly slower and its whole interval is
-     above the limit, a row that was measured before failed or is missing, or
-     no row could be found slower, such as with too few reports
+  0  the reports were compared, and no row costs more than --fail-above
+     allows
+  1  with --fail-above, a row costs significantly more and its whole interval
+     is above the limit, a row that was measured before failed or is missing,
+     or no row could be found to cost more, such as with too few reports
   2  nothing was compared, or the result could not be written
 ";
 
@@ -52,7 +53,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, help_heading = COMPARISON)]
     pub(crate) turns: bool,
 
-    /// Exit with 1 if a row is significantly slower and its whole confidence interval is above this, such as 5%
+    /// Exit with 1 if a row costs significantly more and its whole confidence interval is above this, such as 5%
     #[arg(long, value_name = "PERCENT", value_parser = values::percent, help_heading = VERDICT)]
     pub(crate) fail_above: Option<f64>,
 

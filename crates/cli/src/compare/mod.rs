@@ -15,12 +15,12 @@ use crate::output::deliver::show;
 use crate::output::style::Style;
 use crate::output::text::made_visible;
 use vmbell_report::compare::{
-    CompareError, CompareOptions, Comparison, Pairing, RowKey, compare, json,
+    CompareError, CompareOptions, Comparison, Pairing, RowKey, Verdict, compare, json,
 };
 use vmbell_report::{Export, Report, parse, units, visible};
 
 /// Compares, exports and shows. Every error has the status of wrong arguments, so that status 1 means only that a row
-/// is slower.
+/// costs more.
 pub(super) fn run(args: &CompareArgs) -> Result<Exit> {
     Ok(compared(args).map_err(Usage::new)?)
 }
@@ -181,9 +181,9 @@ fn with_advice(error: CompareError) -> anyhow::Error {
     anyhow!("{error}{advice}")
 }
 
-/// Returns the exit status, and prints why it is a failure: rows that are slower by more than `fail_above`, rows that
-/// failed on the new side only, rows that are `missing`, or too little data to find any row slower. Also prints the
-/// rows that may be slower.
+/// Returns the exit status, and prints why it is a failure: rows that cost more by over `fail_above`, rows that
+/// failed on the new side only, rows that are `missing`, or too little data to find any row that costs more. Also
+/// prints the rows that may cost more.
 fn verdict(comparison: &Comparison, fail_above: Option<f64>, missing: &[&RowKey]) -> Exit {
     let Some(threshold) = fail_above else {
         return Exit::Good;
@@ -191,10 +191,11 @@ fn verdict(comparison: &Comparison, fail_above: Option<f64>, missing: &[&RowKey]
     let worse = comparison.worse_than(threshold);
     let worse: Vec<&RowKey> = worse.map(|row| &row.key).collect();
     let failed: Vec<&RowKey> = comparison.failed_now.iter().map(|row| &row.key).collect();
-    let slower = format!("slower by more than {}", units::percent(threshold));
+    let slower = Verdict::Slower.in_words(comparison.timing);
+    let by_more = format!("{slower} by more than {}", units::percent(threshold));
     let mut exit = Exit::Good;
     for (what, rows) in [
-        (slower.as_str(), worse.as_slice()),
+        (by_more.as_str(), worse.as_slice()),
         ("failed now", &failed),
         ("not measured now (--allow-missing passes that)", missing),
     ] {
@@ -204,7 +205,7 @@ fn verdict(comparison: &Comparison, fail_above: Option<f64>, missing: &[&RowKey]
         }
     }
     if !comparison.can_judge() {
-        eprintln!("not enough data for --fail-above: no row could be found slower");
+        eprintln!("not enough data for --fail-above: no row could be found to be {slower}");
         exit = Exit::Failed;
     }
     let unclear: Vec<&RowKey> = comparison
@@ -213,7 +214,7 @@ fn verdict(comparison: &Comparison, fail_above: Option<f64>, missing: &[&RowKey]
         .collect();
     if !unclear.is_empty() {
         eprintln!(
-            "not enough data to tell whether they are {slower}: {}",
+            "not enough data to tell whether they are {by_more}: {}",
             names(&unclear)
         );
     }

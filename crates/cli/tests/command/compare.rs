@@ -136,6 +136,28 @@ fn a_side_that_is_slower_fails_above_the_threshold_and_not_below_it() {
 }
 
 #[test]
+fn instructions_that_are_more_expensive_fail_with_one_report_per_side() {
+    let files = Files::new();
+    let counted = |factor, seed| {
+        let mut report = scaled(factor, seed);
+        report["timing"] = json!("emulated");
+        report["unit"] = json!("instructions");
+        report
+    };
+    let old = [files.write("old.json", counted(1.0, 0))];
+    let new = [files.write("new.json", counted(1.2, 1))];
+    compare("--fail-above 5%", &old, &new)
+        .assert()
+        .code(1)
+        .stdout(contains("more expensive").and(contains("slower").not()))
+        .stderr(starts_with("more expensive by more than 5.0 %: "));
+    compare("--fail-above 5%", &new, &old)
+        .assert()
+        .success()
+        .stdout(contains("cheaper").and(contains("faster").not()));
+}
+
+#[test]
 fn a_comparison_is_exported_and_repeats_itself_and_has_the_style_that_is_asked_for() {
     let files = Files::new();
     let (old, new) = files.sides(1.2);
@@ -331,7 +353,7 @@ fn a_row_that_is_not_measured_now_fails_a_comparison_with_a_threshold() {
 fn a_comparison_without_a_single_ratio_fails_if_it_has_a_threshold() {
     let files = Files::new();
     let (old, new) = (files.side("old", 0.0, 1), files.side("new", 1.0, 11));
-    let told = starts_with("not enough data for --fail-above: no row could be found slower");
+    let told = starts_with("not enough data for --fail-above: no row could be found to be slower");
     let assert = compare("--fail-above 50%", &old, &new).assert();
     assert.code(1).stderr(told);
     compare("", &old, &new).assert().success().stderr("");

@@ -214,13 +214,15 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict's name, in all formats.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Faster => "faster",
-            Self::Slower => "slower",
-            Self::Same => "same",
-            Self::Inconclusive => "inconclusive",
+    /// The verdict in words: `faster` or `slower` for times, `cheaper` or `more expensive` for instructions.
+    pub const fn in_words(self, timing: Timing) -> &'static str {
+        match (self, timing) {
+            (Self::Faster, Timing::Native | Timing::Emulated) => "faster",
+            (Self::Slower, Timing::Native | Timing::Emulated) => "slower",
+            (Self::Faster, Timing::Instructions) => "cheaper",
+            (Self::Slower, Timing::Instructions) => "more expensive",
+            (Self::Same, _) => "same",
+            (Self::Inconclusive, _) => "inconclusive",
         }
     }
 }

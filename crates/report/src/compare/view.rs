@@ -64,7 +64,10 @@ impl Comparison {
         );
         table.add(
             Column::words("verdict"),
-            rows().map(|row| Some(Cell::new(row.verdict.name(), row.verdict.paint()))),
+            rows().map(|row| {
+                let verdict = row.verdict.in_words(self.timing);
+                Some(Cell::new(verdict, row.verdict.paint()))
+            }),
         );
         table
     }
@@ -106,7 +109,7 @@ impl Comparison {
             ),
             // Counts are compared exactly, without a band or random draws.
             Timing::Instructions => {
-                format!("{how}; ratios are new/old, below 1 = fewer instructions")
+                format!("{how}; ratios are new/old, below 1 = cheaper")
             }
         }
     }
@@ -125,7 +128,7 @@ impl Comparison {
                 .filter(|row| row.verdict == verdict)
                 .count()
         };
-        let counts = verdicts.map(|verdict| (count(verdict), verdict.name()));
+        let counts = verdicts.map(|verdict| (count(verdict), verdict.in_words(self.timing)));
         let texts = counts.iter().filter(|(count, _)| *count > 0);
         let texts: Vec<String> = texts
             .map(|(count, name)| format!("{count} {name}"))

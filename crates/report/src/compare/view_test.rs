@@ -41,6 +41,21 @@ fn verdicts_have_colours() {
 }
 
 #[test]
+fn instructions_are_cheaper_or_more_expensive_as_in_a_report() {
+    let mut comparison = samples::comparison();
+    comparison.timing = Timing::Instructions;
+    let text = crate::sample::plain(&comparison.blocks(false));
+    let counts = "1 more expensive, 1 cheaper, 1 same, 1 inconclusive\n";
+    assert!(text.starts_with(counts), "{text}");
+    let verdict = |row: &str| {
+        let line = text.lines().find(|line| line.starts_with(row)).unwrap();
+        line.rsplit("  ").next().unwrap()
+    };
+    assert_eq!(verdict("row-0"), "more expensive");
+    assert_eq!(verdict("row-1"), "cheaper");
+}
+
+#[test]
 fn a_narrow_terminal_keeps_the_verdict() {
     let narrow = Screen {
         width: Some(30),
@@ -132,7 +147,7 @@ fn the_headline_says_how_the_sides_were_measured_and_what_below_1_means() {
             Pairing::Apart,
             (2, 1),
             Timing::Instructions,
-            "2 reports before, 1 report now; ratios are new/old, below 1 = fewer instructions",
+            "2 reports before, 1 report now; ratios are new/old, below 1 = cheaper",
         ),
     ] {
         comparison.options.pairing = pairing;
@@ -143,7 +158,7 @@ fn the_headline_says_how_the_sides_were_measured_and_what_below_1_means() {
     }
     // Counts are compared without a band and without a seed.
     let headline = comparison.headline();
-    assert!(headline.ends_with("fewer instructions"), "{headline}");
+    assert!(headline.ends_with("= cheaper"), "{headline}");
 }
 
 #[test]

@@ -79,11 +79,11 @@ pub(crate) const fn median_title(report: &Report) -> &'static str {
     }
 }
 
-/// The word for a ratio below 1: `faster` or `fewer`.
+/// The word for a ratio below 1: `faster` or `cheaper`.
 pub(crate) const fn below_one(report: &Report) -> &'static str {
     match report.timing {
         Timing::Native | Timing::Emulated => "faster",
-        Timing::Instructions => "fewer",
+        Timing::Instructions => "cheaper",
     }
 }
 
