@@ -117,7 +117,7 @@ pub(crate) enum State {
         offset: u16,
         mask: u64,
     },
-    /// The task repeats these reads, and none of them could read anything newer.
+    /// The task repeats these reads, and there is no newer value for any of them.
     Spins(Vec<Id>),
     /// The task waits for a lock that this compare-exchange found taken. What the task does with the lock is explored
     /// where the compare-exchange reads from the unlock.
