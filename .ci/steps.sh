@@ -154,7 +154,7 @@ step_build() {
 }
 
 step_test() {
-    VMBELL_FUZZ_CASES=10000 VMBELL_CHECK_CASES=2000 VMBELL_KILLS=10 cargo test --workspace --locked
+    VMBELL_FUZZ_CASES=10000 VMBELL_CHECK_CASES=2000 VMBELL_KILLS=10 VMBELL_REMOVALS=300 cargo test --workspace --locked
     # README.md's other command: cargo has to find out which of the workspace's programs it means.
     cargo run --locked --quiet -- list >/dev/null
 }

@@ -162,8 +162,6 @@ pub fn a_guest_may_make_the_stubs_system_calls(watch: &'static Watch, random: &m
 
 /// Enough RAM to contain the free memory at which the guest program points the stub's registers.
 const RAM: u64 = 64 << 20;
-/// The number of removals that race with the guest's writes.
-const REMOVALS: u32 = 300;
 /// More than the host has spare CPUs, so that some vCPUs are preempted in the middle of their call.
 const VCPUS: u32 = 4;
 const PLACE: IoEventAddress = IoEventAddress::Pio(0x500);
@@ -276,8 +274,9 @@ pub fn no_system_call_of_a_guests_own_making_rings_after_a_removal<H: Hypervisor
         }
         let bell = event();
         await_calls(&vm);
+        let planned = rounds("VMBELL_REMOVALS", 60);
         let (begun, mut removals, mut rung) = (Instant::now(), 0, 0);
-        while (removals < REMOVALS || rung == 0) && begun.elapsed() < HANG {
+        while (removals < planned || rung == 0) && begun.elapsed() < HANG {
             removals += 1;
             let mut doorbell = vm
                 .register_ioevent(&bell, PLACE, ANY, Sharing::Exclusive)
@@ -321,10 +320,11 @@ pub fn no_write_that_waits_for_a_full_eventfd_rings_after_a_removal<H: Hyperviso
     });
 }
 
-/// The number of removals that race with signals of another process; `VMBELL_STOPS` sets it.
-fn stops() -> u32 {
-    let more = std::env::var("VMBELL_STOPS").ok();
-    more.map_or(150, |stops| stops.parse().unwrap())
+/// The number of removals that race with the guest, or with another process's signals: the value of a variable, or
+/// `few`.
+fn rounds(variable: &str, few: u32) -> u32 {
+    let more = std::env::var(variable).ok();
+    more.map_or(few, |rounds| rounds.parse().unwrap())
 }
 
 pub fn a_removal_ends_whoever_stops_and_continues_the_sandbox<H: Hypervisor>(h: &H) {
@@ -350,7 +350,7 @@ pub fn a_removal_ends_whoever_stops_and_continues_the_sandbox<H: Hypervisor>(h: 
             }
         });
         let bell = event();
-        for _ in 0..stops() {
+        for _ in 0..rounds("VMBELL_STOPS", 150) {
             let registered = vm.register_ioevent(&bell, PLACE, ANY, Sharing::Exclusive);
             let Ok(mut doorbell) = registered else {
                 continue;
