@@ -23,7 +23,7 @@ const PACKAGES: [&str; 6] = [
     "vmbell-vmm",
     "vmbell-bench",
     "vmbell-cli",
-    "vmbell-check",
+    "vmbell-check-tests",
 ];
 
 /// The example program whose guest talks to its host over vsock.

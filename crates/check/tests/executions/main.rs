@@ -16,7 +16,6 @@ mod models;
 mod mutants;
 mod native;
 mod published;
-mod reference;
 mod rings;
 mod weaken;
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use proptest::prelude::*;
 use vmbell_check::{Explorer, Memory, Model, Order, fence};
 
-use crate::reference::{Op, Program, graphs};
+use reference::{Op, Program, graphs};
 
 /// The value that identifies the write of step `index` of a thread. An addition adds it to the old value.
 fn unique(thread: usize, index: usize) -> u64 {

@@ -77,9 +77,7 @@ fn an_order_is_weakened_step_by_step_and_a_needed_one_has_the_trace_that_breaks(
     assert!(weakening.minimal.is_minimal);
     let site = &weakening.sites[0];
     assert!(
-        site.source
-            .file
-            .ends_with("check/tests/executions/hooked.rs"),
+        site.source.file.ends_with("tests/executions/hooked.rs"),
         "{site:?}"
     );
     let trace = weakening

@@ -6,21 +6,26 @@ use vmbell_check::{Model, Order};
 /// One step of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
+    /// Loads a place.
     Load(u8, Order),
+    /// Stores a unique value to a place.
     Store(u8, Order),
     /// Adds a unique value, in one step.
     Add(u8, Order),
     /// In one step, replaces the initial value with the first order, or loads another value with the second order.
     Compare(u8, [Order; 2]),
+    /// A fence.
     Fence(Order),
 }
 
 impl Op {
+    /// Whether the step has a value from a write.
     pub fn reads(self) -> bool {
         matches!(self, Op::Load(..) | Op::Add(..) | Op::Compare(..))
     }
 }
 
+/// The steps of each thread.
 pub type Program = Vec<Vec<Op>>;
 
 #[derive(Clone, Debug)]
