@@ -126,6 +126,11 @@ impl MessageIrqfd {
         })
     }
 
+    /// The irqfd, while it is connected.
+    pub(crate) const fn connected(&self) -> Option<&Irqfd> {
+        self.irqfd.as_ref()
+    }
+
     /// Lets the signals wait from now on.
     pub fn disconnect(&mut self) -> Result<(), Error> {
         self.irqfd.take().map_or(Ok(()), |mut irqfd| irqfd.remove())

@@ -16,7 +16,7 @@ use crate::virtio::driver::Interrupts;
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
 use vmbell::irq::Msi;
 use vmbell::sync::{Mutex, MutexGuard};
-use vmbell_hypervisor::{Error, IrqTrigger};
+use vmbell_hypervisor::{Error, IrqTrigger, Irqfd};
 
 /// There is no vector (`VIRTIO_MSI_NO_VECTOR`).
 pub(super) const NO_VECTOR: u16 = 0xffff;
@@ -131,6 +131,9 @@ struct MessagesState {
 
 #[derive(Debug, Default)]
 struct Vector {
+    /// Whether a signal of the irqfd sends the message: the vector is unmasked, its irqfd has the message of the table,
+    /// and no worker shares it. Decided when one of these changes, and not for each interrupt.
+    sends: bool,
     pending: bool,
     /// Created for the vector's first message, or for a worker. Kept until the device is dropped, or until a worker
     /// that shares it has to stop.
@@ -162,6 +165,11 @@ impl Messages {
     /// if MSI-X is off, so that the interrupt has to be raised in another way.
     pub(super) fn signal(&self, vector: u16) -> bool {
         let mut state = self.lock();
+        let found = state.vectors.get(usize::from(vector));
+        if let Some(irqfd) = found.and_then(Vector::sender) {
+            irqfd.signal();
+            return true;
+        }
         if !state.table.is_enabled() {
             return false;
         }
@@ -240,6 +248,9 @@ impl Messages {
         let mut state = self.lock();
         let count = u16::try_from(state.vectors.len()).unwrap_or(u16::MAX);
         state.table = MsixTable::new(count);
+        for vector in &mut state.vectors {
+            vector.sends = false;
+        }
     }
 
     /// Prepares the message of an unmasked vector, and sends it if it is pending. For a masked vector, disconnects a
@@ -249,6 +260,7 @@ impl Messages {
         let Some(vector) = state.vectors.get_mut(usize::from(vector)) else {
             return;
         };
+        vector.sends = false;
         let result = match (message, self.raise) {
             (Some(message), Raise::Irqfd) => vector.send(message, &self.routes),
             (Some(message), Raise::Call) if std::mem::take(&mut vector.pending) => {
@@ -264,6 +276,11 @@ impl Messages {
 }
 
 impl Vector {
+    /// The irqfd whose signal sends the message.
+    fn sender(&self) -> Option<&Irqfd> {
+        self.irqfd.as_ref().filter(|_| self.sends)?.connected()
+    }
+
     /// Whether a message waits to be unmasked.
     fn is_pending(&self) -> bool {
         let irqfd = self.irqfd.as_ref();
@@ -273,6 +290,7 @@ impl Vector {
     /// Registers the irqfd, whose GSI is routed to `message`, and signals it if a message is pending.
     fn send(&mut self, message: Msi, routes: &Arc<Routes>) -> Result<(), Error> {
         let irqfd = made(&mut self.irqfd, routes)?.connect(message)?;
+        self.sends = !self.is_shared;
         if std::mem::take(&mut self.pending) {
             if self.is_shared {
                 routes.irqs().signal_msi(message)?;

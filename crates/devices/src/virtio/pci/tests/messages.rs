@@ -176,6 +176,24 @@ fn a_reset_of_the_bus_masks_every_vector() {
 }
 
 #[test]
+fn after_a_reset_of_the_bus_no_vector_sends_before_it_is_set_up_again() {
+    let mut pc = live(EXIT);
+    answered(&mut pc, 1, |pc| assert_eq!(pc.wires.take(), [message(1)]));
+    for (msix, status, pending) in [(false, 1, 0), (true, 0, 0b10)] {
+        pc.root.reset();
+        pc.memory.write_slice(&[0; 0x400], GuestAddress(0)).unwrap();
+        pc.set_msix(msix, false);
+        pc.negotiate();
+        assert!(pc.set_up(0, &LAYOUT, 1));
+        pc.go_live();
+        answered(&mut pc, 1, |pc| assert_eq!(pc.wires.take(), []));
+        assert_eq!((pc.load(ISR, 1), pc.load(PENDING, 8)), (status, pending));
+    }
+    pc.set_vector(1, false);
+    assert_eq!(pc.wires.take(), [message(1)]);
+}
+
+#[test]
 fn a_device_that_goes_takes_its_irqfds_and_routes_along() {
     let mut pc = live(EXIT);
     answered(&mut pc, 1, |_| {});

@@ -131,6 +131,7 @@ fn eventfd_of_a_masked_vector_that_the_worker_makes_blocking_and_fills_holds_nob
         call.write(FULL).unwrap();
         errors.write(1).unwrap();
         await_that("the message", || pc.wires.take() == [message(0)]);
+        assert_eq!(pc.wires.lock().calls, 1, "not through the eventfd");
         ended.send(()).unwrap();
     });
     let result = wait.recv_timeout(HANG);
