@@ -5,6 +5,7 @@
 //! Notifications stay disabled meanwhile, so the thread must serve again.
 
 use std::fmt;
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::live_ring::{LATEST, Live, LiveRing};
 use super::request::{Handler, Outcome, Request};
 use super::ring::{LastNotification, QUEUE_SIZE_MAX, Ring};
 use super::slices::SliceList;
-use crate::listener::Rest;
+use crate::listener::{Listener, Rest};
 use vmbell::bus::Work;
 use vmbell_virtqueue::DeviceQueue;
 
@@ -111,11 +112,6 @@ impl Queue {
         &self.notification
     }
 
-    /// Whether the driver waits for its chains.
-    pub(super) const fn is_awaited(&self) -> bool {
-        self.is_awaited
-    }
-
     /// How many chains were given back, by any thread.
     pub fn served(&self) -> u64 {
         self.ring.served()
@@ -133,6 +129,21 @@ impl Queue {
     /// requests, and completing them has no effect.
     pub(super) fn stop(&self) {
         self.ring.stop();
+    }
+
+    /// Starts a thread that serves the queue when its eventfd is signalled.
+    ///
+    /// # Errors
+    ///
+    /// If the process cannot have more descriptors or threads.
+    pub(super) fn listen(self: &Arc<Self>) -> io::Result<Listener> {
+        let queue = Arc::clone(self);
+        // The work of a wake-up is in the queue, and the eventfd's count says nothing more.
+        if self.is_awaited {
+            Listener::start(|| {}, move || queue.serve_before_sleep().more)
+        } else {
+            Listener::start_resting(|| {}, move || queue.serve_before_nap())
+        }
     }
 
     /// Serves the available chains up to a budget, if the queue is started.

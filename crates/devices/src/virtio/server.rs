@@ -119,32 +119,17 @@ impl Queues {
                 queues.poller = Some(Poller::start(name, &queues.each, sources)?);
             }
             Notify::Doorbell => {
-                queues.listen()?;
+                queues.listeners = queues
+                    .each
+                    .iter()
+                    .map(Queue::listen)
+                    .collect::<io::Result<_>>()?;
                 queues.watch_sources(name)?;
             }
             Notify::Exit => queues.watch_sources(name)?,
             Notify::Never => {}
         }
         Ok(queues)
-    }
-
-    /// Starts a thread for each queue, which sleeps until the queue's eventfd is signalled.
-    ///
-    /// # Errors
-    ///
-    /// If the process cannot have more descriptors or threads.
-    fn listen(&mut self) -> io::Result<()> {
-        let listener = |queue: &Arc<Queue>| {
-            let queue = Arc::clone(queue);
-            // The work of a wake-up is in the queue, and the eventfd's count says nothing more.
-            if queue.is_awaited() {
-                Listener::start(|| {}, move || queue.serve_before_sleep().more)
-            } else {
-                Listener::start_resting(|| {}, move || queue.serve_before_nap())
-            }
-        };
-        self.listeners = self.each.iter().map(listener).collect::<io::Result<_>>()?;
-        Ok(())
     }
 
     /// Starts the thread that serves the queues whose chains wait for the host, if the device has such queues.
