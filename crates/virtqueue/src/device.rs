@@ -1,7 +1,7 @@
 //! The two traits of a device side, the same for both kinds of ring: [`DeviceQueue`] takes chains and gives them back,
 //! and [`DeviceControl`] saves and restores the side. The thread that owns the side calls them.
 
-use super::buffer::{Chain, Head};
+use super::descriptor::{Chain, Head};
 use super::error::{QueueError, UsedError};
 use super::save::{DeviceState, RestoreError};
 

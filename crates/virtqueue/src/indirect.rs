@@ -5,8 +5,9 @@
 
 use std::sync::atomic::AtomicU8;
 
-use super::buffer::{Buffer, Chain};
-use super::descriptor::{BYTES, Descriptor, INDIRECT, NEXT, WRITE, len, packed, split};
+use super::descriptor::{
+    BYTES, Buffer, Chain, Descriptor, INDIRECT, NEXT, WRITE, len, packed, split,
+};
 use super::error::{QueueError, SetupError};
 use super::features::Features;
 use super::memory::{RingMemory, Words, slice};

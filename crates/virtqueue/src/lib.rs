@@ -52,7 +52,6 @@
 //! extra notifications, a VMM must save both counters along with the queue.
 
 pub mod brand;
-mod buffer;
 mod descriptor;
 mod device;
 mod driver;
@@ -70,7 +69,7 @@ mod split;
 mod sync;
 
 pub use brand::Brand;
-pub use buffer::{Buffer, Chain, Head, Used};
+pub use descriptor::{Buffer, Chain, Head, Used};
 pub use device::{DeviceControl, DeviceQueue};
 pub use driver::{Driver, Side};
 pub use error::{AddError, NotAdded, QueueError, SetupError, UsedError, WrapCounterError};

@@ -7,7 +7,6 @@
 mod state;
 
 use super::brand::Brand;
-use super::buffer::{Buffer, Used};
 use super::error::{AddError, NotAdded, QueueError, SetupError};
 use super::features::Features;
 use super::indirect::Tables;
@@ -18,7 +17,7 @@ use super::ring::{Ring, Sealed};
 use super::save::RingKind;
 use super::slots::Slots;
 use super::sync::{Arc, Ordering, fence};
-use crate::descriptor::{INDIRECT, WRITE};
+use crate::descriptor::{Buffer, INDIRECT, Used, WRITE};
 
 /// How far a driver side has got in the ring.
 #[derive(Debug, Default)]

@@ -2,8 +2,7 @@
 
 use super::PackedLayout;
 use super::ring::{Event, LAP_FLAGS, PackedRing, Position, look};
-use crate::buffer::{Chain, Head};
-use crate::descriptor::{self, Descriptor, INDIRECT, NEXT, WRITE};
+use crate::descriptor::{self, Chain, Descriptor, Head, INDIRECT, NEXT, WRITE};
 use crate::device::{DeviceControl, DeviceQueue};
 use crate::error::{QueueError, SetupError, UsedError};
 use crate::features::Features;

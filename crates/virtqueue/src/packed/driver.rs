@@ -4,9 +4,8 @@
 use super::PackedLayout;
 use super::ring::{Event, PackedRing, Position, look};
 use crate::brand::Brand;
-use crate::buffer::{Buffer, Used};
 use crate::descriptor::packed::rest;
-use crate::descriptor::{self, NEXT, WRITE};
+use crate::descriptor::{self, Buffer, NEXT, Used, WRITE};
 use crate::driver::Driver;
 use crate::driver::{Indices, Side};
 use crate::error::{QueueError, SetupError};

@@ -1,7 +1,7 @@
 //! The state of a device side: what is saved, and which values a queue accepts.
 
 use super::{RestoreError, RingKind, SLOT, Target, at_most, undefined};
-use crate::buffer::Head;
+use crate::descriptor::Head;
 use crate::error::QueueError;
 use crate::features::Features;
 

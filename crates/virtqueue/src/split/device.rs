@@ -2,8 +2,7 @@
 
 use super::SplitLayout;
 use super::ring::{NO_INTERRUPT, NO_NOTIFY, SplitRing};
-use crate::buffer::{Chain, Head};
-use crate::descriptor::{self, INDIRECT, NEXT, WRITE};
+use crate::descriptor::{self, Chain, Head, INDIRECT, NEXT, WRITE};
 use crate::device::{DeviceControl, DeviceQueue};
 use crate::error::{QueueError, SetupError, UsedError};
 use crate::features::{Features, need_event};

@@ -8,9 +8,8 @@
 use super::SplitLayout;
 use super::ring::{NO_INTERRUPT, NO_NOTIFY, SplitRing};
 use crate::brand::Brand;
-use crate::buffer::{Buffer, Used};
 use crate::descriptor::split::rest;
-use crate::descriptor::{NEXT, WRITE};
+use crate::descriptor::{Buffer, NEXT, Used, WRITE};
 use crate::driver::Driver;
 use crate::driver::{Indices, Side};
 use crate::error::{QueueError, SetupError};

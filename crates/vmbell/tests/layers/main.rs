@@ -38,7 +38,7 @@ const MODULES: &[(&str, &str, Layers)] = &[
         "",
         &[
             &["brand", "error", "features", "hint", "sync"],
-            &["buffer", "descriptor"],
+            &["descriptor"],
             &["memory"],
             &["indirect", "ring"],
             &["poll"],
