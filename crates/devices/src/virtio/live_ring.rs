@@ -10,10 +10,9 @@ use vm_memory::GuestMemoryMmap;
 use vmbell::sync::atomic::{AtomicU64, Ordering};
 
 use super::combiner::Combiner;
-use super::driver::{DriverSide, Refusal};
+use super::driver::{DriverSide, HandlerError, Refusal};
 use super::ring::Ring;
-use super::slices::{SliceList, Writable};
-use vmbell_virtqueue::{Buffer, Chain, DeviceQueue, Head, QueueError};
+use vmbell_virtqueue::{Chain, DeviceQueue, Head, QueueError};
 
 /// How many times a thread looks again at a ring that lacks a chain that the driver announced: for about 100 us, which
 /// is long for a store on its way from one CPU to another.
@@ -37,13 +36,12 @@ pub(super) struct Taken {
     pub(super) number: u64,
 }
 
-/// Writes the answer to a deferred request, and returns the answer's length.
-pub(super) type Answer = dyn FnOnce(Writable<'_>) -> usize + Send;
+/// Writes the answer to a deferred request to guest memory, and returns the answer's length.
+pub(super) type Answer = dyn FnOnce(&GuestMemoryMmap) -> Result<usize, HandlerError> + Send;
 
 /// A deferred request that is complete.
 pub(super) struct Late {
     pub(super) taken: Taken,
-    pub(super) writable: Box<[Buffer]>,
     pub(super) answer: Box<Answer>,
 }
 
@@ -334,20 +332,13 @@ impl LiveRing {
     #[inline(never)]
     fn give_back_each(&self, live: &mut Live, late: Vec<Late>) -> Result<(), Refusal> {
         let queue = self.index;
-        let mut slices = SliceList::new(self.memory());
-        for Late {
-            taken,
-            writable,
-            answer,
-        } in late
-        {
+        for Late { taken, answer } in late {
             // Other requests belong to a ring that was stopped.
             if taken.start != live.start {
                 continue;
             }
-            let looked_up = slices.look_up(&[], &writable);
-            looked_up.map_err(|source| Refusal::Handler { queue, source })?;
-            let written = answer(slices.writable());
+            let written = answer(self.memory());
+            let written = written.map_err(|source| Refusal::Handler { queue, source })?;
             self.give_back(live, taken, used_len(written))?;
         }
         Ok(())

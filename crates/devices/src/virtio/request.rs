@@ -150,10 +150,14 @@ impl Pending {
     /// during the call, so it must not wait for anything. It is not called if the driver has reset the device or the
     /// queue. The driver is interrupted if it wants an interrupt.
     pub fn complete(self, answer: impl FnOnce(Writable<'_>) -> usize + Send + 'static) {
+        let writable = self.writable;
         self.ring.complete(Late {
             taken: self.taken,
-            writable: self.writable,
-            answer: Box::new(answer),
+            answer: Box::new(move |memory| {
+                let mut slices = SliceList::new(memory);
+                slices.look_up(&[], &writable)?;
+                Ok(answer(slices.writable()))
+            }),
         });
     }
 }
