@@ -8,9 +8,9 @@ use vmbell_virtqueue::{Buffer, Features, SplitDriver, SplitLayout, brand};
 use super::driver::{DriverSide, HandlerError};
 use super::live_ring::LiveRing;
 use super::mmio::Interrupt;
-use super::request::{Handler, Outcome, Request};
+use super::queue::Handler;
+use super::request::{Outcome, Request, SliceList};
 use super::ring::{QueueRegisters, Ring};
-use super::slices::SliceList;
 use kit::wait::await_that;
 
 /// Size of the memory in bytes, and an address in it that no ring has.

@@ -13,7 +13,8 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::driver::HandlerError;
 use super::host_io::read_once;
-use super::request::{Handled, Handler, Request};
+use super::queue::Handler;
+use super::request::{Handled, Request};
 use crate::output::{FULL, Output};
 
 use vmbell::sync::{Condvar, Mutex, MutexGuard};

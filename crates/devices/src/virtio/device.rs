@@ -13,7 +13,7 @@ use vmbell_virtqueue::Status;
 
 use super::config::VirtioConfig;
 use super::driver::{DriverSide, Interrupts, Refusal, Trouble};
-use super::request::Handler;
+use super::queue::Handler;
 use super::ring::{NOTIFICATION_DATA, OF_RINGS, QueueRegisters, RING_PACKED, VERSION_1};
 use super::server::{DeviceInfo, Queues, Server};
 use super::vhost::{Vhost, Worker};

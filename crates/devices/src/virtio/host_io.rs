@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 
 use vm_memory::VolatileSlice;
 
-use super::slices::{Readable, Slices, Writable};
+use super::request::{Readable, Slices, Writable};
 
 /// The maximum number of slices per system call on a stream. A message with more slices needs an allocation.
 const BATCH: usize = 32;

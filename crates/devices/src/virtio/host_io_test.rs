@@ -3,7 +3,7 @@ use std::io::Write;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::*;
-use crate::virtio::slices::SliceList;
+use crate::virtio::request::SliceList;
 use vmbell_virtqueue::Buffer;
 
 const PIECES: usize = 3 * BATCH + 1;

@@ -2,7 +2,8 @@
 //! buffer's earlier contents. Runs on the thread that serves the queue.
 
 use super::driver::HandlerError;
-use super::request::{Handled, Handler, Request};
+use super::queue::Handler;
+use super::request::{Handled, Request};
 
 /// The maximum number of bytes of an answer, so that no driver keeps a thread busy with one chain.
 const MOST: usize = 64 << 10;

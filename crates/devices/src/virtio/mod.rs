@@ -32,7 +32,6 @@ mod reset_test;
 mod ring;
 mod rng;
 mod server;
-mod slices;
 pub mod vhost;
 #[cfg(test)]
 mod worker_double;
@@ -44,7 +43,6 @@ pub use device::VirtioDevice;
 pub use driver::{HandlerError, Refusal};
 pub use inverter::Inverter;
 pub use net::Net;
-pub use queue::{Queue, Served};
-pub use request::{Handled, Handler, Pending, Request};
+pub use queue::{Handler, Queue, Served};
+pub use request::{Handled, Pending, Readable, Request, Slices, Writable};
 pub use rng::Entropy;
-pub use slices::{Readable, Slices, Writable};

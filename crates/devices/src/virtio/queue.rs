@@ -1,4 +1,4 @@
-//! A queue of the device, and the service of its chains.
+//! A queue of the device, the handler of its chains, and their service.
 //!
 //! A driver can make chains available as fast as they are served, so a service has a budget. After the budget, the
 //! thread can do something else: a vCPU's thread can see a kick, and a listener's thread that it must stop.
@@ -9,11 +9,10 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use super::driver::{DriverSide, Refusal};
+use super::driver::{DriverSide, HandlerError, Refusal};
 use super::live_ring::{LATEST, Live, LiveRing};
-use super::request::{Handler, Outcome, Request};
+use super::request::{Handled, Outcome, Request, SliceList};
 use super::ring::{LastNotification, QUEUE_SIZE_MAX, Ring};
-use super::slices::SliceList;
 use crate::listener::{Listener, Rest};
 use vmbell::bus::Work;
 use vmbell_virtqueue::DeviceQueue;
@@ -251,6 +250,55 @@ impl Queue {
         }
         Ok(true)
     }
+}
+
+/// The work of a device on the chains that its driver makes available.
+pub trait Handler: Send + Sync {
+    /// The device ID (virtio 1.3, 5).
+    const DEVICE_ID: u32;
+    /// The device's name, for messages.
+    const NAME: &'static str = "virtio";
+
+    /// The features that only this type of device has (bits 0 to 23). Defaults to none.
+    fn features(&self) -> u64 {
+        0
+    }
+
+    /// Called when the driver has accepted these features, before its first request. No request is being handled;
+    /// requests that are still pending from before a reset no longer have an effect.
+    fn accepted(&self, _features: u64) {}
+
+    /// The configuration that only this type of device has. Defaults to none.
+    fn config(&self) -> &[u8] {
+        &[]
+    }
+
+    /// The queues whose chains wait for the host, each with a descriptor that is readable when the host has data for
+    /// the chains or room for their data, or when [pending](super::Pending) requests are complete. Defaults to none. The
+    /// thread that serves these queues watches the descriptors; on PCI it is a thread of the device.
+    fn sources(&self) -> Vec<(u16, BorrowedFd<'_>)> {
+        Vec::new()
+    }
+
+    /// Whether the driver waits until the chains of this queue are given back. If not, the queue's interrupts are
+    /// coalesced. Defaults to true.
+    fn is_awaited(&self, _queue: u16) -> bool {
+        true
+    }
+
+    /// Handles one request: [completes](Request::complete) it, [defers](Request::defer) it to complete it later, or
+    /// leaves it [waiting](Request::wait) for its queue's [source](Self::sources). A driver cannot make more requests
+    /// available than the queue has descriptors, which limits how many are pending; a device with a lower limit leaves
+    /// further requests waiting.
+    ///
+    /// # Errors
+    ///
+    /// If the request cannot be handled. The queue then stops.
+    ///
+    /// # Panics
+    ///
+    /// If the process unwinds, a panic stops the queue as an error does: the device continues after a reset.
+    fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError>;
 }
 
 /// A handler without its type. The loop over the chains of a ring is compiled once for each type, so that the type's

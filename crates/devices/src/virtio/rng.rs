@@ -3,7 +3,8 @@
 
 use super::driver::HandlerError;
 use super::host_io::fill_randomly;
-use super::request::{Handled, Handler, Request};
+use super::queue::Handler;
+use super::request::{Handled, Request};
 
 /// The maximum number of bytes of an answer, so that no driver keeps a thread busy with one chain. A driver must accept
 /// fewer bytes than its buffer has room for (virtio 1.3, 5.4.6.1).

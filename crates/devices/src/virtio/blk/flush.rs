@@ -6,8 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use crate::virtio::request::Pending;
-use crate::virtio::slices::Writable;
+use crate::virtio::request::{Pending, Writable};
 use vmbell::sync::{Condvar, Mutex, MutexGuard};
 use vmbell::thread::{ThreadKind, spawn};
 

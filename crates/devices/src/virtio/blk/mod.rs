@@ -20,8 +20,8 @@ pub use self::image::DiskError;
 use self::image::SECTOR;
 use super::driver::HandlerError;
 use super::host_io::{read_exact_at, write_all_at};
-use super::request::{Handled, Handler, Request};
-use super::slices::{Readable, Writable};
+use super::queue::Handler;
+use super::request::{Handled, Readable, Request, Writable};
 
 const SIZE_MAX: u64 = 1 << 1;
 const SEG_MAX: u64 = 1 << 2;

@@ -28,8 +28,8 @@ pub use tap::{Tap, TapError};
 
 use self::tap::HEADER;
 use super::driver::HandlerError;
-use super::request::{Handled, Handler, Request};
-use super::slices::{Readable, Writable};
+use super::queue::Handler;
+use super::request::{Handled, Readable, Request, Writable};
 
 /// The value of the configuration's status while there is a link.
 const LINK_UP: u16 = 1;

@@ -2,7 +2,7 @@ use vm_memory::{Bytes, GuestAddress};
 
 use super::*;
 use crate::virtio::answer_double::{DATA, RAM, answer, answer_now, bytes, memory};
-use crate::virtio::slices::SliceList;
+use crate::virtio::request::SliceList;
 use vmbell_virtqueue::Buffer;
 
 const ADDRESS: Mac = Mac([0x52, 0x54, 0, 1, 2, 3]);

@@ -11,7 +11,7 @@ use vmm_sys_util::ioctl::{ioctl_with_mut_ref, ioctl_with_ref, ioctl_with_val};
 
 use super::offload;
 use crate::virtio::host_io::{read_once, write_once};
-use crate::virtio::slices::{Readable, Writable};
+use crate::virtio::request::{Readable, Writable};
 
 /// The bytes of the header before each packet (`struct virtio_net_hdr`).
 pub(super) const HEADER: usize = 12;
