@@ -3,10 +3,12 @@
 //! Wrong advice is worse than none. So advice is given only if both compared rows were measured, if it saves at least
 //! 10 ms of CPU time or latency per second, and if nothing contradicts it.
 
+use crate::address::Address;
 use crate::bpf::Metric;
 use crate::costs::{self, Costs};
-use crate::model::{Address, Name, NameSource, Space, Vm};
+use crate::model::Vm;
 use crate::names;
+use crate::names::{Name, NameSource, Space};
 use crate::rates::per_second;
 
 /// An ioeventfd of any length is cheaper than one with a length if it costs at most this share: on VMX it is about a

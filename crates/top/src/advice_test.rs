@@ -1,7 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::model::{Eventfd, Irqfd};
+use crate::address::Eventfd;
+use crate::model::Irqfd;
 use crate::names;
 
 fn costs() -> Costs {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Address, Space};
+use crate::address::Address;
+use crate::names::Space;
 use crate::rates::per_second;
 
 /// The local APIC's EOI register, in its page and as an MSR.

@@ -6,6 +6,7 @@
 //! [`reading::Reading`] of one moment, [`rates`] computes the difference of two readings, and [`model`] assigns it to
 //! VMs. With the [`costs`] of a host, [`advice`] says what would be cheaper.
 
+pub mod address;
 pub mod advice;
 pub mod bpf;
 pub mod btf;

@@ -3,7 +3,10 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::bpf::{BpfReading, Isa};
+use crate::names::NameSource;
+use crate::process::Holder;
 use crate::sampler::{SampledPlace, Samples};
+use crate::waiters::Waiter;
 
 const PID: u32 = 4711;
 

@@ -1,6 +1,35 @@
-//! Names of addresses: fixed by the PC, or guessed from the shape of an access.
+//! Addresses' spaces and names: fixed by the PC, or guessed from the shape of an access.
 
-use crate::model::{Name, NameSource, Space};
+/// A kind of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Space {
+    /// Ports.
+    Port,
+    /// Guest-physical addresses.
+    Mmio,
+    /// MSRs.
+    Msr,
+    /// A different bus of the kernel.
+    Bus(u8),
+}
+
+/// A name, and its source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// The name.
+    pub text: String,
+    /// Where the name comes from.
+    pub source: NameSource,
+}
+
+/// Where a name comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameSource {
+    /// The address is fixed on a PC.
+    Table,
+    /// Guessed from the shape of the access. It can be wrong.
+    Guess,
+}
 
 /// Reasons of a return to the VMM that come with an address, from Linux' `include/uapi/linux/kvm.h`.
 pub(crate) const EXIT_IO: u32 = 2;

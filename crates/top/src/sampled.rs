@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{self, Address, Space};
-use crate::names;
+use crate::address::{Address, named};
+use crate::names::{self, Space};
 use crate::sampler::{SampledPlace, Samples};
 
 /// Where the vCPUs of a VM were seen.
@@ -48,7 +48,7 @@ impl Sampled {
             };
             *sampled.reasons.entry(reason).or_default() += count;
         }
-        sampled.addresses = model::named(addresses);
+        sampled.addresses = named(addresses);
         sampled
     }
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::model::Space;
+use crate::names::Space;
 use crate::names::{EXIT_IO, EXIT_MMIO, EXIT_RDMSR, EXIT_WRMSR};
 
 /// The first Linux that is known to write 0 when a vCPU enters. 6.1 does not.

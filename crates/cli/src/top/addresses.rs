@@ -4,8 +4,10 @@
 use super::cells::{of_pids, rate};
 use super::interval::TopInterval;
 use vmbell_report::{Cell, Column, Table};
+use vmbell_top::address::{Address, Eventfd};
 use vmbell_top::bpf::Metric;
-use vmbell_top::model::{Address, Eventfd, NameSource, Space, Vm};
+use vmbell_top::model::Vm;
+use vmbell_top::names::{NameSource, Space};
 use vmbell_top::process::Holder;
 use vmbell_top::rates::per_second;
 

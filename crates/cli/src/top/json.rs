@@ -9,8 +9,10 @@ use vmbell_report::{
     TopAccess, TopAddress, TopEventfd, TopHolder, TopIrqfd, TopLine, TopNameSource, TopSampled,
     TopSampledAddress, TopSource, TopVcpu, TopVm, TopWaiter,
 };
+use vmbell_top::address::{Address, Eventfd};
 use vmbell_top::bpf::Metric;
-use vmbell_top::model::{Address, Eventfd, Name, NameSource, Vm};
+use vmbell_top::model::Vm;
+use vmbell_top::names::{Name, NameSource};
 use vmbell_top::reading::Reading;
 use vmbell_top::sources::Sources;
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::top::text::tests::vm;
-use vmbell_top::model::{Irqfd, Reason, Space};
+use vmbell_top::model::{Irqfd, Reason};
+use vmbell_top::names::Space;
 use vmbell_top::process::Holder;
 use vmbell_top::sampled::Sampled;
 use vmbell_top::waiters::Waiter;

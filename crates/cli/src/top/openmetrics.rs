@@ -14,7 +14,8 @@ use super::cells::cpu_seconds;
 use super::screen::{VmKey, keys};
 use vmbell_report::{Export, Label, MetricsText};
 use vmbell_top::bpf::Metric;
-use vmbell_top::model::{Space, Vm};
+use vmbell_top::model::Vm;
+use vmbell_top::names::Space;
 use vmbell_top::rates;
 
 /// The number of a VM's addresses with their own series.

@@ -1,8 +1,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
+use vmbell_top::address::{Address, Eventfd};
 use vmbell_top::bpf::Metric;
-use vmbell_top::model::{Address, Eventfd, Name, NameSource, Space, Vm};
+use vmbell_top::model::Vm;
+use vmbell_top::names::{Name, NameSource, Space};
 
 fn interval_of(vms: &[Vm], seconds: f64) -> TopInterval {
     TopInterval {

@@ -7,6 +7,7 @@
 mod accesses;
 mod asm;
 mod builder;
+mod error;
 mod interrupts;
 mod metric;
 mod programs;
@@ -15,16 +16,17 @@ mod rights;
 mod syscall;
 
 use std::collections::{BTreeMap, HashMap};
-use std::io;
 
 use self::builder::BtfTarget;
+pub use self::error::BpfError;
+use self::error::system;
 pub use self::metric::Metric;
 pub use self::programs::Isa;
 use self::programs::{Cpu, Program};
 use self::record::{AWAY_VALUE, COUNTER_KEY, COUNTER_VALUE, VCPU_KEY, VCPU_VALUE, vcpu_of};
 pub use self::record::{CountedRecord, Event, KernelVm, RecordKind};
 use self::syscall::{Link, Map, MapType};
-use crate::btf::{Btf, BtfError};
+use crate::btf::Btf;
 
 /// The maximum number of different events that are counted, for all VMs together.
 const COUNTERS: u32 = 1 << 14;
@@ -54,51 +56,6 @@ pub struct BpfReading {
     pub lost: u64,
     /// How to interpret the reasons of exits.
     pub isa: Option<Isa>,
-}
-
-/// Why the source, or one of its programs, cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum BpfError {
-    /// The kernel has no BTF, or lacks a function.
-    #[error(transparent)]
-    Btf(#[from] BtfError),
-    /// The kernel does not allow it.
-    #[error("{0}")]
-    NotAllowed(&'static str),
-    /// KVM is not loaded.
-    #[error("kvm is not loaded")]
-    NoKvm,
-    /// The verifier refused a program.
-    #[error("this kernel refuses the program: {log}")]
-    Refused {
-        /// The error.
-        source: io::Error,
-        /// The end of the verifier's message.
-        log: String,
-    },
-    /// A requested metric does not exist on this architecture.
-    #[error("{} cannot be counted on {}", .0.name(), std::env::consts::ARCH)]
-    Architecture(Metric),
-    /// A requested metric cannot be counted.
-    #[error("{} cannot be counted", metric.name())]
-    Optional {
-        /// The metric.
-        metric: Metric,
-        /// Why not.
-        source: Box<Self>,
-    },
-    /// A system call failed.
-    #[error("{what}")]
-    System {
-        /// What the call was for.
-        what: &'static str,
-        /// The error.
-        source: io::Error,
-    },
-}
-
-fn system(what: &'static str) -> impl FnOnce(io::Error) -> BpfError {
-    move |source| BpfError::System { what, source }
 }
 
 impl Bpf {

@@ -3,7 +3,7 @@
 //! The programs in `programs` write them in the kernel, at the offsets defined here. This process checks them when it
 //! reads them, because a guest chooses the addresses and sizes in them.
 
-use crate::model::Space;
+use crate::names::Space;
 
 /// Offsets in the key of a counter. A counter exists for each combination of VM, vCPU, kind, address and ioeventfd.
 pub(super) mod counter {

@@ -2,7 +2,7 @@
 
 use std::{fs, io};
 
-use super::BpfError;
+use super::error::BpfError;
 use super::syscall::Refused;
 
 const CAP_SYS_ADMIN: u32 = 21;
