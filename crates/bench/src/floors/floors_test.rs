@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::affinity::{allowed_cpus, default_pair};
-use crate::{CommandLimit, RunSample, TickClock};
+use crate::{CommandLimit, RunSample, SubjectError, SubjectOptions, TickClock};
 use vmbell_hypervisor::SpinPolicy;
 
 fn options(cpus: Vec<usize>) -> SubjectOptions {

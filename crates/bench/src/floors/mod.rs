@@ -4,64 +4,21 @@
 //! signalling an eventfd from a guest costs at least `floor-eventfd-write`, a heavy exit to a sleeping VMM at least a
 //! futex handover, and a heavy exit to a spinning VMM at least a round trip of a cache line.
 
+mod list;
 mod raw;
 mod round_trip;
 mod signal;
 mod system_call;
 
-use round_trip::Cpus;
+pub(super) use list::{entries, needs_two_cpus};
 
-use super::{BenchEntry, CommandLimit, Remarks, SubjectError, SubjectOptions, SubjectSetting};
-use vmbell_report::Group;
+use super::{CommandLimit, SubjectError, SubjectOptions, SubjectSetting};
 
-/// The floors, the cheapest kind of work first.
-pub(super) fn entries() -> Vec<BenchEntry> {
-    vec![
-        BenchEntry::new(
-            Group::Floor,
-            system_call::GETPPID,
-            "an empty system call: getppid(2)",
-            system_call::make_getppid,
-        ),
-        BenchEntry::new(
-            Group::Floor,
-            system_call::EVENTFD_WRITE,
-            "write(2) to a non-blocking eventfd without a waiter",
-            system_call::make_eventfd_write,
-        ),
-        BenchEntry::new(
-            Group::Floor,
-            round_trip::SAME_CORE,
-            "round trip between two sleeping threads on one CPU, by futex(2)",
-            round_trip::make_same_core,
-        )
-        .with_remarks(round_trip()),
-        BenchEntry::new(
-            Group::Floor,
-            round_trip::CROSS_CORE,
-            "round trip between two sleeping threads on two CPUs, by futex(2)",
-            round_trip::make_cross_core,
-        )
-        .with_remarks(round_trip()),
-        BenchEntry::new(
-            Group::Floor,
-            round_trip::CACHE_LINE,
-            "round trip of a cache line between two spinning threads on two CPUs",
-            round_trip::make_cache_line,
-        )
-        .with_remarks(round_trip()),
-        BenchEntry::new(
-            Group::Floor,
-            signal::NAME,
-            "tgkill(2) to a thread that runs on another CPU, until its handler's first instruction",
-            signal::make,
-        ),
-    ]
-}
-
-/// Whether the floor of this name needs two CPUs.
-pub(super) fn needs_two_cpus(name: &str) -> bool {
-    [round_trip::CROSS_CORE, round_trip::CACHE_LINE, signal::NAME].contains(&name)
+/// The CPUs of the two sides.
+#[derive(Clone, Copy, Debug)]
+struct Cpus {
+    here: usize,
+    there: usize,
 }
 
 /// Performs `ops` operations in pieces of at most `most`, and fails between two pieces if the run has to end. Checking
@@ -88,16 +45,6 @@ where
     Ok(())
 }
 
-/// The remarks of floors that measure a round trip; all have the same note.
-fn round_trip() -> Remarks {
-    let note =
-        "floor-futex-* and floor-cache-line are round trips: one operation is there and back";
-    Remarks {
-        note: Some(note),
-        ..Remarks::default()
-    }
-}
-
 /// The two CPUs of a floor that needs two.
 fn two_cpus(options: &SubjectOptions) -> Result<Cpus, SubjectError> {
     let (here, there) = options.two_cpus()?;
@@ -110,7 +57,3 @@ fn setting(cpus: Cpus) -> SubjectSetting {
         ..SubjectSetting::default()
     }
 }
-
-#[cfg(test)]
-#[path = "floors_test.rs"]
-mod tests;

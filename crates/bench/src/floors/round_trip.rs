@@ -14,7 +14,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
-use super::{in_pieces, raw};
+use super::{Cpus, in_pieces, raw};
 use crate::affinity::{self, AffinityError, Pinned};
 use crate::subject::nanoseconds;
 use crate::{CommandLimit, RunSample, Subject, SubjectError, SubjectOptions, SubjectSetting};
@@ -36,13 +36,6 @@ struct WordLine(AtomicU32);
 /// How many round trips pass between two checks whether the run has to end. A round trip between sleepers may take 100
 /// us.
 const PIECE: u64 = 256;
-
-/// The CPUs of the two sides.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Cpus {
-    pub(super) here: usize,
-    pub(super) there: usize,
-}
 
 /// Performs `ops` round trips, unless the run has to end earlier.
 fn round_trips(

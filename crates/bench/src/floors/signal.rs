@@ -10,8 +10,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{OnceLock, mpsc};
 use std::time::Instant;
 
-use super::in_pieces;
-use super::round_trip::Cpus;
+use super::{Cpus, in_pieces};
 use crate::affinity::{self, Pinned};
 use crate::subject::nanoseconds;
 use crate::{

@@ -111,7 +111,7 @@ impl OpenedDevice {
 mod tests {
     use std::fs;
 
-    use super::super::models::{EDU, PL031};
+    use super::super::hardware::{EDU, PL031};
     use super::*;
 
     #[test]

@@ -1,7 +1,7 @@
 //! The scenarios with an assigned device by name, and what each needs from its guest.
 
 use super::assigned::AssignedModel;
-use super::models::{ALARM, EDU, PL031};
+use super::hardware::{ALARM, EDU, PL031};
 use vmbell_guest::{Program, programs};
 use vmbell_hypervisor::{Capability, Irqchip};
 use vmbell_vfio::placed::Handover;

@@ -7,7 +7,7 @@
 
 mod assigned;
 mod case;
-mod models;
+mod hardware;
 mod subjects;
 mod turn;
 

@@ -3,7 +3,7 @@
 
 use super::super::guest::{GuestScenario, ScenarioGuest};
 use super::assigned::REGISTERS;
-use super::models::{IDENTITY, LIVENESS};
+use super::hardware::{IDENTITY, LIVENESS};
 use super::turn::{ADDRESS, DeviceGuest};
 use crate::{RunSample, SubjectError};
 use vmbell_guest::Parameters;

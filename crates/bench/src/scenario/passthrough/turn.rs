@@ -7,7 +7,7 @@ use super::super::notify::pin_to;
 use super::super::wiring::{InterruptSource, Wiring};
 use super::assigned::{OpenedDevice, REGISTERS};
 use super::case::{DeviceSignal, PassthroughCase};
-use super::models::MSI;
+use super::hardware::MSI;
 use crate::affinity::Pinned;
 use crate::{SubjectError, SubjectOptions};
 use vmbell::irq::Msi;

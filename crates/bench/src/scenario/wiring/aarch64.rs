@@ -22,57 +22,61 @@ const EVENT: u32 = 3;
 const LPI: u32 = 8192 + EVENT;
 const TABLES: u64 = PARAMETERS.0 + 0x20_0000;
 
-pub(super) fn wire(
-    vm: &dyn Vm,
-    source: InterruptSource,
-    subject: &str,
-) -> Result<Wiring, SubjectError> {
-    let gic = vm
-        .gic()
-        .ok_or_else(|| SubjectError::Skipped("the guest has no interrupt controller".into()))?;
-    if source == InterruptSource::Message && gic == Gic::V2 {
-        return Err(SubjectError::Skipped(
-            "a GICv2 has no message-signalled interrupts".into(),
-        ));
+impl Wiring {
+    /// Wires up an interrupt of a guest. Skips the scenario if the guest's controllers do not have such an interrupt.
+    pub(crate) fn new(
+        vm: &dyn Vm,
+        source: InterruptSource,
+        subject: &str,
+    ) -> Result<Self, SubjectError> {
+        let gic = vm
+            .gic()
+            .ok_or_else(|| SubjectError::Skipped("the guest has no interrupt controller".into()))?;
+        if source == InterruptSource::Message && gic == Gic::V2 {
+            return Err(SubjectError::Skipped(
+                "a GICv2 has no message-signalled interrupts".into(),
+            ));
+        }
+        let failed = |error: IrqError| SubjectError::failed(subject, error);
+        let route = |gsi: u32, target| -> Result<_, SubjectError> {
+            let gsi = Gsi::new(gsi).map_err(failed)?;
+            Ok(Some(Route { gsi, target }))
+        };
+        let message = Msi {
+            address: TRANSLATER,
+            data: EVENT,
+            device: Some(DEVICE),
+        };
+        let (route, intid) = match source {
+            InterruptSource::Itself => (None, 0),
+            InterruptSource::Edge | InterruptSource::Level => (
+                route(PIN.into(), Target::Pin(PIN))?,
+                FIRST_SPI + u32::from(PIN),
+            ),
+            InterruptSource::Message => (route(MESSAGE, Target::Msi(message))?, LPI),
+        };
+        let message = LpiMessage {
+            tables: TABLES,
+            device: DEVICE,
+            event: EVENT,
+        };
+        let interrupt = GicInterrupt {
+            gic,
+            intid,
+            level: source == InterruptSource::Level,
+            message: (source == InterruptSource::Message).then_some(message),
+        };
+        Ok(Self {
+            route,
+            interrupts: Interrupts {
+                gic: Some(interrupt),
+                ..Interrupts::default()
+            },
+        })
     }
-    let failed = |error: IrqError| SubjectError::failed(subject, error);
-    let route = |gsi: u32, target| -> Result<_, SubjectError> {
-        let gsi = Gsi::new(gsi).map_err(failed)?;
-        Ok(Some(Route { gsi, target }))
-    };
-    let message = Msi {
-        address: TRANSLATER,
-        data: EVENT,
-        device: Some(DEVICE),
-    };
-    let (route, intid) = match source {
-        InterruptSource::Itself => (None, 0),
-        InterruptSource::Edge | InterruptSource::Level => (
-            route(PIN.into(), Target::Pin(PIN))?,
-            FIRST_SPI + u32::from(PIN),
-        ),
-        InterruptSource::Message => (route(MESSAGE, Target::Msi(message))?, LPI),
-    };
-    let message = LpiMessage {
-        tables: TABLES,
-        device: DEVICE,
-        event: EVENT,
-    };
-    let interrupt = GicInterrupt {
-        gic,
-        intid,
-        level: source == InterruptSource::Level,
-        message: (source == InterruptSource::Message).then_some(message),
-    };
-    Ok(Wiring {
-        route,
-        interrupts: Interrupts {
-            gic: Some(interrupt),
-            ..Interrupts::default()
-        },
-    })
 }
 
-pub(super) const fn bell(number: u16) -> IoEventAddress {
+/// The address at which a program rings, `number` bytes from the start of the range for such devices.
+pub(crate) const fn bell(number: u16) -> IoEventAddress {
     IoEventAddress::Mmio(0xd000_0000 + number as u64)
 }

@@ -11,9 +11,9 @@ mod aarch64;
 mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
-use aarch64 as here;
+pub(crate) use aarch64::bell;
 #[cfg(not(target_arch = "aarch64"))]
-use x86_64 as here;
+pub(crate) use x86_64::bell;
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use vmbell::bus::{BusDevice, BusError, BusRange};
 use vmbell::doorbell::IoEventAddress;
 use vmbell::irq::{Gsi, Route};
 use vmbell_guest::Interrupts;
-use vmbell_hypervisor::{Irqs, Vm};
+use vmbell_hypervisor::Irqs;
 use vmbell_vmm::Machine;
 
 /// How the guest is interrupted.
@@ -49,15 +49,6 @@ pub(crate) struct Wiring {
 }
 
 impl Wiring {
-    /// Wires up an interrupt of a guest. Skips the scenario if the guest's controllers do not have such an interrupt.
-    pub(crate) fn new(
-        vm: &dyn Vm,
-        source: InterruptSource,
-        subject: &str,
-    ) -> Result<Self, SubjectError> {
-        here::wire(vm, source, subject)
-    }
-
     /// Sets the route.
     pub(crate) fn connect(&self, vm: &dyn Irqs) -> Result<(), ScenarioFailure> {
         Ok(vm.set_routing(self.route.as_slice())?)
@@ -68,12 +59,6 @@ impl Wiring {
         let none = || SubjectError::failed(subject, "its interrupt has no route");
         self.route.map(|route| route.gsi).ok_or_else(none)
     }
-}
-
-/// The address at which a program rings, `number` bytes from the start of the range for such devices: a port, on
-/// architectures with ports.
-pub(crate) const fn bell(number: u16) -> IoEventAddress {
-    here::bell(number)
 }
 
 /// Puts a device of eight bytes at an address.

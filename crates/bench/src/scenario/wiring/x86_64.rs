@@ -14,31 +14,36 @@ const MESSAGE: u32 = 24;
 /// The bit of a redirection entry that makes it level-triggered.
 const LEVEL: u32 = 1 << 15;
 
-pub(super) fn wire(
-    _: &dyn Vm,
-    source: InterruptSource,
-    subject: &str,
-) -> Result<Wiring, SubjectError> {
-    let failed = |error: IrqError| SubjectError::failed(subject, error);
-    let route = |gsi: u32, target| -> Result<_, SubjectError> {
-        let gsi = Gsi::new(gsi).map_err(failed)?;
-        Ok(Some(Route { gsi, target }))
-    };
-    Ok(Wiring {
-        route: match source {
-            InterruptSource::Itself => None,
-            InterruptSource::Edge | InterruptSource::Message => {
-                route(MESSAGE, Target::Msi(Msi::fixed(0, VECTOR)))?
-            }
-            InterruptSource::Level => route(PIN.into(), Target::Pin(PIN))?,
-        },
-        interrupts: Interrupts {
-            route: (source == InterruptSource::Level).then_some((PIN, LEVEL | u32::from(VECTOR))),
-            ..Interrupts::default()
-        },
-    })
+impl Wiring {
+    /// Wires up an interrupt of a guest.
+    pub(crate) fn new(
+        _: &dyn Vm,
+        source: InterruptSource,
+        subject: &str,
+    ) -> Result<Self, SubjectError> {
+        let failed = |error: IrqError| SubjectError::failed(subject, error);
+        let route = |gsi: u32, target| -> Result<_, SubjectError> {
+            let gsi = Gsi::new(gsi).map_err(failed)?;
+            Ok(Some(Route { gsi, target }))
+        };
+        Ok(Self {
+            route: match source {
+                InterruptSource::Itself => None,
+                InterruptSource::Edge | InterruptSource::Message => {
+                    route(MESSAGE, Target::Msi(Msi::fixed(0, VECTOR)))?
+                }
+                InterruptSource::Level => route(PIN.into(), Target::Pin(PIN))?,
+            },
+            interrupts: Interrupts {
+                route: (source == InterruptSource::Level)
+                    .then_some((PIN, LEVEL | u32::from(VECTOR))),
+                ..Interrupts::default()
+            },
+        })
+    }
 }
 
-pub(super) const fn bell(number: u16) -> IoEventAddress {
+/// The address at which a program rings, `number` bytes from the start of the range for such devices: a port.
+pub(crate) const fn bell(number: u16) -> IoEventAddress {
     IoEventAddress::Pio(0xc000 + number)
 }
