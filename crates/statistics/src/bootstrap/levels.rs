@@ -4,8 +4,8 @@
 //! their distances from the middle are first widened, by the ratio of the t distribution's width to the normal one's.
 //! Everything is computed with logarithms, which turn ratios into differences.
 
+use super::interval::{MIN_ROUNDS, ends};
 use super::sorted::{Sorted, median_in_place};
-use super::{MIN_ROUNDS, ends};
 use crate::Random;
 
 /// The interval of the ratio of two sides that were measured separately. Each side has the logarithms of its reports'

@@ -7,19 +7,18 @@
 //!   ([`ratio_of_boots`]);
 //! - several reports on each side: reports are drawn, in turns or for each side alone, and in each its runs (`levels`).
 
+mod interval;
 mod levels;
 mod sorted;
 
+use self::interval::{MIN_ROUNDS, ends};
 pub use self::levels::{of_sides, of_turns};
 pub use self::sorted::Sorted;
 pub(crate) use self::sorted::median_in_place;
-use crate::{Random, median, percentile};
+use crate::{Random, median};
 
 /// How many times rounds and boots are resampled; the ends of the interval settle well before this number.
 const RESAMPLES: usize = 1000;
-
-/// With fewer rounds than this, resampling them says nothing about how they scatter.
-const MIN_ROUNDS: usize = 3;
 
 /// With fewer boots than this, nothing is known about how they scatter.
 const MIN_BOOTS: usize = 2;
@@ -88,15 +87,6 @@ pub fn ratio_of_boots(new: &[Vec<f64>], old: &[Vec<f64>], seed: u64) -> Option<R
 fn quotient(new: &[f64], old: &[f64]) -> Option<f64> {
     let old = median(old).filter(|old| *old > 0.0)?;
     Some(median(new)? / old)
-}
-
-/// The numbers below and above which 2.5 % of the draws lie; draws without a number are left out.
-fn ends(resamples: usize, draw: impl FnMut() -> Option<f64>) -> Option<[f64; 2]> {
-    let draws: Vec<f64> = std::iter::repeat_with(draw)
-        .take(resamples)
-        .flatten()
-        .collect();
-    Some([percentile(&draws, 0.025)?, percentile(&draws, 0.975)?])
 }
 
 #[cfg(test)]
