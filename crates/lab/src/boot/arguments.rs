@@ -5,28 +5,11 @@ use std::os::fd::RawFd;
 use std::path::Path;
 use std::time::Duration;
 
-use super::TimeLimits;
 use super::channel::Channel;
+use super::supervise::{TimeLimits, TimeMode};
 use crate::board::{GicVersion, LabBoard};
 use crate::device::PluggedDevice;
 use loader::window::{LOADER_FILE, PANIC_SLOT, SLOT};
-
-/// How time passes in L1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeMode {
-    /// As fast as the host allows, on several threads.
-    Functional {
-        /// Virtual CPUs of L1.
-        cpus: u32,
-    },
-    /// One virtual nanosecond per instruction, on one CPU: a repeated run gives the same counts.
-    Deterministic {
-        /// Varies what counts accidentally depend on: addresses of programs, and the timer's phase when they start.
-        /// `None` uses the plain layout without randomized addresses. The seed takes effect after the boot, so that one
-        /// saved state serves all seeds.
-        seed: Option<u32>,
-    },
-}
 
 /// How QEMU starts a machine.
 #[derive(Clone, Copy, Debug)]

@@ -17,7 +17,7 @@ mod result;
 mod supervise;
 mod vsock;
 
-pub use arguments::{InnerVmm, Settings, TimeMode};
+pub use arguments::{InnerVmm, Settings};
 pub(crate) use arguments::{WINDOW, machine_arguments, parameters as kernel_parameters};
 pub(crate) use bochs::BochsPlan;
 pub(crate) use channel::{BootEvent, ProgramStream};
@@ -27,6 +27,6 @@ pub(crate) use machine::{RunningVmm, channels};
 pub(crate) use monitor::does_not;
 pub use process::exec_applet;
 pub use result::LabBootResult;
-pub use supervise::TimeLimits;
 pub(crate) use supervise::{ANSWERING, LEAVING, LONGEST, Patience};
+pub use supervise::{TimeLimits, TimeMode};
 pub(crate) use vsock::{Listeners, accept};

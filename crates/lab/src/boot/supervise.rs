@@ -7,9 +7,25 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::TimeMode;
 use super::channel::{BootEvent, ProgramStream};
 use crate::job::{InitMessage, ProgramEnding, RunReport, answer};
+
+/// How time passes in L1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeMode {
+    /// As fast as the host allows, on several threads.
+    Functional {
+        /// Virtual CPUs of L1.
+        cpus: u32,
+    },
+    /// One virtual nanosecond per instruction, on one CPU: a repeated run gives the same counts.
+    Deterministic {
+        /// Varies what counts accidentally depend on: addresses of programs, and the timer's phase when they start.
+        /// `None` uses the plain layout without randomized addresses. The seed takes effect after the boot, so that one
+        /// saved state serves all seeds.
+        seed: Option<u32>,
+    },
+}
 
 /// Time limits of a boot and a program. Time does not count while the VMM waits for a CPU of the host, this process is
 /// stopped, or the host sleeps.
