@@ -9,6 +9,8 @@ mod bare_loops;
 mod endless_rows;
 // These tests use the usermode backend, which only x86-64 has.
 #[cfg(target_arch = "x86_64")]
+mod exits;
+#[cfg(target_arch = "x86_64")]
 mod first_rows;
 mod lacking;
 mod many_vcpus;
