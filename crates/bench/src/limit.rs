@@ -89,12 +89,6 @@ impl CommandLimit {
         }
     }
 
-    /// The time left for the command, if its time is limited.
-    pub fn remaining(&self) -> Option<Duration> {
-        self.deadline
-            .map(|deadline| deadline.saturating_duration_since(Instant::now()))
-    }
-
     /// How long one run may take, if its time is limited.
     pub fn run_timeout(&self) -> Option<Duration> {
         self.run_timeout

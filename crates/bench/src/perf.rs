@@ -131,11 +131,6 @@ impl PerfCounter {
         }
     }
 
-    /// The event that is counted.
-    pub const fn event(&self) -> PerfEvent {
-        self.event
-    }
-
     /// Which part of the work is counted.
     pub const fn scope(&self) -> Scope {
         self.scope

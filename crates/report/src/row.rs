@@ -224,13 +224,6 @@ impl Times {
         self.resolution.filter(|least| self.median < *least)
     }
 
-    /// The total time of every run, in seconds.
-    #[allow(clippy::cast_precision_loss, reason = "far fewer operations than 2^53")]
-    pub fn seconds(&self) -> Vec<f64> {
-        let runs = self.samples.iter().zip(&self.ops);
-        runs.map(|(ns, ops)| ns * *ops as f64 / 1e9).collect()
-    }
-
     /// The operations of all runs, if every run has the same number.
     pub fn ops_per_run(&self) -> Option<u64> {
         let first = self.ops.first()?;
