@@ -56,3 +56,7 @@ pub fn json(verdict: &GateVerdict, now: &BTreeMap<String, Report>) -> String {
 fn figures(row: &Row) -> Option<(&str, GateFigures)> {
     Some((&row.command, GateFigures::of(row.measured()?)?))
 }
+
+#[cfg(test)]
+#[path = "json_test.rs"]
+mod tests;

@@ -253,6 +253,29 @@ fn without_a_baseline_the_rows_that_were_measured_are_new() {
 }
 
 #[test]
+fn exits_that_go_on_to_the_vmm_are_held_to_a_budget_of_their_own() {
+    let of = |to_vmm: f64| {
+        let row = OfBoot {
+            row: "row",
+            batches: &[3000.0],
+            exits: Some([2.0, to_vmm]),
+            events: &[],
+        };
+        [boot(1, &[row])]
+    };
+    for (budget, now, grown, shrunk) in [(0.0, 1.0, 1, 0), (1.0, 0.0, 0, 1), (1.0, 1.0, 0, 0)] {
+        let verdict = held(&of(budget), &of(now)).unwrap();
+        assert_eq!((verdict.grown.len(), verdict.shrunk.len()), (grown, shrunk));
+        for change in verdict.grown.iter().chain(&verdict.shrunk) {
+            assert_eq!(change.quantity, GateQuantity::ToVmm);
+            assert_eq!(change.quantity.name(), "exits to the VMM");
+            // Only a change of all exits has reasons.
+            assert_eq!(change.reasons, BTreeMap::new());
+        }
+    }
+}
+
+#[test]
 fn exits_are_missed_only_if_the_budget_has_them() {
     for (budget, now, held) in [(Some(1.0), None, 0), (None, Some(1.0), 1), (None, None, 1)] {
         let row = |exits| [OfRow("row", [3000.0; 3], exits)];

@@ -72,3 +72,34 @@ fn without_exits_there_is_nothing() {
     sample::of(&mut report.results[0]).exits = None;
     assert_eq!(blocks(&report), []);
 }
+
+#[test]
+fn the_addresses_of_a_row_are_those_accessed_most_in_any_vmm() {
+    let mut report = report(&[
+        ("a", "linux-boot", Ok((1.0, 0.0))),
+        ("a", "cpuid", Ok((1.0, 0.0))),
+        ("b", "linux-boot", Ok((1.0, 0.0))),
+    ]);
+    let events = |counts: &[(&str, u64)]| {
+        let counts = counts.iter();
+        counts
+            .map(|(address, count)| ((*address).to_owned(), vec![*count]))
+            .collect()
+    };
+    let ports: Vec<String> = (0..11).map(|port| format!("port {port:#x}")).collect();
+    let of_a: Vec<(&str, u64)> = ports.iter().map(String::as_str).zip(10..).collect();
+    sample::of(&mut report.results[0]).events = events(&of_a);
+    sample::of(&mut report.results[2]).events = events(&[("port 0x9", 3), ("port 0x80", 15)]);
+    let lines = lines(&sample::plain(&blocks(&report)));
+    let title = "linux-boot: accesses by address a b";
+    let begin = lines.iter().position(|line| line == title).unwrap();
+    let shown = &lines[begin + 1..begin + 1 + DEAREST];
+    let first = ["port 0xa 20 -", "port 0x9 19 3", "port 0x8 18 -"];
+    assert_eq!(shown[..3], first, "{lines:#?}");
+    assert!(shown.contains(&"port 0x80 - 15".to_owned()), "{shown:?}");
+    // The two least accessed of the twelve.
+    for rest in ["port 0x0 ", "port 0x1 "] {
+        assert!(!lines.iter().any(|line| line.starts_with(rest)), "{rest}");
+    }
+    assert!(!lines.iter().any(|line| line.starts_with("cpuid: ")));
+}
