@@ -126,6 +126,43 @@ mod tests {
     }
 
     #[test]
+    fn the_sentence_names_the_numbers_and_the_rows_that_they_are_compared_with() {
+        for (report, ratios_to, sentence) in [
+            (
+                sample::counted(),
+                "device model",
+                "instructions, and their ratios to the device model at the same depth",
+            ),
+            (
+                sample::report(),
+                "first value",
+                "times, and their ratios to the first value of the scan at the same depth",
+            ),
+            (
+                sample::report(),
+                "reference",
+                "times, and their ratios to the row without the mechanism at the same depth",
+            ),
+        ] {
+            let mut report = report;
+            ratios_to.clone_into(&mut sample::paths(&mut report).ratios_to);
+            let blocks = at_depths(None, &[("L1".to_owned(), report)]);
+            assert_eq!(blocks[0], Block::text(sentence));
+        }
+        assert_eq!(at_depths(None, &[]), []);
+    }
+
+    #[test]
+    fn rows_of_one_name_are_told_apart_by_their_backends() {
+        let reports = [("L1".to_owned(), sample::two_backends())];
+        let text = terminal(&at_depths(None, &reports), Screen::default());
+        for begin in ["portio-no-eventfd (kvm)", "portio-no-eventfd (usermode)"] {
+            let rows = text.lines().filter(|line| line.starts_with(begin));
+            assert_eq!(rows.count(), 1, "{text}");
+        }
+    }
+
+    #[test]
     fn depths_that_do_not_fit_into_a_line_continue_below() {
         let titles: Vec<String> = (1..=6).map(|depth| format!("depth-{depth}")).collect();
         let reports = titles.iter().map(|title| (title.clone(), sample::report()));

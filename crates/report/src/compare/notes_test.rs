@@ -51,7 +51,21 @@ fn too_few_reports_say_how_many_are_enough() {
         "6 turns show a change only where at least 13 of 20 rows changed together: take at least 10 to find a single \
          row among 20."
     );
+    assert_eq!(
+        only(notes(3, 4, 2, Pairing::Apart)),
+        "3 and 4 reports a side cannot show any change: take at least 5 to find a single row among 2."
+    );
     assert_eq!(notes(10, 10, 20, Pairing::Turns), [""; 0]);
+}
+
+#[test]
+fn rows_that_no_number_of_reports_can_tell_apart_are_too_many() {
+    // No p-value is below the share of one permutation among those that are drawn.
+    let notes = notes(2, 2, 820, Pairing::Turns);
+    assert_eq!(
+        notes,
+        ["2 turns cannot show any change: compare fewer rows."]
+    );
 }
 
 #[test]
