@@ -286,7 +286,9 @@ fn has_bytes(folder: &Path) -> bool {
 impl Apt {
     /// Returns the archive with the source of a package, as its author has released it.
     pub fn resolve_source(&self, name: &str) -> Result<Package, LabError> {
-        let ran = self.fetch("source", &["--download-only", "--print-uris", name])?;
+        let nowhere = self.state.nowhere();
+        let words = ["--download-only", "--print-uris", name];
+        let ran = self.apt_in(&nowhere, "source", &words)?;
         let packages = match ran.output.status.success() {
             true => Package::parse_list(&ran.stdout())?,
             false => return Err(self.not_found(&[name], ran.reason())),
@@ -300,7 +302,7 @@ impl Apt {
     /// matter if another file of the source cannot be had.
     pub fn download_source(&self, name: &str, archive: &Package) -> Result<PathBuf, LabError> {
         self.download_by(std::slice::from_ref(archive), || {
-            let ran = self.fetch("source", &["--download-only", name])?;
+            let ran = self.apt_in(&self.archives(), "source", &["--download-only", name])?;
             ran.succeeded().map(drop)
         })?;
         Ok(self.archives().join(&archive.file))
@@ -319,7 +321,8 @@ impl Apt {
         let mut reason = String::new();
         for name in alternatives {
             let name = self.qualified(architecture, name);
-            let ran = self.fetch("download", &["--print-uris", &name])?;
+            let words = ["--print-uris", &name];
+            let ran = self.apt_in(&self.state.nowhere(), "download", &words)?;
             if ran.output.status.success() {
                 let text = ran.stdout();
                 let package = Package::parse_list(&text)?.pop();
@@ -333,19 +336,26 @@ impl Apt {
     /// Downloads what [`resolve_alone`](Self::resolve_alone) found for `name` and checks it, again if it is broken.
     pub fn download_alone(&self, name: &str, packages: &[Package]) -> Result<(), LabError> {
         self.download_by(packages, || {
-            self.fetch("download", &[name])?.succeeded().map(drop)
+            let ran = self.apt_in(&self.archives(), "download", &[name])?;
+            ran.succeeded().map(drop)
         })
     }
 
-    /// Runs one of apt-get's commands that write to the working folder.
-    fn fetch(&self, action: &str, arguments: &[&str]) -> Result<FinishedProgram, LabError> {
+    /// Runs one of apt-get's commands that write to the working folder, `folder`. What that folder has already is left
+    /// out of the addresses that they print.
+    fn apt_in(
+        &self,
+        folder: &Path,
+        action: &str,
+        arguments: &[&str],
+    ) -> Result<FinishedProgram, LabError> {
         let mut command = Command::new("apt-get");
         command
             .args([action, "-qq"])
             .args(arguments)
             .env("APT_CONFIG", self.configuration())
             .env("LC_ALL", "C")
-            .current_dir(self.archives());
+            .current_dir(folder);
         run(&command, &format!("apt-get {action}"), |_| Ok(()))
     }
 }

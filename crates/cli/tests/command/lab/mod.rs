@@ -1,5 +1,6 @@
 //! `vmbell lab` from outside, where neither the network nor a boot is needed.
 
+mod bochs;
 pub mod ends;
 mod inner;
 mod kills;
