@@ -14,6 +14,9 @@ use crate::unfinished;
 /// The maximum number of lines of the compiler's output that an error quotes.
 const QUOTED: usize = 3;
 
+/// What all programs say if the disk is full (`ENOSPC`).
+const FULL: &str = "No space left on device";
+
 /// Variables in the user's environment that would change a build.
 const VARIABLES: [&str; 14] = [
     "CONFIG_SITE",
@@ -145,6 +148,10 @@ pub(crate) fn run_by_line(
 /// Returns the first errors in the output, or its last lines if there are no errors.
 pub(crate) fn reason(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    // Errors before this line are consequences: `configure` says that the compiler does not work.
+    if let Some(full) = lines.iter().find(|line| line.contains(FULL)) {
+        return (*full).to_owned();
+    }
     let errors = lines.iter().filter(|line| {
         [
             "error:",
@@ -168,6 +175,15 @@ pub(crate) fn reason(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::reason;
+
+    #[test]
+    fn a_full_disk_is_the_reason_whatever_else_fails() {
+        let full = "./configure: line 42: echo: write error: No space left on device";
+        let text = format!(
+            "configure: error: in `/a':\nconfigure: error: C compiler cannot create executables\n{full}\n"
+        );
+        assert_eq!(reason(&text), full);
+    }
 
     #[test]
     fn an_error_quotes_what_the_compiler_says() {

@@ -1,4 +1,4 @@
-//! Builds of Bochs that are interrupted or refused. apt's programs, the compiler's and `make` are scripts.
+//! Builds of Bochs that are interrupted, fail or lack space. apt's programs, the compiler's and `make` are scripts.
 #![cfg(target_arch = "x86_64")]
 
 use std::fs;
@@ -25,7 +25,7 @@ stage() {
 const MAKE: &str = r#"case "$*" in *--dry-run*) echo "g++ -c a.cc"; exit ;; esac
 echo "g++ -c a.cc"
 stage compiling
-cp $root/compiled $2/a.o
+cat $root/compiled > $2/a.o || exit 2
 stage linking
 cp $2/a.o $2/bochs"#;
 
@@ -169,6 +169,25 @@ fn a_build_that_is_interrupted_anywhere_leaves_nothing_and_the_next_run_builds()
         is_built_next(&sandbox, &what);
         fs::remove_dir_all(sandbox.path("cache")).unwrap();
     }
+}
+
+#[test]
+fn a_disk_that_is_full_while_bochs_compiles_is_the_reason_and_the_next_run_builds() {
+    let sandbox = sandbox("bochs_3.0+dfsg.orig.tar.xz");
+    let make = fs::read_to_string(sandbox.path("make")).unwrap();
+    // Each write to /dev/full fails with ENOSPC.
+    let full = make.replace("> $2/a.o ||", "> /dev/full || echo 'a.cc: error: b' ||");
+    let full = full.replace("|| exit 2", "&& exit 2");
+    assert_ne!(full, make);
+    fs::write(sandbox.path("make"), full).unwrap();
+    let reason = "=> error: the build of Bochs 3.0 failed (exit status: 2): cat: write error: No space left on device\n";
+    sandbox.refuses(125, PREPARE, reason);
+    assert_eq!(sandbox.left(), ["downloads"]);
+    let status = sandbox.vmbell().args(["lab", "status"]).output().unwrap();
+    let said = String::from_utf8(status.stdout).unwrap();
+    assert!(status.status.success() && !said.contains("Bochs"), "{said}");
+    fs::write(sandbox.path("make"), make).unwrap();
+    is_built_next(&sandbox, "after a full disk");
 }
 
 #[test]
