@@ -85,6 +85,9 @@ pub struct InitJob {
     /// Modules that must be loaded, or the program does not start.
     #[serde(default)]
     pub required: Vec<String>,
+    /// The parameters of KVM's modules that the user sets, such as `kvm_intel.enable_apicv=1`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kvm_parameters: Vec<String>,
     /// The depth of this Linux: 1 for L1, 2 for the Linux inside it.
     #[serde(default = "l1", skip_serializing_if = "is_l1")]
     pub depth: u32,

@@ -364,6 +364,7 @@ fn job(
             lab.ioeventfd.is_some(),
             lab.board.vendor.filter(|_| !lab.kvm_parameters.is_empty()),
         ),
+        kvm_parameters: lab.kvm_parameters.clone(),
         depth,
         check: false,
         exits: false,

@@ -50,7 +50,10 @@ fn vmx_has_fast_mmio_and_eois_without_exits_and_a_repeated_run_writes_the_same_r
 #[ignore = "boots the lab: cargo xtask lab"]
 fn a_program_in_bochs_has_its_streams_its_files_and_its_exit_status() {
     let out = tempfile::tempdir().unwrap();
-    let parameters = ["--kvm-param", "kvm_intel.ple_gap=7,halt_poll_ns=9"];
+    let parameters = [
+        "--kvm-param",
+        "enable_apicv=1,kvm_intel.ple_gap=7,halt_poll_ns=9",
+    ];
     let mut lab = lab(&["--cpu", "intel:haswell"]);
     lab.args(parameters).arg("--out");
     let script = "cd /sys/module; cat kvm_intel/parameters/enable_apicv kvm_intel/parameters/ple_gap \
@@ -60,6 +63,10 @@ fn a_program_in_bochs_has_its_streams_its_files_and_its_exit_status() {
     assert_eq!(output.status.code(), Some(3), "{said}");
     // That CPU has no posted interrupts, without which KVM has no APICv.
     assert_eq!(text(&output.stdout), "N\n7\n9\n");
+    let refused =
+        "lab: L1: KVM refused kvm_intel.enable_apicv=1: kvm_intel.enable_apicv is N on this CPU";
+    assert_eq!(said.matches("KVM refused").count(), 1, "{said}");
+    assert!(said.contains(refused), "{said}");
     assert!(said.contains("\ne\n"), "{said}");
     assert_eq!(fs::read_to_string(out.path().join("f")).unwrap(), "f\n");
 }

@@ -14,6 +14,7 @@ mod exits;
 mod frames;
 mod held;
 mod nested;
+mod parameters;
 mod program;
 
 use std::fs;
@@ -139,11 +140,14 @@ fn run_job(
     if let Some(name) = job.required.iter().find(is_missing) {
         return Err(io::Error::other(not_loaded(name, notes)));
     }
+    let refused = parameters::refused(&job.kvm_parameters, Path::new("/sys/module"));
     let mut report = match inside {
         Some(inside) => inside?.run(job)?,
         None if job.check => run_check()?,
         None => run_program(job)?,
     };
+    let refused = refused.iter().map(|what| format!("L{}: {what}", job.depth));
+    report.notes.splice(..0, refused);
     if complaints::may_be() {
         let said = complaints::find()?;
         if !said.is_empty() {
