@@ -76,6 +76,11 @@ impl RunningProgram {
         self.group.0.id()
     }
 
+    /// Whether it has exited.
+    pub(crate) fn has_exited(&self) -> io::Result<bool> {
+        self.group.has_exited()
+    }
+
     /// Waits until `is_found` accepts a piece of standard output. It is called with each new piece, preceded by the
     /// last bytes of the piece before.
     pub(crate) fn until(

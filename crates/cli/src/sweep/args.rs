@@ -41,6 +41,7 @@ Exit status:
   2    the arguments are wrong
   3    inconclusive: in some event nothing was open, or a guest hung for an
        unknown reason
+  69   this user may not read the VMMs' memory
   77   no VMM can be swept here
   130  interrupted by SIGINT (143: by SIGTERM); finished instants are shown
 ";

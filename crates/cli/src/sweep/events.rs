@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -12,8 +11,7 @@ use anyhow::{Context, Result};
 
 use super::observe::{Peek, heard, judge, peek};
 use super::traffic::{Obstacle, Source, TrafficSweep};
-use super::vm::{CommandError, MAX_SNAPSHOT, MEMORY, SweptVm};
-use vmbell_sweep::api::ApiError;
+use super::vm::{MAX_SNAPSHOT, MEMORY, SweptVm, VmError};
 use vmbell_sweep::diagnosis::{Behaviour, Paused};
 use vmbell_sweep::edit::{Edit, edit};
 use vmbell_sweep::guest::{GuestFault, Wait};
@@ -108,33 +106,6 @@ impl Trial {
     }
 }
 
-/// This host's errors, in vmbell's own messages and in those of VMMs.
-const HOST_ERRORS: [&str; 4] = [
-    "No space left on device",
-    "Disk quota exceeded",
-    "Too many open files",
-    "Cannot allocate memory",
-];
-
-/// A command that the VMM refused or did not answer, unless this host or the user is the cause.
-fn refused(error: &anyhow::Error) -> Result<Behaviour, Obstacle> {
-    let message = format!("{error:#}");
-    let is_late = error.chain().any(|cause| {
-        let kind = cause.downcast_ref().map(io::Error::kind);
-        matches!(kind, Some(ErrorKind::WouldBlock | ErrorKind::TimedOut))
-            || matches!(cause.downcast_ref(), Some(ApiError::TimedOut { .. }))
-            || matches!(cause.downcast_ref(), Some(CommandError::Late(_)))
-    });
-    match () {
-        () if matches!(error.downcast_ref(), Some(CommandError::Stopped)) => Err(Obstacle::Stopped),
-        () if HOST_ERRORS.iter().any(|host| message.contains(host)) => {
-            Err(Obstacle::Failed(message))
-        }
-        () if is_late => Ok(Behaviour::Late(message)),
-        () => Ok(Behaviour::Failed(message)),
-    }
-}
-
 impl TrafficSweep<'_> {
     /// Tries one instant of an event.
     pub(super) fn try_instant(
@@ -206,7 +177,7 @@ impl TrafficSweep<'_> {
         restores: Option<usize>,
     ) -> Result<bool, Obstacle> {
         if let Err(error) = source.vm.pause() {
-            trial.conclude(&[vec![refused(&error)?]]);
+            trial.conclude(&[vec![self.refused(error)?]]);
             return Ok(false);
         }
         // Nothing was read since the delay began: what the guest had said by now is not progress after the event.
@@ -226,7 +197,7 @@ impl TrafficSweep<'_> {
         };
         let after = match source.vm.resume() {
             Ok(()) => self.judge(source.vm.as_mut(), enough)?,
-            Err(error) => refused(&error)?,
+            Err(error) => self.refused(error)?,
         };
         let goes_on = after == Behaviour::WentOn;
         trial.paused.source_went_on = Some(goes_on);
@@ -243,6 +214,22 @@ impl TrafficSweep<'_> {
             }
         }
         Ok(goes_on)
+    }
+
+    /// What a command without a result says about the VM, unless this host or the user is the cause.
+    fn refused(&self, error: VmError) -> Result<Behaviour, Obstacle> {
+        match error {
+            VmError::Vmm(message) => match self.desk.free()? {
+                // The VMM, which writes its snapshots itself, then has every reason to fail.
+                free if free < MAX_SNAPSHOT => Err(Obstacle::Failed(format!(
+                    "only {free} bytes are free for snapshots: {message}"
+                ))),
+                _ => Ok(Behaviour::Failed(message)),
+            },
+            error @ VmError::TimedOut(_) => Ok(Behaviour::Late(error.to_string())),
+            VmError::Stopped => Err(Obstacle::Stopped),
+            VmError::Host(error) => Err(error.into()),
+        }
     }
 
     fn judge(&self, vm: &mut dyn SweptVm, step: u64) -> Result<Behaviour, Obstacle> {
@@ -286,7 +273,7 @@ impl TrafficSweep<'_> {
     ) -> Result<Result<bool, Behaviour>, Obstacle> {
         fs::create_dir(folder).context("cannot make a folder")?;
         if let Err(error) = source.vm.snapshot(folder) {
-            return refused(&error).map(Err);
+            return self.refused(error).map(Err);
         }
         let size = size(folder)?;
         if size > MAX_SNAPSHOT {
@@ -351,20 +338,33 @@ impl TrafficSweep<'_> {
     ) -> Result<Vec<Behaviour>, Obstacle> {
         let cmdline = self.cmdline();
         let restore = || self.vmm.restore(&self.guest(&cmdline), folder);
-        let mut vms: Vec<Result<Box<dyn SweptVm>>> = (0..count).map(|_| restore()).collect();
-        let judged = vms.iter_mut().map(|vm| match vm {
-            Ok(vm) => self.judge(vm.as_mut(), enough),
-            Err(error) => refused(error),
-        });
-        judged.collect()
+        let vms: Vec<Result<Box<dyn SweptVm>, VmError>> = (0..count).map(|_| restore()).collect();
+        // Each runs until all are judged.
+        let (mut running, mut judged) = (Vec::new(), Vec::new());
+        for vm in vms {
+            judged.push(match vm {
+                Ok(mut vm) => {
+                    let judged = self.judge(vm.as_mut(), enough)?;
+                    running.push(vm);
+                    judged
+                }
+                Err(error) => self.refused(error)?,
+            });
+        }
+        Ok(judged)
     }
 }
 
-/// The bytes of a folder's files.
+/// The bytes of a folder's files, with those of folders in it.
 fn size(folder: &Path) -> Result<u64> {
     let mut size = 0;
     for entry in fs::read_dir(folder).context("cannot list a snapshot")? {
-        size += entry?.metadata()?.len();
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        size += match metadata.is_dir() {
+            true => self::size(&entry.path())?,
+            false => metadata.len(),
+        };
     }
     Ok(size)
 }

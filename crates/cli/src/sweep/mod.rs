@@ -21,7 +21,7 @@ use anyhow::{Context, Result, bail};
 pub(crate) use self::args::SweepArgs;
 use self::traffic::{Obstacle, TrafficSweep};
 use self::vm::{SweepFolder, SweptVmm, VmmOption, chosen};
-use super::exit::{Exit, Usage};
+use super::exit::{Exit, Unavailable, Usage};
 use super::interrupt;
 use super::output::deliver::show;
 use super::output::style::Style;
@@ -88,7 +88,7 @@ pub(super) fn run(args: &SweepArgs) -> Result<Exit> {
             Err(reason) => results(vmm.as_ref(), None, Some(reason)),
             Ok(program) => {
                 let mut swept = results(vmm.as_ref(), version(&program, &limit), None);
-                sweep(args, &desk, vmm.as_ref(), &mut swept);
+                sweep(args, &desk, vmm.as_ref(), &mut swept)?;
                 swept
             }
         };
@@ -158,13 +158,13 @@ fn numbers(args: &SweepArgs) -> Vec<u32> {
         .collect()
 }
 
-/// Sweeps one VMM. What was tried until it failed or was stopped is kept.
+/// Sweeps one VMM. What was tried until it failed or was stopped is kept; an error is this user's lack of rights.
 fn sweep(
     args: &SweepArgs,
     desk: &SweepFolder<'_>,
     vmm: &dyn SweptVmm,
     swept: &mut SweptVmmResults,
-) {
+) -> Result<(), Unavailable> {
     let numbers = numbers(args);
     let events = args.events.iter().map(|event| Event::from(*event));
     let events: Vec<Event> = [Event::Control].into_iter().chain(events).collect();
@@ -190,6 +190,7 @@ fn sweep(
                 match sweep.try_instant(*event, *number) {
                     Ok(result) => results.instants.push(result),
                     Err(Obstacle::Stopped) => break,
+                    Err(Obstacle::Denied(error)) => return Err(Unavailable::new(error)),
                     Err(Obstacle::HasNone(reason) | Obstacle::Failed(reason)) => {
                         swept.failed = Some(reason);
                         break;
@@ -199,14 +200,15 @@ fn sweep(
             }
             swept.events.push(results);
             if swept.failed.is_some() || desk.limit.stop().is_some() {
-                return;
+                return Ok(());
             }
         }
         if let Some(Obstacle::Failed(reason)) = obstacle {
             swept.failed = Some(reason);
-            return;
+            return Ok(());
         }
     }
+    Ok(())
 }
 
 /// The progress bar; in the lab, records for the lab's own bar.

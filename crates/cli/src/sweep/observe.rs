@@ -4,13 +4,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::traffic::Obstacle;
 use super::vm::{MEMORY, SweptVm};
 use crate::output::text::last_words;
 use crate::process::{ProgramEnd, Reached, TimeLeft};
 use vmbell_bench::CommandLimit;
 use vmbell_sweep::diagnosis::Behaviour;
 use vmbell_sweep::guest::{self, Ready, Said};
-use vmbell_sweep::memory::GuestMemory;
+use vmbell_sweep::memory::{GuestMemory, MemoryError};
 use vmbell_sweep::process::{UnreadEventfd, cpu_time, unread_eventfds};
 use vmbell_sweep::ring::{RingError, SplitState};
 
@@ -23,9 +24,15 @@ pub(super) struct Peek {
 }
 
 /// Looks at a paused VM. The outer error is this host's, which refuses access; the inner one is the guest's or VMM's.
-pub(super) fn peek(vm: &mut dyn SweptVm, ready: &Ready) -> Result<Result<Peek, RingError>> {
+pub(super) fn peek(
+    vm: &mut dyn SweptVm,
+    ready: &Ready,
+) -> Result<Result<Peek, RingError>, Obstacle> {
     let pid = vm.process().id();
-    let memory = GuestMemory::of_process(pid, MEMORY)?;
+    let memory = GuestMemory::of_process(pid, MEMORY).map_err(|error| match error {
+        MemoryError::Denied { .. } => Obstacle::Denied(error),
+        error => Obstacle::Failed(error.to_string()),
+    })?;
     let unread = unread_eventfds(pid)
         .with_context(|| format!("cannot list the descriptors of process {pid}"))?;
     Ok(ready.place.read(&memory).map(|ring| Peek { ring, unread }))

@@ -7,9 +7,10 @@ use anyhow::Result;
 
 use super::args::SweepArgs;
 use super::observe::started;
-use super::vm::{SweepFolder, SweepGuest, SweptVm, SweptVmm};
+use super::vm::{SweepFolder, SweepGuest, SweptVm, SweptVmm, VmError};
 use vmbell_sweep::guest::{Ready, Wait, steps_after};
 use vmbell_sweep::instant::Instant;
+use vmbell_sweep::memory::MemoryError;
 use vmbell_sweep::report::Traffic;
 
 /// What the limiter holds back a request for. Cloud Hypervisor's own timer rounds it up to 100 ms.
@@ -46,6 +47,8 @@ pub(super) enum Obstacle {
     HasNone(String),
     /// The VMM failed.
     Failed(String),
+    /// This user may not look at the VMM.
+    Denied(MemoryError),
     /// The command has to stop.
     Stopped,
 }
@@ -141,7 +144,11 @@ impl<'a> TrafficSweep<'a> {
             return Ok(source.ready);
         }
         let cmdline = self.cmdline();
-        let mut vm = self.vmm.start(&self.guest(&cmdline))?;
+        let vm = self.vmm.start(&self.guest(&cmdline));
+        let mut vm = vm.map_err(|error| match error {
+            VmError::Stopped => Obstacle::Stopped,
+            error => Obstacle::Failed(format!("{error:#}")),
+        })?;
         let started = started(vm.as_mut(), self.args.start_timeout, self.desk.limit)?;
         let ready = started
             .ok_or(Obstacle::Stopped)?

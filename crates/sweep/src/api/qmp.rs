@@ -1,13 +1,12 @@
 //! QEMU's machine protocol (`docs/interop/qmp-spec.rst`): JSON lines on a Unix socket, one command at a time.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{ApiError, MOST, connect, failed, visible};
+use super::{ApiError, DeadlineStream, MOST, failed, visible};
 
 /// The maximum number of events to skip while waiting for a command's answer.
 const EVENTS: usize = 1000;
@@ -15,19 +14,25 @@ const EVENTS: usize = 1000;
 /// A connection to QEMU.
 #[derive(Debug)]
 pub struct Qmp {
-    stream: BufReader<UnixStream>,
+    stream: BufReader<DeadlineStream>,
     limit: Duration,
 }
 
 impl Qmp {
-    /// Connects, and ends the negotiation of capabilities. Each command may take at most `limit`.
-    pub fn connect(socket: &Path, limit: Duration) -> Result<Self, ApiError> {
+    /// Connects, and ends the negotiation of capabilities. Each command may take at most `limit`. `has_ended` says
+    /// whether the VMM has ended.
+    pub fn connect(
+        socket: &Path,
+        limit: Duration,
+        has_ended: impl Fn() -> bool,
+    ) -> Result<Self, ApiError> {
+        let stream = DeadlineStream::connect(socket, limit, has_ended)?;
         let mut qmp = Self {
-            stream: BufReader::new(connect(socket, limit)?),
+            stream: BufReader::new(stream),
             limit,
         };
         const GREETING: &str = "greeting";
-        let greeting = qmp.line(GREETING, Instant::now())?;
+        let greeting = qmp.line(GREETING)?;
         if greeting.get("QMP").is_none() {
             return Err(ApiError::Invalid {
                 command: GREETING.to_owned(),
@@ -39,7 +44,7 @@ impl Qmp {
 
     /// Runs a command, and returns its result.
     pub fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, ApiError> {
-        let begun = Instant::now();
+        self.stream.get_mut().restart(self.limit);
         let line = json!({ "execute": command, "arguments": arguments }).to_string();
         let sent = self
             .stream
@@ -47,7 +52,7 @@ impl Qmp {
             .write_all(format!("{line}\n").as_bytes());
         sent.map_err(|source| failed(command, self.limit, source))?;
         for _ in 0..EVENTS {
-            let mut answer = self.line(command, begun)?;
+            let mut answer = self.line(command)?;
             if let Some(result) = answer.get_mut("return") {
                 return Ok(result.take());
             }
@@ -69,13 +74,7 @@ impl Qmp {
         }
     }
 
-    fn line(&mut self, command: &str, begun: Instant) -> Result<Value, ApiError> {
-        if begun.elapsed() > self.limit {
-            return Err(ApiError::TimedOut {
-                command: command.to_owned(),
-                limit: self.limit,
-            });
-        }
+    fn line(&mut self, command: &str) -> Result<Value, ApiError> {
         let mut line = Vec::new();
         let mut bounded = (&mut self.stream).take(MOST as u64);
         let read = bounded.read_until(b'\n', &mut line);
@@ -112,7 +111,7 @@ mod tests {
                 }
             }
         });
-        let result = Qmp::connect(&socket, Duration::from_secs(60))
+        let result = Qmp::connect(&socket, Duration::from_secs(60), || false)
             .and_then(|mut qmp| qmp.execute("stop", json!({})));
         server.join().unwrap();
         result

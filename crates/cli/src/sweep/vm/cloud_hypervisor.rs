@@ -6,9 +6,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde_json::json;
 
-use super::{COMMAND, MEMORY_MIB, SweepGuest, SweptVm, SweptVmm, filled, find, spawn, text};
+use super::{
+    COMMAND, MEMORY_MIB, SweepGuest, SweptVm, SweptVmm, VmError, answered, filled, find, spawn,
+    text,
+};
 use crate::process::RunningProgram;
 use crate::process::program::no_kvm;
+use vmbell_bench::CommandLimit;
 use vmbell_sweep::api::{ApiError, http};
 use vmbell_sweep::report::{Device, Event};
 
@@ -37,6 +41,7 @@ impl CloudHypervisor {
         Ok(CloudHypervisorVm {
             process: spawn(&all)?,
             socket,
+            limit: guest.desk.limit.clone(),
         })
     }
 }
@@ -59,7 +64,7 @@ impl SweptVmm for CloudHypervisor {
         device == Device::Blk
     }
 
-    fn start(&self, guest: &SweepGuest<'_>) -> Result<Box<dyn SweptVm>> {
+    fn start(&self, guest: &SweepGuest<'_>) -> Result<Box<dyn SweptVm>, VmError> {
         let (image, disk) = (guest.desk.image(), guest.desk.disk());
         let size = MEMORY_MIB.to_string();
         let period = guest.limiter_ms.to_string();
@@ -84,7 +89,11 @@ impl SweptVmm for CloudHypervisor {
         Ok(Box::new(self.launch(guest, words)?))
     }
 
-    fn restore(&self, guest: &SweepGuest<'_>, snapshot: &Path) -> Result<Box<dyn SweptVm>> {
+    fn restore(
+        &self,
+        guest: &SweepGuest<'_>,
+        snapshot: &Path,
+    ) -> Result<Box<dyn SweptVm>, VmError> {
         let values = [("{snapshot}", text(snapshot)?)];
         let words = "--restore source_url=file://{snapshot}";
         let mut vm = self.launch(guest, filled(words, &values))?;
@@ -101,23 +110,30 @@ impl SweptVmm for CloudHypervisor {
 struct CloudHypervisorVm {
     process: RunningProgram,
     socket: PathBuf,
+    limit: CommandLimit,
 }
 
 impl CloudHypervisorVm {
-    fn put(&self, command: &str, body: &str) -> Result<(), ApiError> {
+    fn request(&self, command: &str, body: &str) -> Result<(), ApiError> {
         let path = format!("/api/v1/vm.{command}");
-        http::request(&self.socket, "PUT", &path, body, COMMAND).map(drop)
+        let has_ended = || self.process.has_exited().unwrap_or(true);
+        http::request(&self.socket, "PUT", &path, body, COMMAND, has_ended).map(drop)
+    }
+
+    fn put(&mut self, command: &str, body: &str) -> Result<(), VmError> {
+        let result = self.request(command, body);
+        answered(&mut self.process, &self.limit, result)
     }
 
     /// Its API answers before the snapshot is loaded, and refuses a VM that is not there yet.
-    fn resume_when_restored(&mut self) -> Result<()> {
+    fn resume_when_restored(&mut self) -> Result<(), VmError> {
         let begun = std::time::Instant::now();
         loop {
-            match self.put("resume", "") {
+            match self.request("resume", "") {
                 Err(ApiError::Refused { .. }) if begun.elapsed() < COMMAND => {
                     std::thread::sleep(std::time::Duration::from_millis(1));
                 }
-                resumed => return Ok(resumed?),
+                resumed => return answered(&mut self.process, &self.limit, resumed),
             }
         }
     }
@@ -128,16 +144,16 @@ impl SweptVm for CloudHypervisorVm {
         &mut self.process
     }
 
-    fn pause(&mut self) -> Result<()> {
-        Ok(self.put("pause", "")?)
+    fn pause(&mut self) -> Result<(), VmError> {
+        self.put("pause", "")
     }
 
-    fn resume(&mut self) -> Result<()> {
-        Ok(self.put("resume", "")?)
+    fn resume(&mut self) -> Result<(), VmError> {
+        self.put("resume", "")
     }
 
-    fn snapshot(&mut self, folder: &Path) -> Result<()> {
+    fn snapshot(&mut self, folder: &Path) -> Result<(), VmError> {
         let body = json!({ "destination_url": format!("file://{}", text(folder)?) });
-        Ok(self.put("snapshot", &body.to_string())?)
+        self.put("snapshot", &body.to_string())
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::{COMMAND, CommandError, MEMORY_MIB, SweepGuest, SweptVm, SweptVmm, find, spawn, text};
+use super::{COMMAND, MEMORY_MIB, SweepGuest, SweptVm, SweptVmm, VmError, find, spawn, text};
 use crate::output::text::{cleaned, last_words};
 use crate::process::{self, ProgramEnd, ProgramTask, RunningProgram};
 use vmbell_bench::CommandLimit;
@@ -136,11 +136,15 @@ impl SweptVmm for Described {
         false
     }
 
-    fn start(&self, guest: &SweepGuest<'_>) -> Result<Box<dyn SweptVm>> {
+    fn start(&self, guest: &SweepGuest<'_>) -> Result<Box<dyn SweptVm>, VmError> {
         Ok(Box::new(self.launch(guest, &self.start, Path::new(""))?))
     }
 
-    fn restore(&self, guest: &SweepGuest<'_>, snapshot: &Path) -> Result<Box<dyn SweptVm>> {
+    fn restore(
+        &self,
+        guest: &SweepGuest<'_>,
+        snapshot: &Path,
+    ) -> Result<Box<dyn SweptVm>, VmError> {
         let command = self
             .restore
             .as_ref()
@@ -198,7 +202,7 @@ struct DescribedVm {
 const REPEATED: Duration = Duration::from_secs(1);
 
 impl DescribedVm {
-    fn run(&self, what: &str, command: &str, snapshot: &Path) -> Result<()> {
+    fn run(&self, what: &str, command: &str, snapshot: &Path) -> Result<(), VmError> {
         let words = self.places.words(command, snapshot)?;
         let begun = std::time::Instant::now();
         loop {
@@ -208,16 +212,16 @@ impl DescribedVm {
                 ProgramEnd::Exited(status) if status.success() => return Ok(()),
                 ProgramEnd::Exited(status) => status.to_string(),
                 ProgramEnd::TooMuch => "too much output".to_owned(),
-                ProgramEnd::Stopped => return Err(CommandError::Stopped.into()),
-                _ => return Err(CommandError::Late(what.to_owned()).into()),
+                ProgramEnd::Stopped => return Err(VmError::Stopped),
+                _ => return Err(VmError::TimedOut(what.to_owned())),
             };
             if what != "restored" || begun.elapsed() > REPEATED {
                 let said = last_words(&ended.errors).or_else(|| last_words(&ended.output));
-                bail!(
+                return Err(VmError::Vmm(format!(
                     "{what}: {}: {status}: {}",
                     cleaned(command),
                     said.unwrap_or_default()
-                );
+                )));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -229,15 +233,15 @@ impl SweptVm for DescribedVm {
         &mut self.process
     }
 
-    fn pause(&mut self) -> Result<()> {
+    fn pause(&mut self) -> Result<(), VmError> {
         self.run("pause", &self.description.pause, Path::new(""))
     }
 
-    fn resume(&mut self) -> Result<()> {
+    fn resume(&mut self) -> Result<(), VmError> {
         self.run("resume", &self.description.resume, Path::new(""))
     }
 
-    fn snapshot(&mut self, folder: &Path) -> Result<()> {
+    fn snapshot(&mut self, folder: &Path) -> Result<(), VmError> {
         let command = self.description.snapshot.as_ref();
         self.run(
             "snapshot",

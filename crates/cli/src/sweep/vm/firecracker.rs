@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::{COMMAND, MEMORY_MIB, SweepGuest, SweptVm, SweptVmm, find, spawn};
+use super::{COMMAND, MEMORY_MIB, SweepGuest, SweptVm, SweptVmm, VmError, answered, find, spawn};
 use crate::process::RunningProgram;
 use crate::process::program::no_kvm;
+use vmbell_bench::CommandLimit;
 use vmbell_sweep::api::http;
 use vmbell_sweep::report::{Device, Event};
 
@@ -37,6 +38,7 @@ impl Firecracker {
         Ok(FirecrackerVm {
             process: spawn(&words)?,
             socket,
+            limit: guest.desk.limit.clone(),
         })
     }
 }
@@ -59,15 +61,19 @@ impl SweptVmm for Firecracker {
         true
     }
 
-    fn start(&self, guest: &SweepGuest<'_>) -> Result<Box<dyn SweptVm>> {
+    fn start(&self, guest: &SweepGuest<'_>) -> Result<Box<dyn SweptVm>, VmError> {
         let path = guest.desk.fresh("config");
         let text = config(guest).to_string();
         fs::write(&path, text).context("cannot write a configuration")?;
         Ok(Box::new(self.launch(guest, Some(&path))?))
     }
 
-    fn restore(&self, guest: &SweepGuest<'_>, snapshot: &Path) -> Result<Box<dyn SweptVm>> {
-        let vm = self.launch(guest, None)?;
+    fn restore(
+        &self,
+        guest: &SweepGuest<'_>,
+        snapshot: &Path,
+    ) -> Result<Box<dyn SweptVm>, VmError> {
+        let mut vm = self.launch(guest, None)?;
         let body = json!({
             "snapshot_path": snapshot.join(STATE_FILE),
             "mem_backend": { "backend_path": snapshot.join(MEMORY_FILE), "backend_type": "File" },
@@ -115,12 +121,15 @@ fn config(guest: &SweepGuest<'_>) -> Value {
 struct FirecrackerVm {
     process: RunningProgram,
     socket: PathBuf,
+    limit: CommandLimit,
 }
 
 impl FirecrackerVm {
-    fn send(&self, method: &str, path: &str, body: &Value) -> Result<()> {
-        http::request(&self.socket, method, path, &body.to_string(), COMMAND)?;
-        Ok(())
+    fn send(&mut self, method: &str, path: &str, body: &Value) -> Result<(), VmError> {
+        let (body, process) = (body.to_string(), &self.process);
+        let has_ended = || process.has_exited().unwrap_or(true);
+        let result = http::request(&self.socket, method, path, &body, COMMAND, has_ended);
+        answered(&mut self.process, &self.limit, result.map(drop))
     }
 }
 
@@ -129,15 +138,15 @@ impl SweptVm for FirecrackerVm {
         &mut self.process
     }
 
-    fn pause(&mut self) -> Result<()> {
+    fn pause(&mut self) -> Result<(), VmError> {
         self.send("PATCH", "/vm", &json!({ "state": "Paused" }))
     }
 
-    fn resume(&mut self) -> Result<()> {
+    fn resume(&mut self) -> Result<(), VmError> {
         self.send("PATCH", "/vm", &json!({ "state": "Resumed" }))
     }
 
-    fn snapshot(&mut self, folder: &Path) -> Result<()> {
+    fn snapshot(&mut self, folder: &Path) -> Result<(), VmError> {
         let body = json!({
             "snapshot_type": "Full",
             "snapshot_path": folder.join(STATE_FILE),

@@ -2,6 +2,7 @@
 
 mod cloud_hypervisor;
 mod described;
+mod error;
 mod firecracker;
 mod qemu;
 
@@ -14,10 +15,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use rustix::fs::statvfs;
 use tempfile::TempDir;
 
 use self::cloud_hypervisor::CloudHypervisor;
 use self::described::Described;
+pub(super) use self::error::VmError;
+use self::error::answered;
 use self::firecracker::Firecracker;
 use self::qemu::Qemu;
 use crate::process::RunningProgram;
@@ -57,10 +61,11 @@ pub(super) trait SweptVmm {
     fn limits(&self, device: Device) -> bool;
 
     /// Starts a guest.
-    fn start(&self, guest: &SweepGuest<'_>) -> Result<Box<dyn SweptVm>>;
+    fn start(&self, guest: &SweepGuest<'_>) -> Result<Box<dyn SweptVm>, VmError>;
 
     /// Restores a snapshot in a new process, where it goes on.
-    fn restore(&self, guest: &SweepGuest<'_>, snapshot: &Path) -> Result<Box<dyn SweptVm>>;
+    fn restore(&self, guest: &SweepGuest<'_>, snapshot: &Path)
+    -> Result<Box<dyn SweptVm>, VmError>;
 
     /// The file of a snapshot that has guest memory from address 0 on; `None` if there is no such file.
     fn memory_file(&self, snapshot: &Path) -> Option<PathBuf>;
@@ -72,24 +77,13 @@ pub(super) trait SweptVm {
     fn process(&mut self) -> &mut RunningProgram;
 
     /// Pauses the guest; returns when it is paused.
-    fn pause(&mut self) -> Result<()>;
+    fn pause(&mut self) -> Result<(), VmError>;
 
     /// Lets a paused guest go on.
-    fn resume(&mut self) -> Result<()>;
+    fn resume(&mut self) -> Result<(), VmError>;
 
     /// Saves a paused guest in an empty folder.
-    fn snapshot(&mut self, folder: &Path) -> Result<()>;
-}
-
-/// Why a command to a VMM has no result, if the VMM did not refuse it.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum CommandError {
-    /// It did not end in time.
-    #[error("{0}: no end within {COMMAND:?}")]
-    Late(String),
-    /// The sweep has to stop.
-    #[error("the sweep was stopped")]
-    Stopped,
+    fn snapshot(&mut self, folder: &Path) -> Result<(), VmError>;
 }
 
 /// What a guest is made of.
@@ -139,6 +133,12 @@ impl<'a> SweepFolder<'a> {
 
     pub(super) fn disk(&self) -> PathBuf {
         self.folder.path().join("disk")
+    }
+
+    /// The bytes that are free for the sweep's files.
+    pub(super) fn free(&self) -> Result<u64> {
+        let free = statvfs(self.folder.path()).context("cannot ask for the free space")?;
+        Ok(free.f_bavail.saturating_mul(free.f_frsize))
     }
 
     /// A path for a new file of a VM.

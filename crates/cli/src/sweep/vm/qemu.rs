@@ -3,25 +3,26 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::{
-    COMMAND, CommandError, MAX_SNAPSHOT, MEMORY, MEMORY_MIB, SweepGuest, SweptVm, SweptVmm, filled,
-    find, spawn, text,
+    COMMAND, MAX_SNAPSHOT, MEMORY, MEMORY_MIB, SweepGuest, SweptVm, SweptVmm, VmError, answered,
+    filled, find, spawn, text,
 };
 use crate::process::RunningProgram;
 use crate::process::program::no_kvm;
 use crate::suites::vmms::{BARE, QEMU};
-use vmbell_sweep::api;
+use vmbell_bench::CommandLimit;
+use vmbell_sweep::api::DeadlineStream;
 use vmbell_sweep::api::qmp::Qmp;
 use vmbell_sweep::report::{Device, Event};
 
@@ -117,24 +118,32 @@ impl Qemu {
         Ok(words)
     }
 
-    fn launch(&self, guest: &SweepGuest<'_>, memory: PathBuf, more: &[&str]) -> Result<QemuVm> {
+    fn launch(
+        &self,
+        guest: &SweepGuest<'_>,
+        memory: PathBuf,
+        more: &[&str],
+    ) -> Result<QemuVm, VmError> {
         let program = self.program().map_err(anyhow::Error::msg)?;
         let socket = guest.desk.fresh("qmp");
         let mut words = self.words(&program, guest, [&memory, &socket])?;
         words.extend(more.iter().map(OsString::from));
-        let process = spawn(&words)?;
-        let mut qmp = Qmp::connect(&socket, COMMAND)?;
+        let mut vm = QemuVm {
+            process: spawn(&words)?,
+            qmp: None,
+            memory,
+            stream: guest.desk.fresh("stream"),
+            limit: guest.desk.limit.clone(),
+        };
+        let has_ended = || vm.process.has_exited().unwrap_or(true);
+        let connected = Qmp::connect(&socket, COMMAND, has_ended);
+        vm.qmp = Some(answered(&mut vm.process, &vm.limit, connected)?);
         let shared = json!([{ "capability": "x-ignore-shared", "state": true }]);
-        qmp.execute(
+        vm.execute(
             "migrate-set-capabilities",
             json!({ "capabilities": shared }),
         )?;
-        Ok(QemuVm {
-            process,
-            qmp,
-            memory,
-            stream: guest.desk.fresh("stream"),
-        })
+        Ok(vm)
     }
 }
 
@@ -159,27 +168,33 @@ impl SweptVmm for Qemu {
         true
     }
 
-    fn start(&self, guest: &SweepGuest<'_>) -> Result<Box<dyn SweptVm>> {
+    fn start(&self, guest: &SweepGuest<'_>) -> Result<Box<dyn SweptVm>, VmError> {
         let memory = guest.desk.fresh("memory");
         Ok(Box::new(self.launch(guest, memory, &[])?))
     }
 
-    fn restore(&self, guest: &SweepGuest<'_>, snapshot: &Path) -> Result<Box<dyn SweptVm>> {
+    fn restore(
+        &self,
+        guest: &SweepGuest<'_>,
+        snapshot: &Path,
+    ) -> Result<Box<dyn SweptVm>, VmError> {
         let memory = guest.desk.fresh("memory");
         let saved = snapshot.join(MEMORY_FILE);
         copy_data(&saved, &memory).with_context(|| format!("cannot copy {}", saved.display()))?;
         let mut vm = self.launch(guest, memory, &["-incoming", "defer"])?;
         let uri = format!("unix:{}", text(&vm.stream)?);
-        vm.qmp.execute("migrate-incoming", json!({ "uri": uri }))?;
-        let mut state =
-            File::open(snapshot.join(STATE_FILE)).context("cannot open the saved state")?;
-        let mut stream = api::connect(&vm.stream, COMMAND)?;
-        io::copy(&mut state, &mut stream).context("QEMU does not read the saved state")?;
+        vm.execute("migrate-incoming", json!({ "uri": uri }))?;
+        let state = fs::read(snapshot.join(STATE_FILE)).context("cannot read the saved state")?;
+        let has_ended = || vm.process.has_exited().unwrap_or(true);
+        let connected = DeadlineStream::connect(&vm.stream, COMMAND, has_ended);
+        let mut stream = answered(&mut vm.process, &vm.limit, connected)?;
+        let written = stream.write_all(&state);
+        written.map_err(|error| VmError::broken("send the saved state", &error))?;
         drop(stream);
         vm.wait("query-status", |status| match status {
-            "inmigrate" => Ok(false),
-            "paused" | "prelaunch" => Ok(true),
-            other => bail!("QEMU does not restore the state: it is '{other}'"),
+            "inmigrate" => Some(false),
+            "paused" | "prelaunch" => Some(true),
+            _ => None,
         })?;
         vm.resume()?;
         Ok(Box::new(vm))
@@ -217,25 +232,35 @@ fn copy_data(from: &Path, to: &Path) -> io::Result<()> {
 /// A QEMU that runs.
 struct QemuVm {
     process: RunningProgram,
-    qmp: Qmp,
+    /// Its QMP; nothing until it is connected.
+    qmp: Option<Qmp>,
     memory: PathBuf,
     /// The socket of the migration stream.
     stream: PathBuf,
+    limit: CommandLimit,
 }
 
 impl QemuVm {
-    /// Asks for a status until it is accepted.
-    fn wait(&mut self, query: &str, is_done: impl Fn(&str) -> Result<bool>) -> Result<()> {
+    fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, VmError> {
+        let qmp = self.qmp.as_mut().context("QEMU is not connected")?;
+        let result = qmp.execute(command, arguments);
+        answered(&mut self.process, &self.limit, result)
+    }
+
+    /// Asks for a status until it is accepted. `None` means that QEMU failed.
+    fn wait(&mut self, query: &str, is_done: impl Fn(&str) -> Option<bool>) -> Result<(), VmError> {
         let begun = Instant::now();
         loop {
-            let answer = self.qmp.execute(query, json!({}))?;
-            if is_done(answer.get("status").and_then(Value::as_str).unwrap_or(""))? {
-                return Ok(());
+            let answer = self.execute(query, json!({}))?;
+            let status = answer.get("status").and_then(Value::as_str).unwrap_or("");
+            match is_done(status) {
+                Some(true) => return Ok(()),
+                None => return Err(VmError::Vmm(format!("{query}: QEMU is '{status}'"))),
+                Some(false) if begun.elapsed() > COMMAND => {
+                    return Err(VmError::TimedOut(query.to_owned()));
+                }
+                Some(false) => thread::sleep(POLL),
             }
-            if begun.elapsed() > COMMAND {
-                return Err(CommandError::Late(query.to_owned()).into());
-            }
-            thread::sleep(POLL);
         }
     }
 }
@@ -253,22 +278,21 @@ impl SweptVm for QemuVm {
         &mut self.process
     }
 
-    fn pause(&mut self) -> Result<()> {
-        self.qmp.execute("stop", json!({}))?;
-        Ok(())
+    fn pause(&mut self) -> Result<(), VmError> {
+        self.execute("stop", json!({})).map(drop)
     }
 
-    fn resume(&mut self) -> Result<()> {
-        self.qmp.execute("cont", json!({}))?;
-        Ok(())
+    fn resume(&mut self) -> Result<(), VmError> {
+        self.execute("cont", json!({})).map(drop)
     }
 
-    fn snapshot(&mut self, folder: &Path) -> Result<()> {
+    fn snapshot(&mut self, folder: &Path) -> Result<(), VmError> {
         let _ = fs::remove_file(&self.stream);
         let listener = UnixListener::bind(&self.stream).context("cannot make a socket")?;
-        listener.set_nonblocking(true)?;
+        let nonblocking = listener.set_nonblocking(true);
+        nonblocking.context("cannot set up a socket")?;
         let uri = format!("unix:{}", text(&self.stream)?);
-        self.qmp.execute("migrate", json!({ "uri": uri }))?;
+        self.execute("migrate", json!({ "uri": uri }))?;
         let begun = Instant::now();
         let stream = loop {
             match listener.accept() {
@@ -278,22 +302,25 @@ impl SweptVm for QemuVm {
                 {
                     thread::sleep(POLL);
                 }
-                Err(error) => return Err(error).context("QEMU does not send its state"),
+                Err(error) => return Err(VmError::broken("read the state", &error)),
             }
         };
-        stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(COMMAND))?;
-        let path = folder.join(STATE_FILE);
-        let mut file = File::create(&path).context("cannot write the state")?;
+        let blocking = stream.set_nonblocking(false);
+        blocking.context("cannot set up a socket")?;
         let most = MAX_SNAPSHOT - MEMORY;
-        let count = io::copy(&mut stream.take(most), &mut file).context("cannot save the state")?;
-        if count == most {
-            bail!("QEMU's state has more than {most} bytes");
+        let mut state = Vec::new();
+        let mut stream = DeadlineStream::new(stream, COMMAND).take(most);
+        let count = stream.read_to_end(&mut state);
+        let count = count.map_err(|error| VmError::broken("read the state", &error))?;
+        if count as u64 == most {
+            let text = format!("QEMU's state has more than {most} bytes");
+            return Err(VmError::Vmm(text));
         }
+        fs::write(folder.join(STATE_FILE), state).context("cannot write the state")?;
         self.wait("query-migrate", |status| match status {
-            "completed" => Ok(true),
-            "failed" | "cancelled" => bail!("QEMU's migration is '{status}'"),
-            _ => Ok(false),
+            "completed" => Some(true),
+            "failed" | "cancelled" => None,
+            _ => Some(false),
         })?;
         let saved = folder.join(MEMORY_FILE);
         copy_data(&self.memory, &saved).context("cannot save guest memory")?;

@@ -3,6 +3,7 @@
 mod double;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use predicates::prelude::*;
 use serde_json::Value;
@@ -213,6 +214,21 @@ fn a_program_that_is_no_vmm_fails_with_its_last_words() {
     sweep
         .arg(&file)
         .env("COLUMNS", "200")
+        .assert()
+        .code(1)
+        .stdout(ended);
+}
+
+#[test]
+fn a_known_vmm_that_exits_at_once_fails_with_its_last_words() {
+    let folder = TempDir::new().unwrap();
+    let program = folder.path().join("qemu");
+    fs::write(&program, "#!/bin/sh\necho no such option >&2\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let ended = predicate::str::contains("No such file or directory (os error 2): no such option");
+    vmbell("sweep qemu-pc --quiet --events pause --instants 1 --device rng --wait timer --vmm")
+        .arg(format!("qemu-pc={}", program.display()))
+        .env("COLUMNS", "400")
         .assert()
         .code(1)
         .stdout(ended);
