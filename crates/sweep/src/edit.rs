@@ -16,6 +16,16 @@ pub enum Edit {
     ForgottenRequest,
 }
 
+impl Edit {
+    /// The name in options.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::StaleEventIndex => "stale-event-index",
+            Self::ForgottenRequest => "forgotten-request",
+        }
+    }
+}
+
 /// Makes the fault in a snapshot's memory; false if this snapshot has nothing to change.
 pub fn edit(
     memory: &GuestMemory,

@@ -20,6 +20,17 @@ pub enum Wait {
     Interrupt,
 }
 
+impl Wait {
+    /// The name, as in the guest's command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Poll => "poll",
+            Self::Timer => "timer",
+            Self::Interrupt => "interrupt",
+        }
+    }
+}
+
 /// A step by which the guest helps itself after a notification did not come, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -141,7 +141,7 @@ pub struct Counts {
     pub emulator: usize,
     /// Failures that are explained by a thread that did not run.
     pub starvation: usize,
-    /// Guests that did not go on although nothing was open, or not in each restore.
+    /// Guests that did not go on although nothing was open, or not in each restore, or in the control group too.
     pub unexplained: usize,
     /// The names of the lost notifications.
     pub faults: BTreeMap<Fault, usize>,
@@ -152,30 +152,6 @@ impl Counts {
     /// VMM that failed lost its guest whatever was open.
     pub fn open(&self) -> usize {
         self.kept + self.lost
-    }
-}
-
-impl EventResults {
-    /// The counts.
-    pub fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
-        for result in &self.instants {
-            counts.instants += 1;
-            match result.verdict {
-                Verdict::Lost => {
-                    counts.lost += 1;
-                    if let Some(fault) = result.fault {
-                        *counts.faults.entry(fault).or_default() += 1;
-                    }
-                }
-                Verdict::Emulator => counts.emulator += 1,
-                Verdict::Starvation => counts.starvation += 1,
-                Verdict::Inconclusive if result.fault.is_some() => counts.unexplained += 1,
-                Verdict::Kept => counts.kept += 1,
-                Verdict::Inconclusive => {}
-            }
-        }
-        counts
     }
 }
 
@@ -197,6 +173,53 @@ pub struct SweptVmm {
     pub failed: Option<String>,
     /// Its results.
     pub events: Vec<EventResults>,
+}
+
+impl SweptVmm {
+    /// Whether the same traffic has this fault without the event too, so that the event is not its cause.
+    pub fn control_has(&self, event: &EventResults, fault: Fault) -> bool {
+        let is_control = |of: &&EventResults| {
+            event.event != Event::Control
+                && of.event == Event::Control
+                && of.traffic == event.traffic
+        };
+        let control = self.events.iter().filter(is_control);
+        control
+            .flat_map(|control| &control.instants)
+            .any(|result| result.fault == Some(fault))
+    }
+
+    /// The verdict on one of its results. Nothing is lost by an event if the control group has the fault too.
+    pub fn verdict(&self, event: &EventResults, result: &InstantResult) -> Verdict {
+        match result.fault {
+            Some(fault) if self.control_has(event, fault) && fault.is_of_vmm() => {
+                Verdict::Inconclusive
+            }
+            _ => result.verdict,
+        }
+    }
+
+    /// The counts of one of its events.
+    pub fn counts(&self, event: &EventResults) -> Counts {
+        let mut counts = Counts::default();
+        for result in &event.instants {
+            counts.instants += 1;
+            match self.verdict(event, result) {
+                Verdict::Lost => {
+                    counts.lost += 1;
+                    if let Some(fault) = result.fault {
+                        *counts.faults.entry(fault).or_default() += 1;
+                    }
+                }
+                Verdict::Emulator => counts.emulator += 1,
+                Verdict::Starvation => counts.starvation += 1,
+                Verdict::Inconclusive if result.fault.is_some() => counts.unexplained += 1,
+                Verdict::Kept => counts.kept += 1,
+                Verdict::Inconclusive => {}
+            }
+        }
+        counts
+    }
 }
 
 /// A sweep, or a shard of one.
@@ -255,7 +278,7 @@ impl SweepReport {
                     has_lost |= faults.any(|fault| fault == Some(Fault::VmmFailed));
                     continue;
                 }
-                let counts = event.counts();
+                let counts = vmm.counts(event);
                 has_lost |= counts.lost != 0;
                 unexplained += counts.unexplained;
                 *kept.entry((index, event.event)).or_insert(0) += counts.kept;
@@ -283,7 +306,7 @@ pub enum MergeError {
     /// Reports of different sweeps, or of VMMs that differ.
     #[error("reports 1 and {0} are of different sweeps: {1} differs")]
     Differs(usize, &'static str),
-    /// An instant is missing: the sweep of a shard was interrupted, or a VMM failed.
+    /// An instant is missing: the sweep of a shard was interrupted.
     #[error("{vmm}, {event}: {found} of {instants} instants are there", event = event.name())]
     Incomplete {
         /// The VMM.
@@ -307,15 +330,12 @@ pub enum MergeError {
     },
 }
 
-/// Merges all shards of a sweep, in any order.
+/// Merges all shards of a sweep, in any order. A VMM that failed in a shard has what was tried until then.
 pub fn merge(parts: &[SweepReport]) -> Result<SweepReport, MergeError> {
     let first = parts.first().ok_or(MergeError::Empty)?;
-    let mut merged = first.clone();
-    merged.shard = None;
     let mut shards = Vec::new();
     for (number, part) in (1..).zip(parts) {
         let shard = part.shard.ok_or(MergeError::Whole(number))?;
-        shards.push(shard);
         let differs = |what| Err(MergeError::Differs(number, what));
         match () {
             () if Some(shard.count) != first.shard.map(|first| first.count) => {
@@ -329,21 +349,16 @@ pub fn merge(parts: &[SweepReport]) -> Result<SweepReport, MergeError> {
             () if part.again != first.again => return differs("the number of restores"),
             () if part.given != first.given => return differs("the list of --vmm"),
             () if part.edit != first.edit => return differs("the edit of snapshots"),
-            () if heads(part) != heads(first) => return differs("the list of VMMs or events"),
-            () => {}
-        }
-        if number > 1 {
-            let events = |report| SweepReport::events(report);
-            for (into, from) in
-                events(&mut merged).zip(part.vmms.iter().flat_map(|vmm| &vmm.events))
-            {
-                into.instants.extend_from_slice(&from.instants);
-            }
+            () if !is_of_same_vmms(part, first) => return differs("the list of VMMs or events"),
+            () => shards.push((shard, part)),
         }
     }
-    let count = shards[0].count;
+    let count = shards[0].0.count;
     for index in 1..=count {
-        let found = shards.iter().filter(|shard| shard.index == index).count();
+        let found = shards
+            .iter()
+            .filter(|(shard, _)| shard.index == index)
+            .count();
         if found != 1 {
             return Err(MergeError::Shards {
                 index,
@@ -352,12 +367,28 @@ pub fn merge(parts: &[SweepReport]) -> Result<SweepReport, MergeError> {
             });
         }
     }
+    // A VMM that failed differs between the shards, and their order must not matter.
+    shards.sort_by_key(|(shard, _)| shard.index);
+    let mut shards = shards.into_iter().map(|(_, part)| part);
+    let mut merged = shards.next().cloned().ok_or(MergeError::Empty)?;
+    merged.shard = None;
+    for part in shards {
+        for (into, from) in merged.vmms.iter_mut().zip(&part.vmms) {
+            into.failed = into.failed.take().or_else(|| from.failed.clone());
+            let more = from.events.get(into.events.len()..).unwrap_or_default();
+            for (into, from) in into.events.iter_mut().zip(&from.events) {
+                into.instants.extend_from_slice(&from.instants);
+            }
+            into.events.extend_from_slice(more);
+        }
+    }
     let instants = merged.instants;
     for vmm in &mut merged.vmms {
         for event in &mut vmm.events {
             event.instants.sort_by_key(|result| result.instant.number);
             let numbers = event.instants.iter().map(|result| result.instant.number);
-            if event.has_none.is_none() && !numbers.eq(0..instants) {
+            let may_miss = event.has_none.is_some() || vmm.failed.is_some();
+            if !may_miss && !numbers.eq(0..instants) {
                 return Err(MergeError::Incomplete {
                     vmm: vmm.name.clone(),
                     event: event.event,
@@ -370,17 +401,29 @@ pub fn merge(parts: &[SweepReport]) -> Result<SweepReport, MergeError> {
     Ok(merged)
 }
 
-impl SweepReport {
-    fn events(&mut self) -> impl Iterator<Item = &mut EventResults> {
-        self.vmms.iter_mut().flat_map(|vmm| &mut vmm.events)
-    }
-}
-
-/// The report's VMMs and events, without instants.
-fn heads(report: &SweepReport) -> Vec<SweptVmm> {
-    let mut bare = report.clone();
-    bare.events().for_each(|event| event.instants.clear());
-    bare.vmms
+/// Whether two shards have the same VMMs, with the same events. One that failed has only the first of them.
+fn is_of_same_vmms(one: &SweepReport, other: &SweepReport) -> bool {
+    let is_same = |(one, other): (&SweptVmm, &SweptVmm)| {
+        let head = |vmm: &SweptVmm| {
+            let SweptVmm {
+                name,
+                version,
+                accelerator,
+                skipped,
+                ..
+            } = vmm.clone();
+            (name, version, accelerator, skipped)
+        };
+        let has_failed = one.failed.is_some() || other.failed.is_some();
+        let mut events = one.events.iter().zip(&other.events);
+        head(one) == head(other)
+            && (has_failed || one.events.len() == other.events.len())
+            && events.all(|(one, other)| {
+                let head = |event: &EventResults| (event.traffic, event.event);
+                head(one) == head(other) && one.has_none == other.has_none
+            })
+    };
+    one.vmms.len() == other.vmms.len() && one.vmms.iter().zip(&other.vmms).all(is_same)
 }
 
 #[cfg(test)]

@@ -61,11 +61,11 @@ fn shard(report: &SweepReport, index: u32, count: u32) -> SweepReport {
     let mut part = report.clone();
     let shard = Shard { index, count };
     part.shard = Some(shard);
-    part.events().for_each(|event| {
+    for event in &mut part.vmms[0].events {
         event
             .instants
             .retain(|result| shard.has(result.instant.number));
-    });
+    }
     part
 }
 
@@ -89,7 +89,7 @@ fn a_guest_that_hangs_without_a_known_reason_is_neither_kept_nor_lost() {
     let hangs = |number| result(number, 1, Verdict::Inconclusive, Some(Fault::KickLost));
     let instants = vec![result(0, 1, Verdict::Kept, None), hangs(1), hangs(2)];
     let report = report(vec![(Event::Restore, instants)]);
-    let counts = report.vmms[0].events[0].counts();
+    let counts = report.vmms[0].counts(&report.vmms[0].events[0]);
     assert_eq!((counts.open(), counts.unexplained), (1, 2));
     assert_eq!(report.shown(), Shown::Inconclusive);
 }
@@ -120,6 +120,68 @@ fn the_control_group_shows_nothing_about_the_vmm() {
 }
 
 #[test]
+fn a_fault_that_the_control_group_has_too_is_not_blamed() {
+    let of = |verdict, fault| vec![result(0, 1, verdict, Some(fault))];
+    let lost = |fault| of(Verdict::Lost, fault);
+    let starved = || of(Verdict::Starvation, Fault::Starvation);
+    for (control, event, shown, lost_and_unexplained) in [
+        (
+            lost(Fault::KickLost),
+            lost(Fault::KickLost),
+            Shown::Inconclusive,
+            (0, 1),
+        ),
+        (
+            lost(Fault::TimerLost),
+            lost(Fault::KickLost),
+            Shown::Lost,
+            (1, 0),
+        ),
+        (starved(), starved(), Shown::Inconclusive, (0, 0)),
+    ] {
+        let report = report(vec![(Event::Control, control), (Event::Restore, event)]);
+        let counts = report.vmms[0].counts(&report.vmms[0].events[1]);
+        assert_eq!((counts.lost, counts.unexplained), lost_and_unexplained);
+        assert_eq!(report.shown(), shown);
+        let control = report.vmms[0].counts(&report.vmms[0].events[0]);
+        assert_eq!(control.unexplained, 0, "the control group is its own");
+    }
+}
+
+#[test]
+fn a_vmm_that_failed_in_some_shards_is_merged() {
+    let kept = |number| result(number, 1, Verdict::Kept, None);
+    let events = || {
+        vec![
+            (Event::Pause, vec![kept(0), kept(1), kept(2)]),
+            (Event::Restore, vec![]),
+        ]
+    };
+    let mut whole = report(events());
+    whole.instants = 3;
+    let parts = || [1, 2, 3].map(|index| shard(&whole, index, 3));
+    for failed in [vec![0, 1, 2], vec![2], vec![0, 1]] {
+        let mut parts = parts();
+        for index in &failed {
+            parts[*index].vmms[0].failed = Some(format!("in shard {index}"));
+            parts[*index].vmms[0].events.truncate(1);
+        }
+        let merged = merge(&parts).unwrap();
+        let vmm = &merged.vmms[0];
+        assert_eq!(vmm.failed, Some(format!("in shard {}", failed[0])));
+        assert_eq!(vmm.events[0].instants.len(), 3);
+        assert_eq!(vmm.events.len() == 2, failed.len() < 3);
+        assert_eq!(merged.shown(), Shown::Lost);
+        parts.reverse();
+        assert_eq!(merge(&parts).unwrap(), merged);
+    }
+    assert!(matches!(
+        merge(&parts()),
+        Err(MergeError::Incomplete { .. })
+    ));
+}
+
+#[test]
 fn an_event_that_a_vmm_does_not_have_is_no_obstacle() {
     let kept = vec![result(0, 1, Verdict::Kept, None)];
     let mut report = report(vec![(Event::Pause, kept), (Event::Restore, vec![])]);
@@ -143,7 +205,8 @@ fn counts_are_by_verdict_and_fault() {
         result(5, 1, Verdict::Emulator, Some(Fault::Emulator)),
         result(6, 1, Verdict::Starvation, Some(Fault::Starvation)),
     ];
-    let counts = report(vec![(Event::Pause, instants)]).vmms[0].events[0].counts();
+    let report = report(vec![(Event::Pause, instants)]);
+    let counts = report.vmms[0].counts(&report.vmms[0].events[0]);
     assert_eq!((counts.instants, counts.open(), counts.lost), (7, 4, 3));
     assert_eq!((counts.emulator, counts.starvation), (1, 1));
     assert_eq!(

@@ -62,7 +62,11 @@ impl Trial {
         let event_idx = source.ready.event_idx;
         self.paused.open = peek.ring.open(event_idx);
         self.paused.taken = peek.ring.taken(event_idx) == Some(true);
-        let unread: BTreeSet<u64> = peek.unread.iter().map(|eventfd| eventfd.id).collect();
+        let unread: BTreeSet<u32> = peek
+            .unread
+            .iter()
+            .map(|eventfd| eventfd.descriptor)
+            .collect();
         let constant = source.constant.take();
         self.paused.unread = constant
             .as_ref()

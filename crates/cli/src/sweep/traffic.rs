@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::args::SweepArgs;
 use super::observe::started;
 use super::vm::{SweepFolder, SweepGuest, SweptVm, SweptVmm, VmError};
-use vmbell_sweep::guest::{Ready, Wait, steps_after};
+use vmbell_sweep::guest::{Ready, steps_after};
 use vmbell_sweep::instant::Instant;
 use vmbell_sweep::memory::MemoryError;
 use vmbell_sweep::report::Traffic;
@@ -37,7 +37,7 @@ pub(super) struct Source {
     pub(super) vm: Box<dyn SweptVm>,
     pub(super) ready: Ready,
     /// The eventfds that were unread at each of its pauses: the VMM's own, by which it pauses.
-    pub(super) constant: Option<BTreeSet<u64>>,
+    pub(super) constant: Option<BTreeSet<u32>>,
 }
 
 /// Why no instant of a kind of traffic can be tried.
@@ -114,14 +114,10 @@ impl<'a> TrafficSweep<'a> {
             in_flight,
             ..
         } = self.traffic;
-        let wait = match wait {
-            Wait::Poll => "poll",
-            Wait::Timer => "timer",
-            Wait::Interrupt => "interrupt",
-        };
         format!(
-            "sweep={} wait={wait} inflight={in_flight} bound={} step={}{}",
+            "sweep={} wait={} inflight={in_flight} bound={} step={}{}",
             device.name(),
+            wait.name(),
             self.bound().as_micros(),
             self.step(),
             if event_idx { " eventidx" } else { "" }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::args::AGAIN;
 use vmbell_report::units::plural;
 use vmbell_report::{Block, Cell, Column, Paint, Table};
-use vmbell_sweep::guest::{Help, Wait};
+use vmbell_sweep::guest::Help;
 use vmbell_sweep::report::{
     Counts, Event, EventResults, InstantResult, SweepReport, SweptVmm, Traffic,
 };
@@ -21,7 +21,12 @@ pub(super) fn blocks(report: &SweepReport, is_one: bool) -> Vec<Block> {
         for event in &vmm.events {
             for result in &event.instants {
                 let is_first = result.fault.is_some_and(|fault| {
-                    shown.insert((event.event, event.traffic, fault, result.verdict))
+                    shown.insert((
+                        event.event,
+                        event.traffic,
+                        fault,
+                        vmm.verdict(event, result),
+                    ))
                 });
                 if is_one || is_first {
                     blocks.extend(diagnosis(report, vmm, event, result));
@@ -31,10 +36,9 @@ pub(super) fn blocks(report: &SweepReport, is_one: bool) -> Vec<Block> {
     }
     blocks.extend(report.vmms.iter().map(headline));
     if let Some(edit) = &report.edit {
-        let edit = serde_json::to_string(edit).unwrap_or_default();
-        let edit = edit.trim_matches('"');
         blocks.push(Block::Note(format!(
-            "each snapshot was broken by --edit {edit}"
+            "each snapshot was broken by --edit {}",
+            edit.name()
         )));
     }
     if report.vmms.is_empty() {
@@ -51,19 +55,11 @@ pub(super) fn blocks(report: &SweepReport, is_one: bool) -> Vec<Block> {
 fn traffic(traffic: &Traffic) -> String {
     let event_idx = if traffic.event_idx { ", EVENT_IDX" } else { "" };
     let limited = if traffic.limited { ", limited" } else { "" };
-    let (device, wait) = (traffic.device.name(), wait(traffic.wait));
+    let (device, wait) = (traffic.device.name(), traffic.wait.name());
     format!(
         "{device}, {wait}{event_idx}, {} in flight{limited}",
         traffic.in_flight
     )
-}
-
-const fn wait(wait: Wait) -> &'static str {
-    match wait {
-        Wait::Poll => "poll",
-        Wait::Timer => "timer",
-        Wait::Interrupt => "interrupt",
-    }
 }
 
 fn table(vmm: &SweptVmm) -> Table {
@@ -72,7 +68,7 @@ fn table(vmm: &SweptVmm) -> Table {
     let counts: Vec<(&EventResults, Counts)> = vmm
         .events
         .iter()
-        .map(|event| (event, event.counts()))
+        .map(|event| (event, vmm.counts(event)))
         .collect();
     let cells = |cell: fn(&EventResults, &Counts) -> Cell| {
         let cells: Vec<_> = counts
@@ -146,6 +142,9 @@ fn diagnosis(
 ) -> [Block; 2] {
     let number = result.instant.number;
     let fault = match result.fault {
+        Some(fault) if vmm.control_has(event, fault) => {
+            format!("unexplained: {}, as in the control group", fault.name())
+        }
         Some(fault) => format!("{}: {}", verdict(result.verdict), fault.name()),
         None => verdict(result.verdict).to_owned(),
     };
@@ -176,25 +175,36 @@ fn diagnosis(
         ));
         facts.push((
             "ring",
-            format!(
-                "available {}, used {}, taken {}, avail_event {}, used_event {}",
-                ring.available, ring.used, ring.seen, ring.avail_event, ring.used_event
-            ),
+            words([
+                ring.available,
+                ring.used,
+                ring.seen,
+                ring.avail_event,
+                ring.used_event,
+            ]),
         ));
     }
     if !result.unread.is_empty() {
         let unread = result.unread.iter();
-        let unread = unread.map(|eventfd| format!("{} (count {})", eventfd.id, eventfd.count));
+        let unread = unread.map(|eventfd| {
+            format!(
+                "descriptor {} (count {})",
+                eventfd.descriptor, eventfd.count
+            )
+        });
         facts.push(("unread eventfds", unread.collect::<Vec<_>>().join(", ")));
     }
     if let Some(loss) = &result.loss {
         let ring = loss.ring;
         facts.push((
             "guest's ring",
-            format!(
-                "available {}, used {}, taken {}, avail_event {}, used_event {}",
-                ring.available, ring.used, ring.seen, ring.avail_event, ring.used_event
-            ),
+            words([
+                ring.available,
+                ring.used,
+                ring.seen,
+                ring.avail_event,
+                ring.used_event,
+            ]),
         ));
         let kicked = match loss.kicked {
             true => "the driver had notified the device",
@@ -219,6 +229,13 @@ fn diagnosis(
     ]
 }
 
+/// A ring's words.
+fn words([available, used, seen, avail_event, used_event]: [u16; 5]) -> String {
+    format!(
+        "available {available}, used {used}, taken {seen}, avail_event {avail_event}, used_event {used_event}"
+    )
+}
+
 const fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Lost => "lost",
@@ -233,7 +250,7 @@ const fn verdict(verdict: Verdict) -> &'static str {
 fn command(report: &SweepReport, vmm: &SweptVmm, event: &EventResults, number: u32) -> String {
     let Traffic {
         device,
-        wait: way,
+        wait,
         event_idx,
         in_flight,
         ..
@@ -252,7 +269,7 @@ fn command(report: &SweepReport, vmm: &SweptVmm, event: &EventResults, number: u
         "{lab}vmbell sweep {} --events {events} --device {} --wait {} --event-idx {event_idx} --in-flight {in_flight}",
         vmm.name,
         device.name(),
-        wait(way),
+        wait.name(),
     );
     if report.window == vmbell_sweep::report::Window::None {
         command.push_str(" --window none");
@@ -264,8 +281,7 @@ fn command(report: &SweepReport, vmm: &SweptVmm, event: &EventResults, number: u
         command.push_str(&format!(" --again {}", report.again));
     }
     if let Some(edit) = &report.edit {
-        let edit = serde_json::to_string(edit).unwrap_or_default();
-        command.push_str(&format!(" --edit {}", edit.trim_matches('"')));
+        command.push_str(&format!(" --edit {}", edit.name()));
     }
     command.push_str(&format!(" --instant {number} --seed {}", report.seed));
     command
@@ -283,7 +299,7 @@ fn headline(vmm: &SweptVmm) -> Block {
     let (mut lost, mut open, mut instants) = (0, 0, 0);
     let (mut control, mut failed, mut unexplained) = (0, 0, 0);
     for event in &vmm.events {
-        let counts = event.counts();
+        let counts = vmm.counts(event);
         match event.event {
             Event::Control => {
                 control += counts.instants;

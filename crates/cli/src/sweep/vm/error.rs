@@ -30,7 +30,7 @@ pub(crate) enum VmError {
 }
 
 impl VmError {
-    /// The VMM broke a stream of its own.
+    /// The VMM broke its end of a stream.
     pub(super) fn broken(what: &str, source: &std::io::Error) -> Self {
         match source.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => Self::TimedOut(what.to_owned()),
