@@ -82,6 +82,8 @@ pub enum SweepDevice {
     Blk,
     /// The entropy device.
     Rng,
+    /// The network card, which sends frames.
+    Net,
 }
 
 /// How the image waits for an answer in a sweep.
@@ -95,7 +97,7 @@ pub enum SweepWait {
     Interrupt,
 }
 
-/// The traffic of `vmbell sweep`, instead of rows: the words `sweep=DEVICE`, `wait=`, `eventidx`, `inflight=N`,
+/// The traffic of `vmbell sweep`, instead of rows: the words `sweep=DEVICE`, `wait=`, `eventidx`, `packed`, `inflight=N`,
 /// `bound=US`, `tick=US` and `step=N`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SweepOptions {
@@ -105,6 +107,8 @@ pub struct SweepOptions {
     pub wait: SweepWait,
     /// Whether it asks for EVENT_IDX.
     pub event_idx: bool,
+    /// Whether it asks for a packed ring.
+    pub packed: bool,
     /// The maximum number of requests in flight.
     pub in_flight: u32,
     /// The microseconds after which an answer is missing.
@@ -121,12 +125,14 @@ impl SweepOptions {
         let device = words(line).find_map(|word| match word.strip_prefix("sweep=")? {
             "blk" => Some(SweepDevice::Blk),
             "rng" => Some(SweepDevice::Rng),
+            "net" => Some(SweepDevice::Net),
             _ => None,
         })?;
         let mut options = Self {
             device,
             wait: SweepWait::Poll,
             event_idx: false,
+            packed: false,
             in_flight: 1,
             bound_us: 100_000,
             tick_us: 1000,
@@ -139,6 +145,7 @@ impl SweepOptions {
                 ("wait", "timer") => options.wait = SweepWait::Timer,
                 ("wait", "interrupt") => options.wait = SweepWait::Interrupt,
                 ("eventidx", "") => options.event_idx = true,
+                ("packed", "") => options.packed = true,
                 ("inflight", value) => set(&mut options.in_flight, value, 8),
                 ("bound", value) => set(&mut options.bound_us, value, MOST_US),
                 ("tick", value) => set(&mut options.tick_us, value, MOST_US),
@@ -242,13 +249,13 @@ mod tests {
             (SweepDevice::Rng, SweepWait::Poll)
         );
         assert_eq!((sweep.in_flight, sweep.event_idx), (1, false));
-        let line = "sweep=blk wait=interrupt eventidx inflight=99 bound=5 tick=6 step=7";
+        let line = "sweep=blk wait=interrupt eventidx packed inflight=99 bound=5 tick=6 step=7";
         let sweep = SweepOptions::parse(line).unwrap();
         assert_eq!(
             (sweep.device, sweep.wait),
             (SweepDevice::Blk, SweepWait::Interrupt)
         );
-        assert!(sweep.event_idx);
+        assert!(sweep.event_idx && sweep.packed);
         assert_eq!(
             [sweep.in_flight, sweep.bound_us, sweep.tick_us, sweep.step],
             [8, 5, 6, 7]

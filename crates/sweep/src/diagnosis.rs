@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::guest::{GuestFault, Help, Wait};
-use crate::ring::OpenRing;
+use crate::guest::{GuestFault, Help, Loss, Wait};
+use crate::ring::{OpenRing, RingPlace};
 
 /// Why a guest did not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -64,6 +64,10 @@ pub struct Paused {
     pub open: OpenRing,
     /// Whether the device had certainly taken an open request.
     pub taken: bool,
+    /// Where the ring is, and whether it has event indexes.
+    pub place: RingPlace,
+    /// Whether EVENT_IDX was negotiated.
+    pub event_idx: bool,
     /// Whether an eventfd was unread that is read while the VM runs, if that is known.
     pub unread: Option<bool>,
     /// Whether the VM that was saved went on after the event; `None` if it was not seen.
@@ -128,7 +132,7 @@ pub fn fault(paused: &Paused, behaviour: &Behaviour, repeats: bool) -> Option<Fa
     Some(match (loss.help, paused.wait) {
         (Help::Look, Wait::Interrupt) | (Help::Interrupt, _) => Fault::InterruptLost,
         (Help::Look, Wait::Poll | Wait::Timer) => Fault::Starvation,
-        (Help::Kick, _) if !loss.kicked => Fault::SuppressionStale,
+        (Help::Kick, _) if !loss.kicked && !is_current(paused, loss) => Fault::SuppressionStale,
         (Help::Kick, _) => match (paused.unread, paused.source_went_on) {
             _ if paused.taken => Fault::RequestForgotten,
             (Some(true), _) => Fault::KickLost,
@@ -144,10 +148,28 @@ pub fn fault(paused: &Paused, behaviour: &Behaviour, repeats: bool) -> Option<Fa
     })
 }
 
+/// Whether the device's event index fits its position when the guest missed the answer: then the device was notified of an
+/// open request, or had taken them all, and owed a look at the later ones.
+fn is_current(paused: &Paused, loss: &Loss) -> bool {
+    let ring = loss.ring;
+    let is_between = paused
+        .place
+        .is_between(ring.used, ring.avail_event, ring.available);
+    paused.event_idx && is_between
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guest::{Loss, PrintedRing};
+    use crate::guest::PrintedRing;
+    use crate::ring::SplitPlace;
+
+    const PLACE: RingPlace = RingPlace::Split(SplitPlace {
+        size: 8,
+        available: 0,
+        used: 0,
+        seen: 0,
+    });
 
     fn paused(wait: Wait) -> Paused {
         Paused {
@@ -157,6 +179,8 @@ mod tests {
                 suppressed: false,
             },
             taken: false,
+            place: PLACE,
+            event_idx: true,
             unread: Some(false),
             source_went_on: Some(true),
             wait,
@@ -207,6 +231,29 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_knows_of_an_open_request_did_not_suppress_the_next_one() {
+        for (avail_event, event_idx, expected) in [
+            (0, true, Fault::SuppressionStale),
+            (1, true, Fault::RequestForgotten),
+            (2, true, Fault::RequestForgotten),
+            (3, true, Fault::SuppressionStale),
+            (1, false, Fault::SuppressionStale),
+        ] {
+            let paused = Paused {
+                event_idx,
+                ..paused(Wait::Timer)
+            };
+            let Behaviour::Found(GuestFault::Lost(mut loss)) = lost(Help::Kick, false) else {
+                panic!("a loss");
+            };
+            loss.ring.avail_event = avail_event;
+            let lost = Behaviour::Found(GuestFault::Lost(loss));
+            let named = fault(&paused, &lost, true);
+            assert_eq!(named, Some(expected), "{avail_event} {event_idx}");
+        }
+    }
+
+    #[test]
     fn every_other_fault_has_its_evidence() {
         use Fault::{
             AnsweredTwice, Emulator, InterruptLost, RequestForgotten, Starvation, SuppressionStale,
@@ -216,6 +263,13 @@ mod tests {
         let failed = |message: &str| Behaviour::Failed(message.to_owned());
         let silent = |ran| Behaviour::Silent { ran };
         let found = Behaviour::Found;
+        let stale = || match lost(Help::Kick, false) {
+            Behaviour::Found(GuestFault::Lost(mut loss)) => {
+                loss.ring.avail_event = 0;
+                found(GuestFault::Lost(loss))
+            }
+            other => other,
+        };
         for (wait, behaviour, repeats, expected) in [
             (Timer, Behaviour::WentOn, true, None),
             (
@@ -234,7 +288,7 @@ mod tests {
             ),
             (Timer, lost(Help::Look, true), true, Some(Starvation)),
             (Poll, lost(Help::Look, true), true, Some(Starvation)),
-            (Timer, lost(Help::Kick, false), true, Some(SuppressionStale)),
+            (Timer, stale(), true, Some(SuppressionStale)),
             (Timer, silent(false), true, Some(TimerLost)),
             (Poll, silent(false), true, Some(Starvation)),
             (Poll, silent(true), true, Some(Emulator)),

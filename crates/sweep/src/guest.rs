@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ring::SplitPlace;
+use crate::ring::{PackedPlace, RingPlace, SplitPlace};
 
 /// How the guest waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -91,7 +91,7 @@ pub enum GuestFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// Where the queue is.
-    pub place: SplitPlace,
+    pub place: RingPlace,
     /// Whether EVENT_IDX was negotiated.
     pub event_idx: bool,
     /// The maximum number of requests in flight.
@@ -107,8 +107,10 @@ pub struct Said {
     pub losing: Option<Loss>,
     /// The first fault.
     pub fault: Option<GuestFault>,
-    /// Why the guest has no traffic.
+    /// Why the guest has no traffic, although there is such a device.
     pub failed: Option<String>,
+    /// Why the VMM does not have this traffic.
+    pub none: Option<String>,
 }
 
 /// The steps, of `step` answers each, that a guest has to make after an instant before it is certain that no request of
@@ -127,16 +129,34 @@ pub fn ready(output: &[u8]) -> Option<Ready> {
     lines(&text).find_map(|line| {
         let words = line.strip_prefix("sweep ready ")?;
         Some(Ready {
-            place: SplitPlace {
-                size: short(words, "size")?,
-                available: number(words, "available")?,
-                used: number(words, "used")?,
-                seen: number(words, "seen")?,
-            },
+            place: place(words)?,
             event_idx: number(words, "event_idx")? != 0,
             in_flight: short(words, "in_flight")?,
         })
     })
+}
+
+fn place(words: &str) -> Option<RingPlace> {
+    let size = short(words, "size")?;
+    let [driver, device, seen] = ["driver", "device", "seen"].map(|name| number(words, name));
+    let (driver, device, seen) = (driver?, device?, seen?);
+    match word(words, "ring")? {
+        "split" => Some(RingPlace::Split(SplitPlace {
+            size,
+            available: driver,
+            used: device,
+            seen,
+        })),
+        "packed" => Some(RingPlace::Packed(PackedPlace {
+            size,
+            chain: short(words, "chain")?,
+            descriptors: number(words, "descriptors")?,
+            driver,
+            device,
+            seen,
+        })),
+        _ => None,
+    }
 }
 
 /// Reads what the guest printed. A missing notification is reported only once it is known which step made the traffic
@@ -167,8 +187,11 @@ pub fn said(output: &[u8]) -> Said {
             "twice" => Some(GuestFault::AnsweredTwice),
             "wrong" => Some(GuestFault::WrongAnswer),
             "failed" => {
-                let visible = words.chars().filter(|c| !c.is_control());
-                said.failed = Some(visible.take(LONGEST_REASON).collect());
+                said.failed = Some(reason(words));
+                None
+            }
+            "none" => {
+                said.none = Some(reason(words));
                 None
             }
             _ => None,
@@ -176,6 +199,11 @@ pub fn said(output: &[u8]) -> Said {
         said.fault = said.fault.or(fault);
     }
     said
+}
+
+fn reason(words: &str) -> String {
+    let visible = words.chars().filter(|c| !c.is_control());
+    visible.take(LONGEST_REASON).collect()
 }
 
 fn help(what: &str, words: &str) -> Option<Help> {
@@ -238,11 +266,25 @@ mod tests {
 
     #[test]
     fn the_rings_are_those_of_the_ready_line() {
-        let line = "SeaBIOS\r\nsweep ready event_idx=1 in_flight=2 size=8 available=0x204080 used=0x205000 seen=0x206000\r\n";
+        let line = "SeaBIOS\r\nsweep ready ring=split event_idx=1 in_flight=2 size=8 chain=1 descriptors=0x204000 driver=0x204080 device=0x205000 seen=0x206000\r\n";
         let found = ready(line.as_bytes()).unwrap();
-        assert_eq!(found.place.used, 0x20_5000);
-        assert_eq!((found.place.size, found.in_flight), (8, 2));
-        assert!(found.event_idx);
+        let expected = SplitPlace {
+            size: 8,
+            available: 0x20_4080,
+            used: 0x20_5000,
+            seen: 0x20_6000,
+        };
+        assert_eq!(found.place, RingPlace::Split(expected));
+        assert!(found.event_idx && found.in_flight == 2);
+        let packed = line.replace("split", "packed");
+        let Some(RingPlace::Packed(place)) = ready(packed.as_bytes()).map(|ready| ready.place)
+        else {
+            panic!("{packed}");
+        };
+        assert_eq!(
+            (place.chain, place.descriptors, place.driver),
+            (1, 0x20_4000, 0x20_4080)
+        );
         let cut = &line[..line.len() - 3];
         assert_eq!(ready(cut.as_bytes()), None);
     }
@@ -286,8 +328,9 @@ mod tests {
     fn the_first_fault_counts() {
         let said = said(b"sweep twice id=3\nsweep wrong\n");
         assert_eq!(said.fault, Some(GuestFault::AnsweredTwice));
-        let failed = super::said(b"sweep failed there is no such device\n").failed;
-        assert_eq!(failed.as_deref(), Some("there is no such device"));
+        let said = super::said(b"sweep failed it does not answer\nsweep none no such device\n");
+        assert_eq!(said.failed.as_deref(), Some("it does not answer"));
+        assert_eq!(said.none.as_deref(), Some("no such device"));
     }
 
     /// The answers after a request is lost, in the probe image's traffic: it fills all slots before each wait, unless a
@@ -328,7 +371,7 @@ mod tests {
         }
 
         #[test]
-        fn any_words_are_read(text in "(sweep (ready|step|lost|revived|dead|twice|failed)( (op|size|used|by|seen)=(0x)?[0-9a-z]{0,20}){0,8}\n){0,4}") {
+        fn any_words_are_read(text in "(sweep (ready|step|lost|revived|dead|twice|failed|none)( (op|size|device|driver|by|seen|ring)=(0x)?[0-9a-z]{0,20}){0,8}\n){0,4}") {
             let _ = (ready(text.as_bytes()), said(text.as_bytes()));
         }
     }

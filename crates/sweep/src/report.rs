@@ -10,7 +10,7 @@ use crate::edit::Edit;
 use crate::guest::{Loss, Wait};
 use crate::instant::{Instant, Shard};
 use crate::process::UnreadEventfd;
-use crate::ring::{OpenRing, SplitState};
+use crate::ring::{OpenRing, RingState};
 use crate::verdict::Verdict;
 
 /// The version of the JSON.
@@ -24,6 +24,8 @@ pub enum Device {
     Blk,
     /// An entropy device.
     Rng,
+    /// A network card, which sends frames.
+    Net,
 }
 
 impl Device {
@@ -32,6 +34,7 @@ impl Device {
         match self {
             Self::Blk => "blk",
             Self::Rng => "rng",
+            Self::Net => "net",
         }
     }
 }
@@ -45,6 +48,8 @@ pub struct Traffic {
     pub wait: Wait,
     /// Whether the guest asks for EVENT_IDX.
     pub event_idx: bool,
+    /// Whether the ring is packed.
+    pub packed: bool,
     /// The maximum number of requests in flight.
     pub in_flight: u16,
     /// Whether the VMM's rate limiter keeps requests open.
@@ -97,7 +102,7 @@ pub struct InstantResult {
     pub open: OpenRing,
     /// The ring at the pause.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ring: Option<SplitState>,
+    pub ring: Option<RingState>,
     /// The eventfds that were unread at the pause.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<UnreadEventfd>,

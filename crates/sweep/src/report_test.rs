@@ -7,6 +7,7 @@ fn traffic(wait: Wait) -> Traffic {
         device: Device::Blk,
         wait,
         event_idx: true,
+        packed: false,
         in_flight: 1,
         limited: true,
     }

@@ -66,7 +66,7 @@ fn needs_repetition(vm: &Behaviour) -> bool {
 mod tests {
     use super::*;
     use crate::guest::{Loss, PrintedRing};
-    use crate::ring::OpenRing;
+    use crate::ring::{OpenRing, RingPlace, SplitPlace};
 
     fn paused(wait: Wait, requests: u16, restored: bool) -> Paused {
         Paused {
@@ -76,6 +76,13 @@ mod tests {
                 suppressed: false,
             },
             taken: false,
+            place: RingPlace::Split(SplitPlace {
+                size: 8,
+                available: 0,
+                used: 0,
+                seen: 0,
+            }),
+            event_idx: true,
             unread: None,
             source_went_on: None,
             wait,

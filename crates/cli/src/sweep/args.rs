@@ -89,9 +89,9 @@ pub(crate) struct SweepArgs {
     #[arg(long, value_enum, value_name = "NAME", default_value_t = WindowName::Limiter, help_heading = GUEST)]
     pub(super) window: WindowName,
 
-    /// Use the ring in this format; `packed` is not available yet
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = RingName::Split, help_heading = GUEST)]
-    pub(super) ring: RingName,
+    /// Use rings in these formats
+    #[arg(long, value_enum, value_name = "FORMAT,...", value_delimiter = ',', default_values_t = [RingName::Split], help_heading = GUEST)]
+    pub(super) ring: Vec<RingName>,
 
     /// Try N instants of each event, with each kind of traffic
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=MAX_INSTANTS), help_heading = MEASUREMENT)]
@@ -185,6 +185,8 @@ names! {
         Blk => Device::Blk,
         /// An entropy device
         Rng => Device::Rng,
+        /// A network card, which sends frames
+        Net => Device::Net,
     }
 }
 
@@ -227,6 +229,10 @@ names! {
         StaleEventIndex => Edit::StaleEventIndex,
         /// The last request is no longer in the ring
         ForgottenRequest => Edit::ForgottenRequest,
+        /// The last answer is there once more (packed ring)
+        RepeatedAnswer => Edit::RepeatedAnswer,
+        /// The device's event index is that of another lap (packed ring)
+        ForgottenWrapCounter => Edit::ForgottenWrapCounter,
     }
 }
 

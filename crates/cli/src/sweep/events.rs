@@ -14,15 +14,13 @@ use super::traffic::{Obstacle, Source, TrafficSweep};
 use super::vm::{MAX_SNAPSHOT, MEMORY, SweptVm, VmError};
 use vmbell_sweep::diagnosis::{Behaviour, Paused};
 use vmbell_sweep::edit::{Edit, edit};
-use vmbell_sweep::guest::{GuestFault, Wait};
+use vmbell_sweep::guest::{GuestFault, Ready, Wait};
 use vmbell_sweep::instant::Instant;
 use vmbell_sweep::memory::GuestMemory;
 use vmbell_sweep::report::{Event, InstantResult};
 use vmbell_sweep::ring::OpenRing;
 use vmbell_sweep::verdict::{Verdict, verdict};
 
-/// The most pauses of a new source before the first instant.
-const FIRST_PAUSES: u32 = 8;
 /// The restores of the clones event.
 const CLONES: usize = 2;
 
@@ -33,12 +31,14 @@ struct Trial {
 }
 
 impl Trial {
-    fn new(instant: Instant, wait: Wait) -> Self {
+    fn new(instant: Instant, wait: Wait, ready: &Ready) -> Self {
         let open = OpenRing::default();
         Self {
             paused: Paused {
                 open,
                 taken: false,
+                place: ready.place,
+                event_idx: ready.event_idx,
                 unread: None,
                 source_went_on: None,
                 wait,
@@ -67,14 +67,7 @@ impl Trial {
             .iter()
             .map(|eventfd| eventfd.descriptor)
             .collect();
-        let constant = source.constant.take();
-        self.paused.unread = constant
-            .as_ref()
-            .map(|constant| !unread.is_subset(constant));
-        source.constant = Some(match constant {
-            Some(constant) => &constant & &unread,
-            None => unread,
-        });
+        self.paused.unread = source.own.as_ref().map(|own| !unread.is_subset(own));
         self.result.open = self.paused.open;
         self.result.ring = Some(peek.ring);
         self.result.unread = peek.unread;
@@ -117,10 +110,16 @@ impl TrafficSweep<'_> {
         event: Event,
         number: u32,
     ) -> Result<InstantResult, Obstacle> {
+        // The source of the control group was never paused. At the start of another one, its own eventfds can be told
+        // from those of notifications.
+        if event != Event::Control {
+            self.source.take_if(|source| !source.has_learned);
+        }
         self.start()?;
         let source = self.source.take();
         let mut source = source.context("the source does not run")?;
-        let mut trial = Trial::new(self.instant(number), self.traffic.wait);
+        let instant = self.instant(number);
+        let mut trial = Trial::new(instant, self.traffic.wait, &source.ready);
         // A source whose guest hangs, or whose VMM failed, is replaced.
         if self.run(event, &mut source, &mut trial)? {
             self.source = Some(source);
@@ -131,30 +130,22 @@ impl TrafficSweep<'_> {
     /// Does what the event says; false if the source does not go on.
     fn run(&self, event: Event, source: &mut Source, trial: &mut Trial) -> Result<bool, Obstacle> {
         source.vm.process().forget_lines();
+        if event != Event::Control && !source.has_learned {
+            let mut first = Trial::new(trial.result.instant, self.traffic.wait, &source.ready);
+            if !self.learn(source, &mut first)? {
+                trial.result = first.result;
+                if event != Event::Pause {
+                    trial.result.verdict = Verdict::Inconclusive;
+                }
+                trial.note("at the pause before the traffic");
+                return Ok(false);
+            }
+        }
         let next = heard(source.vm.as_mut())?.step + 1;
         let before = self.judge(source.vm.as_mut(), next)?;
         if before != Behaviour::WentOn {
             trial.failed_before(before);
             return Ok(false);
-        }
-        if event != Event::Control && source.constant.is_none() {
-            // Some eventfds are unread at every pause, but the eventfds of notifications are unread only at some
-            // pauses.
-            for number in 0..FIRST_PAUSES {
-                thread::sleep(Duration::from_nanos(self.instant(number).delay_ns));
-                let mut first = Trial::new(trial.result.instant, self.traffic.wait);
-                if !self.pause_and_resume(source, &mut first, None)? {
-                    trial.result = first.result;
-                    if event != Event::Pause {
-                        trial.result.verdict = Verdict::Inconclusive;
-                        trial.note("at a pause before the event");
-                    }
-                    return Ok(false);
-                }
-                if source.constant.as_ref().is_some_and(BTreeSet::is_empty) {
-                    break;
-                }
-            }
         }
         thread::sleep(Duration::from_nanos(trial.result.instant.delay_ns));
         if event == Event::Control {
@@ -170,6 +161,31 @@ impl TrafficSweep<'_> {
             Event::Clones => Some(CLONES),
         };
         self.pause_and_resume(source, trial, restores)
+    }
+
+    /// Pauses a source before its traffic, and learns which of its eventfds are unread then; false if it does not go on.
+    /// A source that has traffic already, because its start was slow, has requests open: then nothing is known.
+    fn learn(&self, source: &mut Source, first: &mut Trial) -> Result<bool, Obstacle> {
+        source.has_learned = true;
+        let paused = source.vm.pause();
+        let seen = match paused {
+            Ok(()) => peek(source.vm.as_mut(), &source.ready)?,
+            Err(error) => {
+                first.conclude(&[vec![self.refused(error)?]]);
+                return Ok(false);
+            }
+        };
+        if let Ok(peek) = seen
+            && peek.ring.open(source.ready.event_idx).requests == 0
+        {
+            let unread = peek.unread.iter();
+            source.own = Some(unread.map(|eventfd| eventfd.descriptor).collect());
+        }
+        if let Err(error) = source.vm.resume() {
+            first.conclude(&[vec![self.refused(error)?]]);
+            return Ok(false);
+        }
+        Ok(true)
     }
 
     /// Pauses the source, restores a snapshot of it in this number of processes, if any, and resumes it; false if it

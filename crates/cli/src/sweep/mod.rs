@@ -50,10 +50,6 @@ pub(super) fn run(args: &SweepArgs) -> Result<Exit> {
         let merged = merge(&parts?).map_err(Usage::new)?;
         return deliver(args, &merged);
     }
-    if args.ring == args::RingName::Packed {
-        let text = "--ring packed: the guest has only split rings yet";
-        return Err(Usage::new(text).into());
-    }
     let vmms = chosen(&args.names, &args.vmm).map_err(Usage::new)?;
     if vmbell_probe_image::ELF.is_empty() {
         bail!("this vmbell has no guest image: it is built on x86-64 Linux only");
@@ -134,11 +130,14 @@ fn traffics(args: &SweepArgs, vmm: &dyn SweptVmm) -> Vec<Traffic> {
     let mut traffics = Vec::new();
     for device in &args.device {
         for wait in &args.wait {
-            for event_idx in &args.event_idx {
+            let rings = args.ring.iter();
+            let rings = rings.flat_map(|ring| args.event_idx.iter().map(move |idx| (ring, idx)));
+            for (ring, event_idx) in rings {
                 traffics.push(Traffic {
                     device: (*device).into(),
                     wait: (*wait).into(),
                     event_idx: (*event_idx).into(),
+                    packed: *ring == args::RingName::Packed,
                     in_flight: args.in_flight,
                     limited: is_wanted && vmm.limits((*device).into()),
                 });
@@ -173,14 +172,17 @@ fn sweep(
     let mut progress = Progress::new(!args.quiet, all, vmm.name());
     for traffic in traffics {
         let mut sweep = TrafficSweep::new(args, desk, vmm, traffic);
-        let obstacle = sweep.start().err();
+        let obstacle = match vmm.lacks(Event::Control, traffic.device) {
+            Some(reason) => Some(Obstacle::HasNone(reason)),
+            None => sweep.start().err(),
+        };
         for event in &events {
             let mut results = EventResults {
                 traffic,
                 event: *event,
                 has_none: match &obstacle {
                     Some(Obstacle::HasNone(reason)) => Some(reason.clone()),
-                    _ => vmm.lacks(*event),
+                    _ => vmm.lacks(*event, traffic.device),
                 },
                 instants: Vec::new(),
             };

@@ -13,12 +13,12 @@ use vmbell_sweep::diagnosis::Behaviour;
 use vmbell_sweep::guest::{self, Ready, Said};
 use vmbell_sweep::memory::{GuestMemory, MemoryError};
 use vmbell_sweep::process::{UnreadEventfd, cpu_time, unread_eventfds};
-use vmbell_sweep::ring::{RingError, SplitState};
+use vmbell_sweep::ring::{RingError, RingState};
 
 /// What is seen of a paused VM.
 pub(super) struct Peek {
     /// The ring.
-    pub(super) ring: SplitState,
+    pub(super) ring: RingState,
     /// The VMM's unread eventfds.
     pub(super) unread: Vec<UnreadEventfd>,
 }
@@ -107,31 +107,34 @@ fn wait(
     }))
 }
 
-/// Waits until the guest has started, and returns its rings.
+/// Waits until the guest has printed where its ring is. Its traffic begins later.
 pub(super) fn started(
     vm: &mut dyn SweptVm,
     limit: Duration,
     stop: &CommandLimit,
-) -> Result<Option<Result<Ready, String>>> {
-    let is_ready = |output: &[u8], said: &Said| said.step > 0 && guest::ready(output).is_some();
+) -> Result<Ready, Obstacle> {
+    let is_ready =
+        |output: &[u8], said: &Said| said.none.is_some() || guest::ready(output).is_some();
     let Some(behaviour) = wait(vm, limit, stop, is_ready)? else {
-        return Ok(None);
+        return Err(Obstacle::Stopped);
     };
-    let ready = guest::ready(vm.process().printed()[0]);
-    Ok(Some(match (behaviour, ready) {
+    let output = vm.process().printed()[0];
+    if let Some(reason) = guest::said(output).none {
+        return Err(Obstacle::HasNone(reason));
+    }
+    match (behaviour, guest::ready(output)) {
         (Behaviour::WentOn, Some(ready)) => Ok(ready),
-        (Behaviour::Failed(reason), _) => Err(reason),
-        (Behaviour::Found(fault), _) => Err(format!("the guest's first request failed: {fault:?}")),
+        (Behaviour::Failed(reason), _) => Err(Obstacle::Failed(reason)),
         _ => {
             let [output, errors] = vm.process().printed();
             let words = last_words(errors).or_else(|| last_words(output));
             let words = words.map(|words| format!("; its last words: {words}"));
-            Err(format!(
+            Err(Obstacle::Failed(format!(
                 "the guest did not start{}",
                 words.unwrap_or_default()
-            ))
+            )))
         }
-    }))
+    }
 }
 
 /// Waits until the guest has made the step with this number.

@@ -36,8 +36,10 @@ pub(super) struct TrafficSweep<'a> {
 pub(super) struct Source {
     pub(super) vm: Box<dyn SweptVm>,
     pub(super) ready: Ready,
-    /// The eventfds that were unread at each of its pauses: the VMM's own, by which it pauses.
-    pub(super) constant: Option<BTreeSet<u32>>,
+    /// Whether it was paused before its traffic.
+    pub(super) has_learned: bool,
+    /// The descriptors of the eventfds that are unread at a pause without a request: the VMM's own, by which it pauses.
+    pub(super) own: Option<BTreeSet<u32>>,
 }
 
 /// Why no instant of a kind of traffic can be tried.
@@ -111,16 +113,18 @@ impl<'a> TrafficSweep<'a> {
             device,
             wait,
             event_idx,
+            packed,
             in_flight,
             ..
         } = self.traffic;
         format!(
-            "sweep={} wait={} inflight={in_flight} bound={} step={}{}",
+            "sweep={} wait={} inflight={in_flight} bound={} step={}{}{}",
             device.name(),
             wait.name(),
             self.bound().as_micros(),
             self.step(),
-            if event_idx { " eventidx" } else { "" }
+            if event_idx { " eventidx" } else { "" },
+            if packed { " packed" } else { "" }
         )
     }
 
@@ -145,21 +149,12 @@ impl<'a> TrafficSweep<'a> {
             VmError::Stopped => Obstacle::Stopped,
             error => Obstacle::Failed(format!("{error:#}")),
         })?;
-        let started = started(vm.as_mut(), self.args.start_timeout, self.desk.limit)?;
-        let ready = started
-            .ok_or(Obstacle::Stopped)?
-            .map_err(|reason| match reason.as_str() {
-                "there is no such device" => Obstacle::HasNone(reason),
-                _ => Obstacle::Failed(reason),
-            })?;
-        if self.traffic.event_idx && !ready.event_idx {
-            let reason = "the device does not offer EVENT_IDX";
-            return Err(Obstacle::HasNone(reason.to_owned()));
-        }
+        let ready = started(vm.as_mut(), self.args.start_timeout, self.desk.limit)?;
         self.source = Some(Source {
             vm,
             ready,
-            constant: None,
+            has_learned: false,
+            own: None,
         });
         Ok(ready)
     }

@@ -54,10 +54,11 @@ pub(super) fn blocks(report: &SweepReport, is_one: bool) -> Vec<Block> {
 
 fn traffic(traffic: &Traffic) -> String {
     let event_idx = if traffic.event_idx { ", EVENT_IDX" } else { "" };
+    let packed = if traffic.packed { ", packed" } else { "" };
     let limited = if traffic.limited { ", limited" } else { "" };
     let (device, wait) = (traffic.device.name(), traffic.wait.name());
     format!(
-        "{device}, {wait}{event_idx}, {} in flight{limited}",
+        "{device}, {wait}{packed}{event_idx}, {} in flight{limited}",
         traffic.in_flight
     )
 }
@@ -173,16 +174,7 @@ fn diagnosis(
             "open",
             format!("{requests} without an answer, {answers} not taken{suppressed}"),
         ));
-        facts.push((
-            "ring",
-            words([
-                ring.available,
-                ring.used,
-                ring.seen,
-                ring.avail_event,
-                ring.used_event,
-            ]),
-        ));
+        facts.push(("ring", words(ring.words())));
     }
     if !result.unread.is_empty() {
         let unread = result.unread.iter();
@@ -252,6 +244,7 @@ fn command(report: &SweepReport, vmm: &SweptVmm, event: &EventResults, number: u
         device,
         wait,
         event_idx,
+        packed,
         in_flight,
         ..
     } = event.traffic;
@@ -271,6 +264,9 @@ fn command(report: &SweepReport, vmm: &SweptVmm, event: &EventResults, number: u
         device.name(),
         wait.name(),
     );
+    if packed {
+        command.push_str(" --ring packed");
+    }
     if report.window == vmbell_sweep::report::Window::None {
         command.push_str(" --window none");
     }

@@ -55,8 +55,11 @@ extern "sysv64" fn probe_main() -> ! {
     }
     let second_cpu = second_cpu::SecondCpu::start(&acpi, &apic);
     let sweep = SweepOptions::parse(line);
-    let event_idx = sweep.is_some_and(|sweep| sweep.event_idx);
-    let devices = virtio::Devices::find(line, &acpi, apic.id(), event_idx);
+    let wanted = virtio::Features::new(
+        sweep.is_some_and(|sweep| sweep.event_idx),
+        sweep.is_some_and(|sweep| sweep.packed),
+    );
+    let devices = virtio::Devices::find(line, &acpi, apic.id(), wanted);
     if let Some(options) = sweep {
         sweep::run(options, &devices, &apic, clock.map(|(hz, _)| hz));
         ending::end(&acpi);

@@ -117,8 +117,7 @@ impl SplitState {
         }
     }
 
-    /// Whether the device has taken an open request, by its position in `avail_event`. `None` if the position is
-    /// unknown: without EVENT_IDX, with nothing open, or if the index is older than the last answer.
+    /// Whether the device has taken an open request, by its position in `avail_event`.
     pub fn taken(&self, event_idx: bool) -> Option<bool> {
         let requests = self.open(event_idx).requests;
         let position = self.avail_event.wrapping_sub(self.used);

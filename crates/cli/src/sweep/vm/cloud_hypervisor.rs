@@ -56,12 +56,12 @@ impl SweptVmm for CloudHypervisor {
         no_kvm().map_or(Ok(program), Err)
     }
 
-    fn lacks(&self, _: Event) -> Option<String> {
+    fn lacks(&self, _: Event, _: Device) -> Option<String> {
         None
     }
 
     fn limits(&self, device: Device) -> bool {
-        device == Device::Blk
+        device != Device::Rng
     }
 
     fn start(&self, guest: &SweepGuest<'_>) -> Result<Box<dyn SweptVm>, VmError> {
@@ -79,6 +79,9 @@ impl SweptVmm for CloudHypervisor {
             (Device::Blk, _) => {
                 "--disk path={disk},image_type=raw,readonly=on,ops_size=1,ops_refill_time={period}"
             }
+            // It makes a tap.
+            (Device::Net, 0) => "--net mac=02:00:00:00:00:01",
+            (Device::Net, _) => "--net mac=02:00:00:00:00:01,ops_size=1,ops_refill_time={period}",
             (Device::Rng, _) => "--rng src=/dev/urandom",
         };
         let words = format!(

@@ -126,7 +126,7 @@ impl SweptVmm for Described {
         find(words.first(), "")
     }
 
-    fn lacks(&self, event: Event) -> Option<String> {
+    fn lacks(&self, event: Event, _: Device) -> Option<String> {
         let needs_snapshot = matches!(event, Event::Restore | Event::Clones);
         let lacks = needs_snapshot && self.snapshot.is_none();
         lacks.then(|| "its description has no snapshot".to_owned())
@@ -260,8 +260,12 @@ mod tests {
     #[test]
     fn a_description_without_a_snapshot_has_only_the_pause() {
         let vmm = Described::parse(PLAIN).unwrap();
-        assert_eq!(vmm.lacks(Event::Pause), None);
-        assert!(vmm.lacks(Event::Restore).is_some() && vmm.lacks(Event::Clones).is_some());
+        assert_eq!(vmm.lacks(Event::Pause, Device::Rng), None);
+        assert!(
+            [Event::Restore, Event::Clones]
+                .iter()
+                .all(|event| vmm.lacks(*event, Device::Rng).is_some())
+        );
     }
 
     #[test]

@@ -54,8 +54,8 @@ pub(super) trait SweptVmm {
         "kvm"
     }
 
-    /// Why it does not have this event; `None` if it does.
-    fn lacks(&self, event: Event) -> Option<String>;
+    /// Why it does not have this event with this device; `None` if it does.
+    fn lacks(&self, event: Event, device: Device) -> Option<String>;
 
     /// Whether it has a rate limiter for this device.
     fn limits(&self, device: Device) -> bool;

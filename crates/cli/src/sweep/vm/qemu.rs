@@ -68,6 +68,7 @@ impl Qemu {
             ("pci", ",romfile=")
         };
         let ms = guest.limiter_ms;
+        let packed = if guest.traffic.packed { "on" } else { "off" };
         let escaped = |path: &Path| Ok::<_, anyhow::Error>(text(path)?.replace(',', ",,"));
         let (disk, image) = (guest.desk.disk(), guest.desk.image());
         let (size, rate) = (format!("{MEMORY_MIB}M"), (1000 / ms.max(1)).to_string());
@@ -82,19 +83,30 @@ impl Qemu {
             ("{disk}", &disk),
             ("{bus}", bus),
             ("{rom}", rom),
+            ("{packed}", packed),
             ("{rate}", &rate),
             ("{period}", &period),
         ];
         let device = match (guest.traffic.device, ms) {
             (Device::Blk, 0) => {
-                "-drive if=none,id=disk,format=raw,readonly=on,file={disk} -device virtio-blk-{bus},drive=disk"
+                "-drive if=none,id=disk,format=raw,readonly=on,file={disk} -device virtio-blk-{bus},drive=disk,packed={packed}"
             }
             (Device::Blk, _) => {
                 "-drive if=none,id=disk,format=raw,readonly=on,throttling.iops-total={rate},file={disk} \
-                 -device virtio-blk-{bus},drive=disk"
+                 -device virtio-blk-{bus},drive=disk,packed={packed}"
             }
-            (Device::Rng, 0) => "-device virtio-rng-{bus}{rom}",
-            (Device::Rng, _) => "-device virtio-rng-{bus},max-bytes=16,period={period}{rom}",
+            (Device::Net, 0) => {
+                "-netdev hubport,id=net,hubid=0 -device virtio-net-{bus},netdev=net,packed={packed}{rom}"
+            }
+            // The timer by which it may put off sending, in nanoseconds.
+            (Device::Net, _) => {
+                "-netdev hubport,id=net,hubid=0 \
+                 -device virtio-net-{bus},netdev=net,tx=timer,x-txtimer={period}000000,packed={packed}{rom}"
+            }
+            (Device::Rng, 0) => "-device virtio-rng-{bus},packed={packed}{rom}",
+            (Device::Rng, _) => {
+                "-device virtio-rng-{bus},max-bytes=16,period={period},packed={packed}{rom}"
+            }
         };
         let mut words = vec![program.into()];
         let machine = BARE.split(' ').collect::<Vec<_>>().join(" ");
@@ -160,7 +172,7 @@ impl SweptVmm for Qemu {
         if no_kvm().is_some() { "tcg" } else { "kvm" }
     }
 
-    fn lacks(&self, _: Event) -> Option<String> {
+    fn lacks(&self, _: Event, _: Device) -> Option<String> {
         None
     }
 

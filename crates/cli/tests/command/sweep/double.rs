@@ -31,6 +31,8 @@ const QUICK: u32 = 3;
 const SLOW: u32 = 7;
 /// Steps after which the driver misses an answer.
 const BOUND: u32 = 60;
+/// Steps before the traffic, in which the sweep can pause the double.
+const IDLE: u32 = 100;
 
 /// The description of a double with this fault.
 pub fn description(fault: &str) -> String {
@@ -96,10 +98,12 @@ struct State {
     kicked: u32,
     /// Whether the driver helps.
     helps: u32,
+    /// Steps before the traffic.
+    idle: u32,
 }
 
 impl State {
-    fn words(&mut self) -> [&mut u32; 7] {
+    fn words(&mut self) -> [&mut u32; 8] {
         [
             &mut self.position,
             &mut self.look,
@@ -108,6 +112,7 @@ impl State {
             &mut self.waited,
             &mut self.kicked,
             &mut self.helps,
+            &mut self.idle,
         ]
     }
 }
@@ -134,10 +139,12 @@ fn say(text: &str) {
 
 impl Double {
     fn new(socket: &str, fault: &str) -> Self {
-        let double = Self::with_ram(socket, fault);
+        let mut double = Self::with_ram(socket, fault);
         say(&format!(
-            "\nsweep ready event_idx=1 in_flight=1 size={SIZE} available={AVAILABLE:#x} used={USED:#x} seen={SEEN:#x}\n"
+            "\nsweep ready ring=split event_idx=1 in_flight=1 size={SIZE} chain=1 descriptors=0 driver={AVAILABLE:#x} \
+             device={USED:#x} seen={SEEN:#x}\n"
         ));
+        double.state.idle = IDLE;
         double
     }
 
@@ -264,6 +271,10 @@ impl Double {
 
     /// One step of the driver and of the device.
     fn step(&mut self) {
+        if self.state.idle != 0 {
+            self.state.idle -= 1;
+            return;
+        }
         let [available, used, seen] = [AVAILABLE + 2, USED + 2, SEEN].map(|word| self.get(word));
         if available == seen {
             self.state.kicked = u32::from(self.get(AVAIL_EVENT) == available);

@@ -3,7 +3,7 @@
 
 use super::kind::Kind;
 use super::queue::Queue;
-use super::{Device, EVENT_IDX, mmio, pci};
+use super::{Device, Features, NO_DEVICE, mmio, pci};
 use crate::acpi::dsdt::Interrupt;
 use crate::acpi::tables::Acpi;
 use crate::cmdline::mmio_devices;
@@ -16,9 +16,8 @@ static QUEUES: [Queue; Kind::ALL.len()] = [const { Queue::new() }; Kind::ALL.len
 pub struct Devices([Option<Result<Device, &'static str>>; Kind::ALL.len()]);
 
 impl Devices {
-    /// Finds and starts the devices. They interrupt the CPU with this number, and get EVENT_IDX if it is wanted.
-    pub fn find(line: &str, acpi: &Acpi, cpu: u32, event_idx: bool) -> Self {
-        let wanted = if event_idx { EVENT_IDX } else { 0 };
+    /// Finds and starts the devices. They interrupt the CPU with this number, and get the wanted features.
+    pub fn find(line: &str, acpi: &Acpi, cpu: u32, wanted: Features) -> Self {
         let mut found = Self([None; Kind::ALL.len()]);
         for device in mmio_devices(line) {
             // Linux treats these lines as edge-triggered.
@@ -62,7 +61,7 @@ impl Devices {
         interrupt: Option<Interrupt>,
         found_by: &'static str,
         acpi: &Acpi,
-        wanted: u32,
+        wanted: Features,
     ) {
         let Some((registers, kind)) = mmio::kind(address) else {
             return;
@@ -94,7 +93,7 @@ impl Devices {
 
     /// Returns the device of a kind, or why there is none.
     pub fn get(&self, kind: Kind) -> Result<Device, &'static str> {
-        self.0[kind as usize].unwrap_or(Err("there is no such device"))
+        self.0[kind as usize].unwrap_or(Err(NO_DEVICE))
     }
 
     /// Resets a device that has not answered a row. It gets no further rows.

@@ -18,7 +18,7 @@ pub enum Kind {
 const UNANSWERED: u8 = 0xff;
 const RANDOM_LEN: usize = 16;
 /// The shortest frame, after virtio-net's header of 12 bytes.
-const FRAME_LEN: usize = 12 + 60;
+pub const FRAME_LEN: usize = 12 + 60;
 
 impl Kind {
     pub const ALL: [Self; 4] = [Self::Rng, Self::Blk, Self::Console, Self::Net];

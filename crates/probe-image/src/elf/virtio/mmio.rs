@@ -3,8 +3,8 @@
 use super::kind::Kind;
 use super::queue::{Queue, SIZE};
 use super::{
-    ACKNOWLEDGE, DRIVER, DRIVER_OK, Device, EVENT_IDX, FEATURES_OK, Interrupt, Line, Notify,
-    NotifyPlace, VERSION_1_HIGH,
+    ACKNOWLEDGE, DRIVER, DRIVER_OK, Device, EVENT_IDX, FEATURES_OK, Features, Interrupt, Line,
+    Notify, NotifyPlace, RING_PACKED_HIGH, VERSION_1_HIGH,
 };
 use crate::elf::apic::Pin;
 use crate::elf::memory::Registers;
@@ -48,7 +48,7 @@ pub fn open(
     queue: &'static Queue,
     found_by: &'static str,
     pin: Option<(u32, Pin)>,
-    wanted: u32,
+    wanted: Features,
 ) -> Result<Device, &'static str> {
     let status = |bits: u8| registers.write32(STATUS, u32::from(bits));
     status(0);
@@ -60,9 +60,16 @@ pub fn open(
         _ => return Err("the device has an unknown version of virtio-mmio"),
     };
     let mut done = ACKNOWLEDGE | DRIVER;
-    registers.write32(DEVICE_FEATURES_SELECT, 0);
-    let accepted = registers.read32(DEVICE_FEATURES) & wanted;
-    for (select, features) in [(0, accepted), (1, if legacy { 0 } else { VERSION_1_HIGH })] {
+    let offered = |select| {
+        registers.write32(DEVICE_FEATURES_SELECT, select);
+        registers.read32(DEVICE_FEATURES)
+    };
+    let [low, high] = wanted.0;
+    let (low, high) = (offered(0) & low, if legacy { 0 } else { offered(1) & high });
+    for (select, features) in [
+        (0, low),
+        (1, if legacy { 0 } else { high | VERSION_1_HIGH }),
+    ] {
         registers.write32(DRIVER_FEATURES_SELECT, select);
         registers.write32(DRIVER_FEATURES, features);
     }
@@ -116,7 +123,8 @@ pub fn open(
         },
         status: reset,
         queue,
-        event_idx: accepted & EVENT_IDX != 0,
+        event_idx: low & EVENT_IDX != 0,
+        packed: high & RING_PACKED_HIGH != 0,
         sum: 0,
     }
     .tried()

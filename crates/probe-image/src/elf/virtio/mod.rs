@@ -14,8 +14,8 @@ use super::interrupt::{STATUS_ACKNOWLEDGE, STATUS_ADDRESS};
 use super::memory::Registers;
 use super::time::wait_until;
 pub use find::Devices;
-pub use kind::Kind;
-pub use queue::{Part, Queue, SIZE};
+pub use kind::{FRAME_LEN, Kind};
+pub use queue::{PackedDescriptor, Part, Queue, SIZE};
 
 /// Bits of a device's status.
 const ACKNOWLEDGE: u8 = 1;
@@ -26,9 +26,26 @@ const FEATURES_OK: u8 = 8;
 const VERSION_1_HIGH: u32 = 1;
 /// VIRTIO_RING_F_EVENT_IDX, which only a sweep accepts.
 const EVENT_IDX: u32 = 1 << 29;
+/// The upper half of VIRTIO_F_RING_PACKED, which only a sweep accepts.
+const RING_PACKED_HIGH: u32 = 1 << 2;
+
+/// The features that a device gets if it offers them, in two halves.
+#[derive(Clone, Copy)]
+pub struct Features([u32; 2]);
+
+impl Features {
+    pub fn new(event_idx: bool, packed: bool) -> Self {
+        Self([
+            if event_idx { EVENT_IDX } else { 0 },
+            if packed { RING_PACKED_HIGH } else { 0 },
+        ])
+    }
+}
 
 /// Why a device that did not answer has no rows.
 pub const NO_ANSWER: &str = "the device does not answer";
+/// Why a kind without a device has no rows.
+pub const NO_DEVICE: &str = "there is no such device";
 
 /// How a device interrupts.
 #[derive(Clone, Copy)]
@@ -79,6 +96,8 @@ pub struct Device {
     queue: &'static Queue,
     /// Whether EVENT_IDX was negotiated.
     pub event_idx: bool,
+    /// Whether the ring is packed.
+    pub packed: bool,
     sum: u64,
 }
 
@@ -164,6 +183,10 @@ impl Device {
 
     /// Makes the first requests: one shows what later requests have to read. A device that fails them is reset.
     fn tried(mut self) -> Result<Self, &'static str> {
+        // The requests of rows are for split rings.
+        if self.packed {
+            return Ok(self);
+        }
         let answered = self.request().and_then(|()| {
             self.sum = self.kind.sum(self.queue);
             self.check()

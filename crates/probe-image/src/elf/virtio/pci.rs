@@ -3,8 +3,8 @@
 use super::kind::Kind;
 use super::queue::{Queue, SIZE};
 use super::{
-    ACKNOWLEDGE, DRIVER, DRIVER_OK, Device, EVENT_IDX, FEATURES_OK, Interrupt, Line, Notify,
-    NotifyPlace, VERSION_1_HIGH,
+    ACKNOWLEDGE, DRIVER, DRIVER_OK, Device, EVENT_IDX, FEATURES_OK, Features, Interrupt, Line,
+    Notify, NotifyPlace, RING_PACKED_HIGH, VERSION_1_HIGH,
 };
 use crate::acpi::madt::IoApic;
 use crate::elf::apic::Pin;
@@ -65,7 +65,7 @@ pub fn open(
     queue: &'static Queue,
     io_apics: &[Option<IoApic>],
     cpu: u32,
-    wanted: u32,
+    wanted: Features,
 ) -> Result<Device, &'static str> {
     let [command, ..] = [config.0[4], config.0[5]].map(u16::from);
     access.write16(function, COMMAND, (command | COMMAND_ON) & !INTX_OFF);
@@ -79,9 +79,13 @@ pub fn open(
     }
     status(ACKNOWLEDGE);
     status(ACKNOWLEDGE | DRIVER);
-    common.write32(DEVICE_FEATURE_SELECT, 0);
-    let accepted = common.read32(DEVICE_FEATURE) & wanted;
-    for (select, features) in [(0, accepted), (1, VERSION_1_HIGH)] {
+    let offered = |select| {
+        common.write32(DEVICE_FEATURE_SELECT, select);
+        common.read32(DEVICE_FEATURE)
+    };
+    let [low, high] = wanted.0;
+    let (low, high) = (offered(0) & low, offered(1) & high);
+    for (select, features) in [(0, low), (1, high | VERSION_1_HIGH)] {
         common.write32(DRIVER_FEATURE_SELECT, select);
         common.write32(DRIVER_FEATURE, features);
     }
@@ -122,7 +126,8 @@ pub fn open(
         status: registers(config, virtio.common, STATUS, 1)
             .ok_or("the device's status cannot be mapped")?,
         queue,
-        event_idx: accepted & EVENT_IDX != 0,
+        event_idx: low & EVENT_IDX != 0,
+        packed: high & RING_PACKED_HIGH != 0,
         sum: 0,
     }
     .tried()

@@ -1,5 +1,5 @@
 //! A split virtqueue of 8 descriptors (virtio 1.2, 2.7): for rows, with one request at a time. Its layout is that of
-//! legacy devices, which all devices accept. All of it is atomics, because the device shares it.
+//! legacy devices, which all devices accept. A packed ring of a sweep (2.8) uses the same memory. All of it is atomics, because the device shares it.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence};
@@ -53,6 +53,13 @@ pub struct Words {
     pub used_event: u16,
     /// The device's flag in the used ring. It applies without EVENT_IDX.
     pub no_notify: bool,
+}
+
+/// What a descriptor of a packed ring has in the split one's flags and index of the next.
+#[derive(Clone, Copy)]
+pub struct PackedDescriptor {
+    pub id: u16,
+    pub flags: u16,
 }
 
 /// A part of a request.
@@ -161,6 +168,49 @@ impl Queue {
         self.used_event.store(index, Relaxed);
         // The driver looks for answers afterwards.
         fence(SeqCst);
+    }
+
+    /// Writes a descriptor of a packed ring (virtio 1.2, 2.8.13). `own` is the bit that makes it the device's; the
+    /// notification must not overtake it.
+    pub fn offer_packed(&self, index: u16, id: u16, part: &Part<'_>, has_next: bool, own: u16) {
+        let place = &self.descriptors[usize::from(index)];
+        place.address.store(part.bytes.as_ptr() as u64, Relaxed);
+        let len = u32::try_from(part.bytes.len()).unwrap_or(0);
+        place.len.store(len, Relaxed);
+        place.flags.store(id, Relaxed);
+        let write = if part.device_writes { DEVICE_WRITES } else { 0 };
+        let next = if has_next { NEXT } else { 0 };
+        place.next.store(own | write | next, Release);
+        fence(SeqCst);
+    }
+
+    /// A descriptor of a packed ring.
+    pub fn packed(&self, index: u16) -> PackedDescriptor {
+        let place = &self.descriptors[usize::from(index)];
+        let flags = place.next.load(Acquire);
+        PackedDescriptor {
+            id: place.flags.load(Relaxed),
+            flags,
+        }
+    }
+
+    /// The driver's event suppression structure of a packed ring: a position and the flags.
+    pub fn driver_event(&self) -> [u16; 2] {
+        [self.flags.load(Relaxed), self.index.load(Relaxed)]
+    }
+
+    /// Sets the driver's event suppression structure.
+    pub fn set_driver_event(&self, [position, flags]: [u16; 2]) {
+        self.flags.store(position, Relaxed);
+        self.index.store(flags, Release);
+        // The driver looks for answers afterwards.
+        fence(SeqCst);
+    }
+
+    /// The device's event suppression structure of a packed ring.
+    pub fn device_event(&self) -> [u16; 2] {
+        let flags = self.used.index.load(Acquire);
+        [self.used.flags.load(Relaxed), flags]
     }
 
     /// The queue's words.

@@ -3,15 +3,22 @@
 //! notifies the device, and asks for the interrupt. All of this runs on one CPU, and the VM may be paused, saved and
 //! restored at any instruction.
 
-use core::cell::Cell;
-use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicU8, AtomicU16};
+mod packed;
+mod ring;
+mod split;
 
+use core::cell::Cell;
+use core::sync::atomic::AtomicU8;
+use core::sync::atomic::Ordering::Relaxed;
+
+use self::packed::PackedRing;
+use self::ring::{Ring, RingQueue, SEEN};
+use self::split::SplitRing;
 use super::apic::LocalApic;
 use super::cpu::{halt, ticks};
 use super::interrupt::count;
 use super::serial::say;
-use super::virtio::{Device, Devices, Kind, Part, SIZE};
+use super::virtio::{Device, Devices, FRAME_LEN, Kind, NO_DEVICE, Part, SIZE};
 use crate::cmdline::{SweepDevice, SweepOptions, SweepWait};
 use crate::number::Digits;
 
@@ -28,9 +35,6 @@ static ANSWERS: [Answer; SIZE as usize] = [const {
     }
 }; SIZE as usize];
 
-/// The number of answers taken, modulo 65536; read from outside while the VM is paused.
-static SEEN: AtomicU16 = AtomicU16::new(0);
-
 const RANDOM_LEN: usize = 16;
 /// A value that no answer leaves in the first bytes of its data or in its status.
 const POISON: u8 = 0xa5;
@@ -41,12 +45,12 @@ const LOOKS: u64 = 16;
 /// The traffic of one device.
 struct Traffic<'a> {
     device: &'a Device,
+    ring: &'a mut dyn Ring,
+    slots: u16,
     options: SweepOptions,
     cpu: u32,
     /// How long the image waits for an answer, in ticks of the time stamp counter.
     bound: u64,
-    /// Descriptors of each request.
-    chain: u16,
     /// A bit for each request in flight.
     in_flight: u8,
     /// The answers taken before each request was submitted, and in all.
@@ -63,13 +67,33 @@ pub fn run(options: SweepOptions, devices: &Devices, apic: &LocalApic, hz: Optio
     let kind = match options.device {
         SweepDevice::Blk => Kind::Blk,
         SweepDevice::Rng => Kind::Rng,
+        SweepDevice::Net => Kind::Net,
     };
     // Without a known frequency, a tick is taken for a nanosecond.
     let ticks_of = |us: u32| u64::from(us) * (hz.unwrap_or(1_000_000_000) / 1_000_000).max(1);
     let bound = ticks_of(options.bound_us);
-    let device = devices.get(kind).and_then(|device| {
+    let device = match devices.get(kind) {
+        Ok(device) => device,
+        // Unlike a device that there is not, one that does not work is the VMM's failure.
+        Err(reason) => {
+            let what = if reason == NO_DEVICE {
+                "none "
+            } else {
+                "failed "
+            };
+            say!("\nsweep ", what, reason);
+            return;
+        }
+    };
+    let prepare = || {
+        if options.event_idx && !device.event_idx {
+            return Err("the device does not offer EVENT_IDX");
+        }
+        if options.packed && !device.packed {
+            return Err("the device does not offer packed rings");
+        }
         if options.wait == SweepWait::Poll {
-            return Ok(device);
+            return Ok(());
         }
         if !apic.has_timer {
             return Err("the local APIC's timer does not interrupt");
@@ -83,60 +107,83 @@ pub fn run(options: SweepOptions, devices: &Devices, apic: &LocalApic, hz: Optio
         if options.wait == SweepWait::Interrupt {
             device.listen(apic.id())?;
         }
-        Ok(device)
-    });
-    match device {
-        Err(reason) => say!("\nsweep failed ", reason),
-        Ok(device) => Traffic {
-            device: &device,
-            options,
-            cpu: apic.id(),
-            bound,
-            chain: if kind == Kind::Blk { 3 } else { 1 },
-            in_flight: 0,
-            submitted: [0; SIZE as usize],
-            operations: 0,
-            kicked: true,
-            sum: None,
-        }
-        .run(),
+        Ok(())
+    };
+    if let Err(reason) = prepare() {
+        say!("\nsweep none ", reason);
+        return;
     }
+    let of = RingQueue {
+        queue: device.queue(),
+        chain: if kind == Kind::Blk { 3 } else { 1 },
+        event_idx: device.event_idx,
+    };
+    let (mut split, mut packed);
+    let ring: &mut dyn Ring = if device.packed {
+        packed = PackedRing::new(of);
+        &mut packed
+    } else {
+        split = SplitRing::new(of);
+        &mut split
+    };
+    let mut traffic = Traffic {
+        device: &device,
+        ring,
+        slots: u16::try_from(options.in_flight).unwrap_or(1).min(of.room()),
+        options,
+        cpu: apic.id(),
+        bound,
+        in_flight: 0,
+        submitted: [0; SIZE as usize],
+        operations: 0,
+        kicked: true,
+        sum: None,
+    };
+    traffic.introduce(of);
+    traffic.run();
 }
 
 impl Traffic<'_> {
-    fn run(&mut self) {
-        let slots =
-            u16::from(u8::try_from(self.options.in_flight).unwrap_or(1)).min(SIZE / self.chain);
-        let queue = self.device.queue();
-        // Earlier requests tried the device.
-        SEEN.store(queue.words().used, Relaxed);
-        for slot in 0..slots {
-            self.describe(slot);
-        }
-        let [_, available, used] = queue.addresses();
+    /// Prints where the ring is, and is idle for a while: a VM that is paused now has no notification on its way.
+    fn introduce(&self, of: RingQueue) {
         let hex = Digits::hexadecimal;
+        let [descriptors, driver, device] = of.queue.addresses();
         say!(
-            "\nsweep ready event_idx=",
-            Digits::decimal(self.device.event_idx.into()),
+            "\nsweep ready ring=",
+            if self.device.packed {
+                "packed"
+            } else {
+                "split"
+            },
+            " event_idx=",
+            Digits::decimal(of.event_idx.into()),
             " in_flight=",
-            Digits::decimal(slots.into()),
+            Digits::decimal(self.slots.into()),
             " size=",
             Digits::decimal(SIZE.into()),
-            " available=0x",
-            hex(available),
-            " used=0x",
-            hex(used),
+            " chain=",
+            Digits::decimal(of.chain.into()),
+            " descriptors=0x",
+            hex(descriptors),
+            " driver=0x",
+            hex(driver),
+            " device=0x",
+            hex(device),
             " seen=0x",
             hex(core::ptr::from_ref(&SEEN) as u64)
         );
+        self.look_until(|| false);
+    }
+
+    fn run(&mut self) {
         loop {
-            self.submit(slots);
+            self.submit();
             let before = count();
             if !self.wait() && !self.help(before) {
                 return;
             }
-            while let Some(descriptor) = queue.answer(SEEN.load(Relaxed)) {
-                if let Err(what) = self.take(descriptor) {
+            while let Some(request) = self.ring.answer() {
+                if let Err(what) = self.take(request) {
                     say!("\nsweep ", what, " op=", Digits::decimal(self.operations));
                     return;
                 }
@@ -150,35 +197,41 @@ impl Traffic<'_> {
         }
     }
 
-    /// Writes the descriptors of a slot's request.
-    fn describe(&self, slot: u16) {
+    /// Makes a slot's request available.
+    fn offer(&mut self, slot: u16) {
         let (queue, answer) = (self.device.queue(), &ANSWERS[usize::from(slot)]);
         let from_device = |bytes| Part {
             bytes,
             device_writes: true,
         };
-        let first = slot * self.chain;
+        let to_device = |bytes| Part {
+            bytes,
+            device_writes: false,
+        };
         match self.options.device {
-            SweepDevice::Rng => queue.chain(first, &[from_device(&answer.data[..RANDOM_LEN])]),
+            SweepDevice::Rng => {
+                self.ring
+                    .offer(slot, &[from_device(&answer.data[..RANDOM_LEN])]);
+            }
             // A read of sector 0: the header is all zeroes.
-            SweepDevice::Blk => queue.chain(
-                first,
+            SweepDevice::Blk => self.ring.offer(
+                slot,
                 &[
-                    Part {
-                        bytes: &queue.header[..16],
-                        device_writes: false,
-                    },
+                    to_device(&queue.header[..16]),
                     from_device(&answer.data),
                     from_device(core::slice::from_ref(&answer.status)),
                 ],
             ),
+            // All frames are the same.
+            SweepDevice::Net => self
+                .ring
+                .offer(slot, &[to_device(&queue.header[..FRAME_LEN])]),
         }
     }
 
     /// Submits all requests that are not in flight, and notifies the device if it wants that.
-    fn submit(&mut self, slots: u16) {
-        let queue = self.device.queue();
-        let old = queue.words().available;
+    fn submit(&mut self) {
+        let slots = self.slots;
         // A device may answer out of order, but a request that many later ones overtake is missing. The others then
         // end, and nothing comes.
         let most = 2 * u64::from(slots);
@@ -200,35 +253,29 @@ impl Traffic<'_> {
             for byte in &answer.data[..RANDOM_LEN] {
                 byte.store(POISON, Relaxed);
             }
-            queue.offer(slot * self.chain);
+            self.offer(slot);
         }
-        let words = queue.words();
-        let new = words.available;
-        if new == old {
+        let Some(wants_notification) = self.ring.wants_notification() else {
             return;
-        }
-        self.kicked = match self.device.event_idx {
-            // Virtio 1.2, 2.7.10.
-            true => new.wrapping_sub(words.avail_event).wrapping_sub(1) < new.wrapping_sub(old),
-            false => !words.no_notify,
         };
+        self.kicked = wants_notification;
         if self.kicked {
             self.device.kick();
         }
     }
 
     fn is_answered(&self) -> bool {
-        self.device.queue().answer(SEEN.load(Relaxed)).is_some()
+        self.ring.answer().is_some()
     }
 
     /// Waits for an answer, and for its interrupt if the image waits for interrupts. False if the bound is over.
     fn wait(&self) -> bool {
         if self.options.wait != SweepWait::Interrupt {
-            self.want_interrupt(false);
+            self.ring.want_interrupt(false);
             return self.look_until(|| self.is_answered());
         }
         let before = Cell::new(count());
-        self.want_interrupt(true);
+        self.ring.want_interrupt(true);
         // An answer from before owes no interrupt.
         self.is_answered()
             || self.look_until(|| {
@@ -239,14 +286,6 @@ impl Traffic<'_> {
                 }
                 is_answered && count() != before.get()
             })
-    }
-
-    fn want_interrupt(&self, wanted: bool) {
-        let (queue, seen) = (self.device.queue(), SEEN.load(Relaxed));
-        if self.device.event_idx {
-            // The answer before the next one has been given, so its index asks for nothing.
-            queue.set_used_event(if wanted { seen } else { seen.wrapping_sub(1) });
-        }
     }
 
     /// Looks until a condition is true; false if it is not within the bound.
@@ -293,7 +332,7 @@ impl Traffic<'_> {
     }
 
     fn print(&self, what: &str, operations: u64, before: u64) {
-        let words = self.device.queue().words();
+        let words = self.ring.words();
         let short = |word: u16| Digits::decimal(word.into());
         say!(
             "\nsweep ",
@@ -317,18 +356,25 @@ impl Traffic<'_> {
     }
 
     /// Takes one answer, and checks that it is one answer to an open request, with its data.
-    fn take(&mut self, descriptor: u32) -> Result<(), &'static str> {
-        let slot = u16::try_from(descriptor).unwrap_or(SIZE) / self.chain;
+    fn take(&mut self, slot: u16) -> Result<(), &'static str> {
         if slot >= SIZE || self.in_flight & 1 << slot == 0 {
             return Err("twice");
         }
         self.in_flight &= !(1 << slot);
         let answer = &ANSWERS[usize::from(slot)];
+        // Nothing was written for this request, so the answer is that of an earlier one. Only one in 2^128 random
+        // answers leaves all sixteen bytes unchanged.
+        let is_poison = |byte: &AtomicU8| byte.load(Relaxed) == POISON;
+        let is_of_earlier = match self.options.device {
+            SweepDevice::Rng => answer.data[..RANDOM_LEN].iter().all(is_poison),
+            SweepDevice::Blk => is_poison(&answer.status),
+            SweepDevice::Net => false,
+        };
+        if is_of_earlier {
+            return Err("twice");
+        }
         let is_right = match self.options.device {
-            // Only one in 2^128 random answers leaves all sixteen bytes unchanged.
-            SweepDevice::Rng => answer.data[..RANDOM_LEN]
-                .iter()
-                .any(|byte| byte.load(Relaxed) != POISON),
+            SweepDevice::Rng | SweepDevice::Net => true,
             SweepDevice::Blk => {
                 let add =
                     |sum: u64, byte: &AtomicU8| sum.rotate_left(5) ^ u64::from(byte.load(Relaxed));
@@ -336,8 +382,7 @@ impl Traffic<'_> {
                 answer.status.load(Relaxed) == 0 && *self.sum.get_or_insert(sum) == sum
             }
         };
-        let seen = SEEN.load(Relaxed).wrapping_add(1);
-        SEEN.store(seen, Relaxed);
+        self.ring.take();
         if is_right { Ok(()) } else { Err("wrong") }
     }
 }
