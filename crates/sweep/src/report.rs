@@ -78,6 +78,10 @@ pub enum Event {
     Restore,
     /// Two processes restore the same snapshot and run at the same time.
     Clones,
+    /// A snapshot is restored, and the next one is that of the restored VM.
+    Chain,
+    /// The VM migrates to another process while it runs.
+    Migration,
 }
 
 impl Event {
@@ -88,6 +92,8 @@ impl Event {
             Self::Pause => "pause",
             Self::Restore => "restore",
             Self::Clones => "clones",
+            Self::Chain => "chain",
+            Self::Migration => "migration",
         }
     }
 }

@@ -64,7 +64,8 @@ pub(crate) struct SweepArgs {
     #[arg(long, value_name = "NAME=PATH|FILE", help_heading = SUBJECT)]
     pub(super) vmm: Vec<VmmOption>,
 
-    /// Do this to each VM: pause and resume it; restore a snapshot of it; restore a snapshot in two processes
+    /// Do this to each VM: pause and resume it; restore a snapshot of it; restore a snapshot in two processes; restore
+    /// a snapshot and save the restored VM; migrate it live to another process
     #[arg(long, value_enum, value_name = "EVENT,...", value_delimiter = ',', default_values_t = [EventName::Pause, EventName::Restore, EventName::Clones], help_heading = SUBJECT)]
     pub(super) events: Vec<EventName>,
 
@@ -175,6 +176,10 @@ names! {
         Restore => Event::Restore,
         /// Restore one snapshot in two processes
         Clones => Event::Clones,
+        /// Snapshot, and go on with the restored VM
+        Chain => Event::Chain,
+        /// Live migration to another process
+        Migration => Event::Migration,
     }
 }
 

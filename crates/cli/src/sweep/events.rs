@@ -2,8 +2,6 @@
 //! judges. A snapshot is restored only if something is open.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -11,12 +9,10 @@ use anyhow::{Context, Result};
 
 use super::observe::{Peek, heard, judge, peek};
 use super::traffic::{Obstacle, Source, TrafficSweep};
-use super::vm::{MAX_SNAPSHOT, MEMORY, SweptVm, VmError};
+use super::vm::{MAX_SNAPSHOT, SweptVm, VmError};
 use vmbell_sweep::diagnosis::{Behaviour, Paused};
-use vmbell_sweep::edit::{Edit, edit};
 use vmbell_sweep::guest::{GuestFault, Ready, Wait};
 use vmbell_sweep::instant::Instant;
-use vmbell_sweep::memory::GuestMemory;
 use vmbell_sweep::report::{Event, InstantResult};
 use vmbell_sweep::ring::OpenRing;
 use vmbell_sweep::verdict::{Verdict, verdict};
@@ -25,9 +21,9 @@ use vmbell_sweep::verdict::{Verdict, verdict};
 const CLONES: usize = 2;
 
 /// An instant that is being tried.
-struct Trial {
-    paused: Paused,
-    result: InstantResult,
+pub(super) struct Trial {
+    pub(super) paused: Paused,
+    pub(super) result: InstantResult,
 }
 
 impl Trial {
@@ -155,12 +151,60 @@ impl TrafficSweep<'_> {
             trial.conclude(&[vec![after]]);
             return Ok(goes_on);
         }
-        let restores = match event {
-            Event::Control | Event::Pause => None,
-            Event::Restore => Some(1),
-            Event::Clones => Some(CLONES),
+        match event {
+            Event::Control | Event::Pause => self.pause_and_resume(source, trial, None),
+            Event::Restore => self.pause_and_resume(source, trial, Some(1)),
+            Event::Clones => self.pause_and_resume(source, trial, Some(CLONES)),
+            Event::Chain => self.continue_restored(source, trial),
+            Event::Migration => self.migrate(source, trial),
+        }
+    }
+
+    /// Migrates the source while it runs, and goes on with the process that received it; false if that does not go on.
+    fn migrate(&self, source: &mut Source, trial: &mut Trial) -> Result<bool, Obstacle> {
+        let cmdline = self.cmdline();
+        let received = self.vmm.receive(&self.guest(&cmdline));
+        let sent = received.and_then(|(vm, socket)| source.vm.send(&socket).map(|()| vm));
+        let mut destination = match sent {
+            Ok(vm) => vm,
+            Err(error) => {
+                trial.conclude(&[vec![self.refused(error)?]]);
+                return Ok(false);
+            }
         };
-        self.pause_and_resume(source, trial, restores)
+        let Some(enough) = self.look(source, trial)? else {
+            return Ok(false);
+        };
+        let switched = source.vm.switch_over();
+        let after = match switched.and_then(|()| destination.resume()) {
+            Ok(()) => self.judge(destination.as_mut(), enough)?,
+            Err(error) => self.refused(error)?,
+        };
+        let goes_on = after == Behaviour::WentOn;
+        trial.conclude(&[vec![after]]);
+        source.replace(destination);
+        Ok(goes_on)
+    }
+
+    /// Pauses and saves the source, and goes on with a restored VM; false if that does not go on.
+    fn continue_restored(&self, source: &mut Source, trial: &mut Trial) -> Result<bool, Obstacle> {
+        if let Err(error) = source.vm.pause() {
+            trial.conclude(&[vec![self.refused(error)?]]);
+            return Ok(false);
+        }
+        let Some(enough) = self.look(source, trial)? else {
+            return Ok(false);
+        };
+        let mut restored = Vec::new();
+        let rounds = self.restored(1, source, trial, enough, &mut restored)?;
+        trial.paused.restored = true;
+        trial.conclude(&rounds);
+        if rounds.is_empty() {
+            // Nothing was open. What a plain pause loses is another event's.
+            return Ok(source.vm.resume().is_ok());
+        }
+        let vm = restored.pop().filter(|_| trial.result.fault.is_none());
+        Ok(vm.map(|vm| source.replace(vm)).is_some())
     }
 
     /// Pauses a source before its traffic, and learns which of its eventfds are unread then; false if it does not go on.
@@ -200,19 +244,11 @@ impl TrafficSweep<'_> {
             trial.conclude(&[vec![self.refused(error)?]]);
             return Ok(false);
         }
-        // Nothing was read since the delay began: what the guest had said by now is not progress after the event.
-        let said = heard(source.vm.as_mut())?;
-        if let Some(fault) = said.fault.or(said.losing.map(GuestFault::Lost)) {
-            trial.failed_before(Behaviour::Found(fault));
+        let Some(enough) = self.look(source, trial)? else {
             return Ok(false);
-        }
-        let enough = said.step + self.steps(&source.ready);
-        match peek(source.vm.as_mut(), &source.ready)? {
-            Ok(peek) => trial.saw(peek, source),
-            Err(error) => trial.note(&error.to_string()),
-        }
+        };
         let restored = match restores {
-            Some(count) => Some(self.restored(count, source, trial, enough)?),
+            Some(count) => Some(self.restored(count, source, trial, enough, &mut Vec::new())?),
             None => None,
         };
         let after = match source.vm.resume() {
@@ -236,8 +272,24 @@ impl TrafficSweep<'_> {
         Ok(goes_on)
     }
 
+    /// Looks at the paused source. Returns the step that a guest has to reach after the event; `None` if something was
+    /// lost before it.
+    fn look(&self, source: &mut Source, trial: &mut Trial) -> Result<Option<u64>, Obstacle> {
+        // Nothing was read since the delay began: what the guest had said by now is not progress after the event.
+        let said = heard(source.vm.as_mut())?;
+        if let Some(fault) = said.fault.or(said.losing.map(GuestFault::Lost)) {
+            trial.failed_before(Behaviour::Found(fault));
+            return Ok(None);
+        }
+        match peek(source.vm.as_mut(), &source.ready)? {
+            Ok(peek) => trial.saw(peek, source),
+            Err(error) => trial.note(&error.to_string()),
+        }
+        Ok(Some(said.step + self.steps(&source.ready)))
+    }
+
     /// What a command without a result says about the VM, unless this host or the user is the cause.
-    fn refused(&self, error: VmError) -> Result<Behaviour, Obstacle> {
+    pub(super) fn refused(&self, error: VmError) -> Result<Behaviour, Obstacle> {
         match error {
             VmError::Vmm(message) => match self.desk.free()? {
                 // The VMM, which writes its snapshots itself, then has every reason to fail.
@@ -252,139 +304,8 @@ impl TrafficSweep<'_> {
         }
     }
 
-    fn judge(&self, vm: &mut dyn SweptVm, step: u64) -> Result<Behaviour, Obstacle> {
+    pub(super) fn judge(&self, vm: &mut dyn SweptVm, step: u64) -> Result<Behaviour, Obstacle> {
         let judged = judge(vm, step, self.judge_limit(), self.desk.limit)?;
         judged.ok_or(Obstacle::Stopped)
     }
-
-    /// Saves the source, and restores the snapshot in this number of processes at the same time; if a guest hangs, in
-    /// further rounds. Nothing if nothing is open.
-    fn restored(
-        &self,
-        count: usize,
-        source: &mut Source,
-        trial: &mut Trial,
-        enough: u64,
-    ) -> Result<Vec<Vec<Behaviour>>, Obstacle> {
-        let is_open = trial
-            .paused
-            .open
-            .is_open(self.traffic.wait == Wait::Interrupt);
-        if !is_open && self.args.edit.is_none() {
-            return Ok(Vec::new());
-        }
-        let folder = self.desk.fresh("snapshot");
-        let rounds = match self.saved(&folder, source, trial)? {
-            Ok(true) => self.rounds(&folder, count, enough),
-            Ok(false) => Ok(Vec::new()),
-            Err(behaviour) => Ok(vec![vec![behaviour]]),
-        };
-        // The folder of the sweep is removed at the end; until then, only the snapshot's size matters.
-        let _ = fs::remove_dir_all(&folder);
-        rounds
-    }
-
-    /// Saves the source and breaks the snapshot if that is asked for; false if this one cannot be broken.
-    fn saved(
-        &self,
-        folder: &Path,
-        source: &mut Source,
-        trial: &mut Trial,
-    ) -> Result<Result<bool, Behaviour>, Obstacle> {
-        fs::create_dir(folder).context("cannot make a folder")?;
-        if let Err(error) = source.vm.snapshot(folder) {
-            return self.refused(error).map(Err);
-        }
-        let size = size(folder)?;
-        if size > MAX_SNAPSHOT {
-            let text = format!("the snapshot has {size} bytes, more than {MAX_SNAPSHOT}");
-            return Ok(Err(Behaviour::Failed(text)));
-        }
-        match self.args.edit {
-            Some(fault) => Ok(Ok(self.broken(folder, fault.into(), source, trial)?)),
-            None => Ok(Ok(true)),
-        }
-    }
-
-    /// Breaks a snapshot; false if this one cannot be broken.
-    fn broken(
-        &self,
-        folder: &Path,
-        fault: Edit,
-        source: &Source,
-        trial: &mut Trial,
-    ) -> Result<bool> {
-        let file = self.vmm.memory_file(folder);
-        let file = file.context("--edit: the file with guest memory is unknown")?;
-        let memory = GuestMemory::of_file(&file, MEMORY)?;
-        let ready = &source.ready;
-        let is_made = edit(&memory, &ready.place, ready.event_idx, fault)?;
-        let ring = ready.place.read(&memory)?;
-        // Without the edit, nothing is restored, so nothing counts as open.
-        trial.paused.open = match is_made {
-            true => OpenRing {
-                suppressed: ring.open(ready.event_idx).suppressed,
-                ..trial.paused.open
-            },
-            false => OpenRing::default(),
-        };
-        trial.result.open = trial.paused.open;
-        Ok(is_made)
-    }
-
-    fn rounds(
-        &self,
-        folder: &Path,
-        count: usize,
-        enough: u64,
-    ) -> Result<Vec<Vec<Behaviour>>, Obstacle> {
-        let first = self.restored_at_once(folder, count, enough)?;
-        let has_failed = first.iter().any(|vm| *vm != Behaviour::WentOn);
-        let mut rounds = vec![first];
-        if has_failed {
-            for _ in 0..self.args.again {
-                rounds.push(self.restored_at_once(folder, count, enough)?);
-            }
-        }
-        Ok(rounds)
-    }
-
-    /// Restores a snapshot in this number of processes, in each of which the guest has to reach step `enough`.
-    fn restored_at_once(
-        &self,
-        folder: &Path,
-        count: usize,
-        enough: u64,
-    ) -> Result<Vec<Behaviour>, Obstacle> {
-        let cmdline = self.cmdline();
-        let restore = || self.vmm.restore(&self.guest(&cmdline), folder);
-        let vms: Vec<Result<Box<dyn SweptVm>, VmError>> = (0..count).map(|_| restore()).collect();
-        // Each runs until all are judged.
-        let (mut running, mut judged) = (Vec::new(), Vec::new());
-        for vm in vms {
-            judged.push(match vm {
-                Ok(mut vm) => {
-                    let judged = self.judge(vm.as_mut(), enough)?;
-                    running.push(vm);
-                    judged
-                }
-                Err(error) => self.refused(error)?,
-            });
-        }
-        Ok(judged)
-    }
-}
-
-/// The bytes of a folder's files, with those of folders in it.
-fn size(folder: &Path) -> Result<u64> {
-    let mut size = 0;
-    for entry in fs::read_dir(folder).context("cannot list a snapshot")? {
-        let entry = entry?;
-        let metadata = entry.metadata()?;
-        size += match metadata.is_dir() {
-            true => self::size(&entry.path())?,
-            false => metadata.len(),
-        };
-    }
-    Ok(size)
 }

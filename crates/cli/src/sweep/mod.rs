@@ -1,12 +1,14 @@
 //! `vmbell sweep`: pauses, saves and restores VMMs at many instants of their guests' traffic, and says which notification
 //! was lost.
 //!
-//! `vm` starts and commands VMMs, `traffic` keeps the VM that is paused, `events` tries one instant, `observe` looks and
-//! listens, `view` shows the result. What is open, the fault's name and the report's model are in `vmbell_sweep`.
+//! `vm` starts and commands VMMs, `traffic` keeps the VM that is paused, `events` tries one instant, `restores` restores its
+//! snapshot, `observe` looks and listens, `view` shows the result. What is open, the fault's name and the report's model
+//! are in `vmbell_sweep`.
 
 mod args;
 mod events;
 mod observe;
+mod restores;
 mod traffic;
 mod view;
 mod vm;

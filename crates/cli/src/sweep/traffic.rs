@@ -42,6 +42,15 @@ pub(super) struct Source {
     pub(super) own: Option<BTreeSet<u32>>,
 }
 
+impl Source {
+    /// Goes on with another process that has the same guest.
+    pub(super) fn replace(&mut self, vm: Box<dyn SweptVm>) {
+        self.vm = vm;
+        // It has other descriptors.
+        self.own = None;
+    }
+}
+
 /// Why no instant of a kind of traffic can be tried.
 #[derive(Debug)]
 pub(super) enum Obstacle {

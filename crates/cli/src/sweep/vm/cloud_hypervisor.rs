@@ -7,8 +7,8 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::{
-    COMMAND, MEMORY_MIB, SweepGuest, SweptVm, SweptVmm, VmError, answered, filled, find, spawn,
-    text,
+    COMMAND, MEMORY_MIB, NO_MIGRATION, SweepGuest, SweptVm, SweptVmm, VmError, answered, filled,
+    find, spawn, text,
 };
 use crate::process::RunningProgram;
 use crate::process::program::no_kvm;
@@ -56,8 +56,14 @@ impl SweptVmm for CloudHypervisor {
         no_kvm().map_or(Ok(program), Err)
     }
 
-    fn lacks(&self, _: Event, _: Device) -> Option<String> {
-        None
+    fn lacks(&self, event: Event, device: Device) -> Option<String> {
+        match (event, device) {
+            (Event::Migration, _) => Some(NO_MIGRATION.to_owned()),
+            (_, Device::Net) if !Path::new("/dev/net/tun").exists() => {
+                Some("there is no /dev/net/tun: load the module tun".to_owned())
+            }
+            _ => None,
+        }
     }
 
     fn limits(&self, device: Device) -> bool {

@@ -10,7 +10,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::{COMMAND, MEMORY_MIB, SweepGuest, SweptVm, SweptVmm, VmError, find, spawn, text};
+use super::{
+    COMMAND, MEMORY_MIB, NO_MIGRATION, SweepGuest, SweptVm, SweptVmm, VmError, find, spawn, text,
+};
 use crate::output::text::{cleaned, last_words};
 use crate::process::{self, ProgramEnd, ProgramTask, RunningProgram};
 use vmbell_bench::CommandLimit;
@@ -127,9 +129,13 @@ impl SweptVmm for Described {
     }
 
     fn lacks(&self, event: Event, _: Device) -> Option<String> {
-        let needs_snapshot = matches!(event, Event::Restore | Event::Clones);
-        let lacks = needs_snapshot && self.snapshot.is_none();
-        lacks.then(|| "its description has no snapshot".to_owned())
+        match event {
+            Event::Migration => Some(NO_MIGRATION.to_owned()),
+            Event::Restore | Event::Clones | Event::Chain if self.snapshot.is_none() => {
+                Some("its description has no snapshot".to_owned())
+            }
+            _ => None,
+        }
     }
 
     fn limits(&self, _: Device) -> bool {

@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::{COMMAND, MEMORY_MIB, SweepGuest, SweptVm, SweptVmm, VmError, answered, find, spawn};
+use super::{
+    COMMAND, MEMORY_MIB, NO_MIGRATION, SweepGuest, SweptVm, SweptVmm, VmError, answered, find,
+    spawn,
+};
 use crate::process::RunningProgram;
 use crate::process::program::no_kvm;
 use vmbell_bench::CommandLimit;
@@ -53,8 +56,12 @@ impl SweptVmm for Firecracker {
         no_kvm().map_or(Ok(program), Err)
     }
 
-    fn lacks(&self, _: Event, device: Device) -> Option<String> {
-        (device == Device::Net).then(|| "a restored VM needs the tap of the saved one".to_owned())
+    fn lacks(&self, event: Event, device: Device) -> Option<String> {
+        match (event, device) {
+            (_, Device::Net) => Some("a restored VM needs the tap of the saved one".to_owned()),
+            (Event::Migration, _) => Some(NO_MIGRATION.to_owned()),
+            _ => None,
+        }
     }
 
     fn limits(&self, _: Device) -> bool {

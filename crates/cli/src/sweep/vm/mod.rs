@@ -38,6 +38,8 @@ pub(super) const MAX_SNAPSHOT: u64 = 4 * MEMORY;
 pub(super) const COMMAND: Duration = Duration::from_secs(5);
 /// The most bytes kept of each of a VMM's output streams.
 const MOST_OUTPUT: usize = 1 << 20;
+/// Why a VMM does not have the migration event.
+const NO_MIGRATION: &str = "vmbell cannot pause its migration to look at the rings";
 /// The size of the disk.
 const DISK: u64 = 1 << 20;
 
@@ -67,6 +69,11 @@ pub(super) trait SweptVmm {
     fn restore(&self, guest: &SweepGuest<'_>, snapshot: &Path)
     -> Result<Box<dyn SweptVm>, VmError>;
 
+    /// Starts a process that receives a live migration on a socket, for a VMM that has the event.
+    fn receive(&self, _: &SweepGuest<'_>) -> Result<(Box<dyn SweptVm>, PathBuf), VmError> {
+        Err(VmError::Vmm(NO_MIGRATION.to_owned()))
+    }
+
     /// The file of a snapshot that has guest memory from address 0 on; `None` if there is no such file.
     fn memory_file(&self, snapshot: &Path) -> Option<PathBuf>;
 }
@@ -84,6 +91,17 @@ pub(super) trait SweptVm {
 
     /// Saves a paused guest in an empty folder.
     fn snapshot(&mut self, folder: &Path) -> Result<(), VmError>;
+
+    /// Sends a running guest to the process that listens on a socket. Returns when all but the last part is sent: the
+    /// guest is paused.
+    fn send(&mut self, _: &Path) -> Result<(), VmError> {
+        Err(VmError::Vmm(NO_MIGRATION.to_owned()))
+    }
+
+    /// Sends the last part. The guest goes on in the other process.
+    fn switch_over(&mut self) -> Result<(), VmError> {
+        Err(VmError::Vmm(NO_MIGRATION.to_owned()))
+    }
 }
 
 /// What a guest is made of.

@@ -95,12 +95,14 @@ impl Qemu {
                 "-drive if=none,id=disk,format=raw,readonly=on,throttling.iops-total={rate},file={disk} \
                  -device virtio-blk-{bus},drive=disk,packed={packed}"
             }
+            // A hub with one port keeps all frames.
             (Device::Net, 0) => {
-                "-netdev hubport,id=net,hubid=0 -device virtio-net-{bus},netdev=net,packed={packed}{rom}"
+                "-netdev hubport,id=net,hubid=0 -netdev hubport,id=sink,hubid=0 \
+                 -device virtio-net-{bus},netdev=net,packed={packed}{rom}"
             }
             // The timer by which it may put off sending, in nanoseconds.
             (Device::Net, _) => {
-                "-netdev hubport,id=net,hubid=0 \
+                "-netdev hubport,id=net,hubid=0 -netdev hubport,id=sink,hubid=0 \
                  -device virtio-net-{bus},netdev=net,tx=timer,x-txtimer={period}000000,packed={packed}{rom}"
             }
             (Device::Rng, 0) => "-device virtio-rng-{bus},packed={packed}{rom}",
@@ -150,11 +152,6 @@ impl Qemu {
         let has_ended = || vm.process.has_exited().unwrap_or(true);
         let connected = Qmp::connect(&socket, COMMAND, has_ended);
         vm.qmp = Some(answered(&mut vm.process, &vm.limit, connected)?);
-        let shared = json!([{ "capability": "x-ignore-shared", "state": true }]);
-        vm.execute(
-            "migrate-set-capabilities",
-            json!({ "capabilities": shared }),
-        )?;
         Ok(vm)
     }
 }
@@ -194,6 +191,7 @@ impl SweptVmm for Qemu {
         let saved = snapshot.join(MEMORY_FILE);
         copy_data(&saved, &memory).with_context(|| format!("cannot copy {}", saved.display()))?;
         let mut vm = self.launch(guest, memory, &["-incoming", "defer"])?;
+        vm.set(&SAVED)?;
         let uri = format!("unix:{}", text(&vm.stream)?);
         vm.execute("migrate-incoming", json!({ "uri": uri }))?;
         let state = fs::read(snapshot.join(STATE_FILE)).context("cannot read the saved state")?;
@@ -212,11 +210,31 @@ impl SweptVmm for Qemu {
         Ok(Box::new(vm))
     }
 
+    fn receive(&self, guest: &SweepGuest<'_>) -> Result<(Box<dyn SweptVm>, PathBuf), VmError> {
+        let memory = guest.desk.fresh("memory");
+        let mut vm = self.launch(guest, memory, &["-incoming", "defer"])?;
+        vm.set(&LIVE)?;
+        let uri = format!("unix:{}", text(&vm.stream)?);
+        vm.execute("migrate-incoming", json!({ "uri": uri }))?;
+        let stream = vm.stream.clone();
+        Ok((Box::new(vm), stream))
+    }
+
     fn memory_file(&self, snapshot: &Path) -> Option<PathBuf> {
         Some(snapshot.join(MEMORY_FILE))
     }
 }
 
+/// The capabilities of a live migration: memory is sent too, and the VM is paused before the last part.
+const LIVE: [(&str, bool); 2] = [
+    ("x-ignore-shared", false),
+    ("pause-before-switchover", true),
+];
+/// Those of a snapshot: memory is in a file.
+const SAVED: [(&str, bool); 2] = [
+    ("x-ignore-shared", true),
+    ("pause-before-switchover", false),
+];
 const MEMORY_FILE: &str = "memory";
 const STATE_FILE: &str = "state";
 
@@ -257,6 +275,15 @@ impl QemuVm {
         let qmp = self.qmp.as_mut().context("QEMU is not connected")?;
         let result = qmp.execute(command, arguments);
         answered(&mut self.process, &self.limit, result)
+    }
+
+    /// Sets capabilities of migrations.
+    fn set(&mut self, capabilities: &[(&str, bool)]) -> Result<(), VmError> {
+        let capability = |(name, state)| json!({ "capability": name, "state": state });
+        let capabilities: Vec<Value> = capabilities.iter().copied().map(capability).collect();
+        let arguments = json!({ "capabilities": capabilities });
+        self.execute("migrate-set-capabilities", arguments)
+            .map(drop)
     }
 
     /// Asks for a status until it is accepted. `None` means that QEMU failed.
@@ -303,6 +330,7 @@ impl SweptVm for QemuVm {
         let listener = UnixListener::bind(&self.stream).context("cannot make a socket")?;
         let nonblocking = listener.set_nonblocking(true);
         nonblocking.context("cannot set up a socket")?;
+        self.set(&SAVED)?;
         let uri = format!("unix:{}", text(&self.stream)?);
         self.execute("migrate", json!({ "uri": uri }))?;
         let begun = Instant::now();
@@ -337,6 +365,27 @@ impl SweptVm for QemuVm {
         let saved = folder.join(MEMORY_FILE);
         copy_data(&self.memory, &saved).context("cannot save guest memory")?;
         Ok(())
+    }
+
+    fn send(&mut self, destination: &Path) -> Result<(), VmError> {
+        self.set(&LIVE)?;
+        let uri = format!("unix:{}", text(destination)?);
+        self.execute("migrate", json!({ "uri": uri }))?;
+        self.wait("query-migrate", |status| match status {
+            "pre-switchover" => Some(true),
+            "failed" | "cancelled" | "completed" => None,
+            _ => Some(false),
+        })
+    }
+
+    fn switch_over(&mut self) -> Result<(), VmError> {
+        let state = json!({ "state": "pre-switchover" });
+        self.execute("migrate-continue", state)?;
+        self.wait("query-migrate", |status| match status {
+            "completed" => Some(true),
+            "failed" | "cancelled" => None,
+            _ => Some(false),
+        })
     }
 }
 

@@ -129,6 +129,8 @@ struct Double {
     is_paused: bool,
     /// Whether it does nothing any more.
     is_stalled: bool,
+    /// Whether a notification does not make it look at the open request.
+    is_deaf: bool,
 }
 
 fn say(text: &str) {
@@ -171,6 +173,7 @@ impl Double {
             is_restored: false,
             is_paused: false,
             is_stalled: false,
+            is_deaf: false,
         }
     }
 
@@ -200,7 +203,12 @@ impl Double {
         match fault {
             "kick" => state.look = 0,
             "request" => state.answer = 0,
-            "interrupt" => state.interrupt = 0,
+            "interrupt" | "pending" => state.interrupt = 0,
+            // It takes the open request for answered.
+            "base" if state.answer != 0 => {
+                state.answer = 0;
+                double.is_deaf = true;
+            }
             "suppression" => {
                 let stale = double.get(AVAILABLE + 2).wrapping_sub(3);
                 double.set(AVAIL_EVENT, stale);
@@ -298,11 +306,11 @@ impl Double {
             if !self.is_restored || self.fault != "suppression" {
                 self.set(AVAIL_EVENT, available);
             }
-            self.state.answer = self.steps("request");
+            self.state.answer = self.steps("request").max(self.steps("base"));
         }
         if due(&mut self.state.answer) {
             self.set(USED + 2, u16::try_from(self.state.position).unwrap());
-            self.state.interrupt = self.steps("interrupt");
+            self.state.interrupt = self.steps("interrupt").max(self.steps("pending"));
         }
         let interrupts = due(&mut self.state.interrupt);
         self.state.waited += 1;
@@ -313,12 +321,19 @@ impl Double {
                 (true, true) => say("sweep revived by=kick\n"),
                 (false, _) => {
                     self.lost();
-                    say("sweep revived by=look\n");
+                    say(match self.fault.as_str() {
+                        "pending" => "sweep revived by=interrupt\n",
+                        _ => "sweep revived by=look\n",
+                    });
                 }
             }
             self.state.helps = 0;
             self.set(SEEN, self.get(USED + 2));
             say(&format!("\nsweep step {}\n", self.get(SEEN)));
+        } else if is_over && self.is_deaf {
+            self.lost();
+            say("sweep dead\n");
+            self.is_stalled = true;
         } else if is_over && self.state.helps == 0 {
             self.lost();
             self.state.helps = 1;
