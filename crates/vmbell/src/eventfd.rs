@@ -136,7 +136,7 @@ impl EventFdError {
     }
 }
 
-/// Waits until a descriptor is ready (Linux 4.18, `include/uapi/linux/aio_abi.h`).
+/// An asynchronous I/O request that completes once a descriptor is ready (Linux 4.18, `include/uapi/linux/aio_abi.h`).
 const IOCB_CMD_POLL: u16 = 5;
 
 /// Signals eventfds, for all threads of this process.
@@ -235,9 +235,8 @@ pub fn drain(event: &EventFd) -> bool {
     read == 8
 }
 
-/// The signals of an eventfd, for one thread to wait for. A wait ends at the next signal, or at
-/// several at once, and does not read the count (`epoll(7)`, `EPOLLET`). The count grows until it
-/// is full; signals from the kernel end a wait even then.
+/// Waits on one thread for the signals of an eventfd. One or more new signals end a wait (`epoll(7)`, `EPOLLET`). A
+/// wait does not read the count, which grows until it is full; signals from the kernel end a wait even then.
 #[derive(Debug)]
 pub struct Signals {
     epoll: Epoll,

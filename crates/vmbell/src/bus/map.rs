@@ -34,8 +34,8 @@ impl Map {
         let last = address.checked_add((len as u64).checked_sub(1)?)?;
         let unit = address >> self.granule;
         let guess = guesses.get(unit);
-        // Guests may access holes often as well, so the ranges on both sides are used to recognize a hole without a
-        // search.
+        // Guests may often access holes as well. The guessed range and the next one show that an address between them
+        // is in a hole, without a search.
         match self.entries.get(guess) {
             Some(Entry { range, device }) if range.first() <= address => {
                 if last <= range.last() {
@@ -79,7 +79,7 @@ impl Map {
         }
         let (mut base, mut step) = (0, starts.len() / 2);
         while step > 0 {
-            // The mask changes nothing; it shows the compiler that the index is in bounds.
+            // The mask changes nothing, but shows the compiler that the index is in bounds.
             let middle = (base + step) & (starts.len() - 1);
             base = select_unpredictable(starts[middle] <= address, middle, base);
             step /= 2;
@@ -145,7 +145,7 @@ impl fmt::Debug for Map {
     }
 }
 
-/// Slots for each range, so that few addresses in use share a slot.
+/// Slots per range: enough that few of the addresses in use share a slot.
 const SLOTS_PER_RANGE: usize = 4;
 const MIN_SLOTS: usize = 256;
 const MAX_SLOTS: usize = 1 << 16;

@@ -17,9 +17,8 @@ use crate::sync::Mutex;
 /// How many replaced snapshots may wait for a handler to return before changes wait as well.
 const WAITING: usize = 64;
 
-/// How long a change waits above that number. If a handler hangs, for example on a disk that does
-/// not answer, while the guest keeps moving its devices, snapshots pile up at one per `PATIENCE`
-/// instead of thousands.
+/// How long a change waits if more than [`WAITING`] snapshots wait. If a handler hangs, for example on a disk that does
+/// not answer, while the guest keeps moving its devices, one snapshot per `PATIENCE` is added instead of thousands.
 const PATIENCE: Duration = if cfg!(test) {
     Duration::from_secs(60)
 } else {
@@ -103,7 +102,7 @@ impl Bus {
             self.snapshot.replace(map.clone());
             changed
         };
-        // After the lock is released: a device that is dropped may change the bus in turn.
+        // Called without the lock, because dropping a device may change the bus.
         if self.snapshot.domain().reclaim() > WAITING {
             self.wait_for_handlers();
         }

@@ -24,7 +24,7 @@ impl BusDevice for Register {
     }
 }
 
-/// A device that moves itself on the bus when it is written to, as a BAR does.
+/// A device that moves itself on the bus at each write, as a BAR does.
 struct Mover {
     bus: Weak<Bus>,
     this: Weak<Self>,
@@ -197,7 +197,7 @@ fn changes_during_a_long_handler_do_not_pile_up() {
         while waiting() <= WAITING {
             thread::yield_now();
         }
-        // The change that waits now is the last one until the handler returns.
+        // The change that waits now blocks all later changes until the handler returns.
         for _ in 0..100 {
             assert_eq!(waiting(), WAITING + 1);
             thread::sleep(LOOK);

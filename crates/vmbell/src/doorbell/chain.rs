@@ -1,7 +1,7 @@
 //! Slots and chains of buckets of the [table](vmbell_core::table): finds, fills and empties slots during lookups.
 //!
 //! The writer searches for a key as readers do, and puts it where they would look first: an unused slot that still has
-//! the address must be used again, because it hides the slots after it. A slot that a removal has emptied is *held*
+//! the key's address must be reused, because it hides the slots after it. A slot that a removal has emptied is *held*
 //! until the removal's grace period ends. It takes no other key until then, because a reader that has found the old key
 //! may still load what belongs to it. Slots never move. An overflow bucket is linked after the last of its chain, and
 //! unlinked when all its slots are unused. It keeps its own link, so that a reader that is on it gets to the next
@@ -45,8 +45,8 @@ trait Bucket: Sized {
         }
     }
 
-    /// Whether `key` in the first slot would hide the second slot from readers. This bucket has no slot with `key`.
-    /// That can happen only where readers find a slot by a part of the key.
+    /// Whether `key` in the first slot would hide the second slot from readers, which happens only if readers find a
+    /// slot by a part of the key. No slot of this bucket has `key`.
     fn hides(&self, _key: Self::Key) -> bool {
         false
     }

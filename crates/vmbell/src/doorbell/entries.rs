@@ -31,7 +31,7 @@ impl Change<'_> {
         }
     }
 
-    /// The first of these cells.
+    /// The first cell for the doorbell's length.
     fn cell(&self) -> usize {
         match self.pattern.len {
             0 => 0,
@@ -81,7 +81,7 @@ pub(super) struct Entries {
     /// The number of addresses in the table, including those whose slots are held. Each overflow bucket in use has at
     /// least one of them, so there are enough buckets.
     addresses: usize,
-    /// The number of values, counted in the same way.
+    /// The number of values in the table, including those whose slots are held.
     matches: usize,
     /// The slots that are held. A slot is listed twice if it was used again for the same key and emptied again.
     held: Vec<SlotPosition>,
@@ -146,8 +146,8 @@ impl Entries {
         }
     }
 
-    /// Adds a wildcard's signal by [`storage::push`], or removes it by [`storage::remove`], in each place where readers
-    /// look for it: in its cells and in the lists of the values there.
+    /// Adds a wildcard's signal by [`storage::push`], or removes it by [`storage::remove`], in its cells and in the
+    /// signal lists of the values at its address and length.
     fn change_wildcard(
         &mut self,
         table: &Table,

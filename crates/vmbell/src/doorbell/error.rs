@@ -33,7 +33,7 @@ pub enum DoorbellError {
         /// The length.
         len: u32,
     },
-    /// The descriptor names no eventfd.
+    /// The descriptor does not refer to an eventfd.
     #[error(transparent)]
     Event(#[from] EventFdError),
     /// The doorbell collides with another one.

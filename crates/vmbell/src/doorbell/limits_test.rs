@@ -46,7 +46,7 @@ fn ring(doorbells: &Doorbells<'_>, at: u64, len: u32, value: u64) -> Vec<u32> {
     signals
 }
 
-/// Pairs of items, each with a list in one chunk, far from where the tests add theirs.
+/// Pairs of items, each with its list in one chunk, at addresses that the tests do not use.
 fn pairs() -> impl Iterator<Item = (u64, u32)> {
     let widths = |n: u64| [1, 2, 4, 8].map(|len| ((1 << 40) + n * 16, len));
     (0..).flat_map(widths)

@@ -10,7 +10,7 @@ use super::{Datamatch, DoorbellError, IoEventAddress, Pattern, Sharing};
 use crate::eventfd::EventId;
 
 impl Datamatch {
-    /// A wildcard of `len` bytes, as a doorbell with a payload needs it.
+    /// A wildcard of `len` bytes, which a doorbell with a payload must have.
     pub const fn any_of(len: u32) -> Result<Self, DoorbellError> {
         match len {
             1 => Ok(Self::U8(None)),
@@ -30,7 +30,7 @@ impl Pattern {
         if !matches!(len, 0 | 1 | 2 | 4 | 8) {
             return Err(DoorbellError::Length { len });
         }
-        // Hypercall numbers are not addresses of bytes, so they cannot run past an end.
+        // A hypercall number is not a byte address, so it has no end that could overflow.
         let ranges = !matches!(address, IoEventAddress::Hypercall(_));
         if ranges && address.value().checked_add(u64::from(len)).is_none() {
             return Err(DoorbellError::Wraps { address, len });

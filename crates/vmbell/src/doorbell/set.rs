@@ -54,7 +54,7 @@ struct DoorbellSetInner {
 #[derive(Debug)]
 struct Registrations {
     writer: TableWriter,
-    /// The eventfds by signal number. An eventfd's signal number is the number of this descriptor, which stays open as
+    /// The eventfds by signal number, which is the number of the eventfd's descriptor. The descriptor stays open as
     /// long as the table has the number.
     events: HashMap<u32, EventFd>,
 }

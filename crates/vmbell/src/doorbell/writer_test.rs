@@ -180,7 +180,7 @@ fn hypercall_numbers_are_no_ranges_and_addresses_are() {
     let last = IoEventAddress::Mmio(u64::MAX);
     let error = bench.add(1, last, wildcard(8), Sharing::Exclusive);
     assert!(matches!(error, Err(DoorbellError::Wraps { len: 8, .. })));
-    // As in KVM, where port numbers have 64 bits.
+    // KVM checks the end of a port range with 64 bits, so this does not wrap.
     let last = IoEventAddress::Pio(u16::MAX);
     bench.add(2, last, wildcard(8), Sharing::Exclusive).unwrap();
 }

@@ -123,7 +123,7 @@ pub enum IrqError {
         /// The GSI.
         gsi: Gsi,
     },
-    /// The descriptor names no eventfd.
+    /// The descriptor does not refer to an eventfd.
     #[error(transparent)]
     Event(#[from] EventFdError),
     /// The eventfd is an irqfd of this guest already.

@@ -86,7 +86,7 @@ where
     D: Fn(bool) -> Result<(), E>,
 {
     fn drop(&mut self) {
-        // A line that can no longer be driven need not be released.
+        // If the line can no longer be driven, there is nothing to release.
         let _ = self.deassert();
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn check(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// Memory for which the model checker sees accesses and the moment when it is freed.
+/// Memory whose accesses and whose release the model checker sees.
 pub(crate) struct Tracked(UnsafeCell<u32>);
 
 // SAFETY: all access goes through the cell, where the checker fails a model that races.

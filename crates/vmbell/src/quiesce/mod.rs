@@ -7,7 +7,7 @@
 //! freed later ([`Domain::retire`]). Readers write to no shared cache line; the writers order the readers' accesses
 //! (`membarrier(2)`).
 //!
-//! [`Snapshot`] uses it for a value that is replaced as a whole.
+//! [`Snapshot`] uses this for a value that is replaced as a whole.
 //!
 //! ```
 //! use vmbell::quiesce::Snapshot;

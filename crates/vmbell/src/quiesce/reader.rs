@@ -13,7 +13,7 @@ pub struct Reader {
     domain: Domain,
     slot: Arc<Slot>,
     barrier: Barrier,
-    /// Readers move between threads but are used by one at a time.
+    /// A reader may move to another thread, but only one thread at a time uses it.
     not_sync: PhantomData<std::cell::Cell<()>>,
 }
 

@@ -2,7 +2,8 @@
 //! [places](place_words) them, in the memory that the checker explores.
 //!
 //! The checker runs all tasks on one thread, so a lock spins and does not sleep. The data that a lock guards is not in
-//! the explored memory: an execution that is repeated accesses the words in the same order, and so the data too.
+//! the explored memory. When the checker repeats an execution, the locks are taken in the same order, so the data has
+//! the same values.
 
 use std::fmt;
 use std::hint;

@@ -3,7 +3,8 @@
 //!
 //! With `--cfg loom`, the locks and [`atomic`] are loom's, so that a model runs the code that devices run. Under
 //! `cargo vmbell-check`, the checker's search sees a `Mutex` and an `AtomicU64`; a `RwLock` is the standard library's,
-//! and a wait for a `Condvar` may end at any time. No time passes in either, so `wait_timeout_while` has no limit.
+//! and a wait for a `Condvar` may end at any time. No time passes under loom or the checker, so `wait_timeout_while`
+//! has no limit.
 
 use std::fmt;
 use std::sync::PoisonError;

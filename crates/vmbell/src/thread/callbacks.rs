@@ -11,7 +11,7 @@ use crate::sync::{Condvar, Mutex};
 /// A callback. It returns whether it has more to do.
 pub(super) type Callback = Box<dyn FnMut() -> bool + Send>;
 
-/// The callbacks by their numbers, which begin with 1 and are never used again.
+/// The callbacks by their numbers, which start at 1 and are never reused.
 pub(super) struct Callbacks<D> {
     state: Mutex<State<D>>,
     /// The call that was under way has ended.
@@ -88,7 +88,8 @@ impl<D> Callbacks<D> {
         let mut state = self.state.lock();
         if let Some(entry) = state.entries.get_mut(&number) {
             entry.callback = Some(callback);
-            // Under the same lock, so that a removal finds both or neither. No thread waits: the entry is still here.
+            // Under the lock under which the entry was found, so that a removal finds both the entry and the running
+            // call, or neither. No thread waits: the entry is still here.
             state.running = None;
             std::mem::forget(call);
             return more;

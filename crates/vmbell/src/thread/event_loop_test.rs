@@ -19,7 +19,7 @@ fn event() -> EventFd {
     EventFd::new(EFD_NONBLOCK).unwrap()
 }
 
-/// An eventfd whose rings are sent to a channel as long as it has a receiver.
+/// An eventfd whose signals are sent to a channel as long as the channel has a receiver.
 fn heard(event_loop: &EventLoop) -> (EventFd, Token, Receiver<()>) {
     let (event, (sender, receiver)) = (event(), channel());
     let mine = event.try_clone().unwrap();
@@ -133,7 +133,7 @@ fn a_removal_waits_for_the_callback_that_runs() {
     begun.recv_timeout(HANG).unwrap();
     std::thread::scope(|scope| {
         let removal = scope.spawn(|| event_loop.remove(token));
-        // Most runs would show within this time that a removal does not wait.
+        // In most runs, a removal that does not wait would return within this time.
         std::thread::sleep(Duration::from_millis(20));
         assert!(!removal.is_finished());
         drop(go_on);

@@ -77,7 +77,7 @@ fn two_threads_that_remove_one_callback_both_find_it_gone() {
             move || {
                 callbacks.remove(1, |()| {});
                 assert!(callbacks.await_return(1, LIMIT));
-                // The other thread may still drop what it has taken out, if the callback did not run.
+                // If the callback did not run, the other thread may still have to drop it.
                 state.load(Ordering::Relaxed)
             }
         };

@@ -1,4 +1,5 @@
-//! A guest's threads in this process: of its vCPUs and devices, and the main thread, which waits for the guest to end.
+//! A guest's threads in this process: those of its vCPUs and devices, and the main thread, which waits for the guest to
+//! end.
 //!
 //! A VMM that confines itself sets a function by [`on_spawn`], which is called for each of these threads: seccomp
 //! filters, capabilities and Landlock rules belong to a thread, and a new thread inherits those of the thread that
@@ -47,8 +48,8 @@ pub type OnSpawn = Box<dyn Fn(ThreadKind) -> OnStart + Send + Sync>;
 
 static ON_SPAWN: OnceLock<OnSpawn> = OnceLock::new();
 
-/// Sets the function that is called for each thread of all guests of this process. To be called once, before the first
-/// guest is made: a second function is given back.
+/// Sets the function that is called for each thread of all guests of this process. Call it once, before the first guest
+/// is made; a second call returns its function as the error.
 pub fn on_spawn(call: OnSpawn) -> Result<(), OnSpawn> {
     ON_SPAWN.set(call)
 }

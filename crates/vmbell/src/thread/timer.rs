@@ -20,7 +20,7 @@ pub struct Timer(Arc<Shared>);
 struct Shared(Mutex<TimerFd>);
 
 impl EventLoop {
-    /// Adds a timer, not set yet. Each time it expires, it calls `callback` with itself, on the loop's thread.
+    /// Adds a timer that is not set yet. Each time the timer expires, the loop's thread calls `callback` with it.
     ///
     /// # Errors
     ///
@@ -31,8 +31,8 @@ impl EventLoop {
     ) -> io::Result<Timer> {
         let timer = Timer(Arc::new(Shared(Mutex::new(TimerFd::new()?))));
         let theirs = timer.clone();
-        // Each expiry is an edge, and the count is not read. A periodic timer would stop: the kernel starts its next
-        // period when the count is read.
+        // Each expiry is an edge, so the count need not be read. This excludes periodic timers: the kernel starts the
+        // next period only when the count is read.
         let edges = EventSet::IN | EventSet::EDGE_TRIGGERED;
         self.add(Descriptor(Arc::clone(&timer.0)), edges, move || {
             callback(&theirs);
