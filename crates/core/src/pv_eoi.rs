@@ -142,7 +142,7 @@ impl PvEoi {
         })
     }
 
-    /// Like [`arm`](Self::arm), for a vector whose EOI no device awaits (see [`crate::ioapic::begin_service`]).
+    /// Like [`arm`](Self::arm), for a vector whose EOI no device waits for (see [`crate::ioapic::begin_service`]).
     pub fn arm_forwarded(&self, lapic: &Lapic, memory: &impl GuestByte) -> bool {
         self.arm_unless(lapic, memory, |_| false)
     }

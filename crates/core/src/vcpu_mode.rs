@@ -26,7 +26,7 @@ use crate::sync::Ordering::{AcqRel, Acquire};
 const IN_GUEST_MODE: u32 = 1;
 /// The vCPU sleeps in `hlt`, or is about to.
 const HALTED: u32 = 2;
-/// A signal is on its way. It is sure to arrive, so until then one signal is enough for all senders.
+/// A signal is on its way. It will certainly arrive, so senders need not send another one until then.
 const SIGNALLED: u32 = 4;
 /// Set with `HALTED` if the vCPU sleeps in `epoll_wait` instead of in a futex wait on this word.
 const IN_EPOLL: u32 = 8;
@@ -55,7 +55,7 @@ pub enum Notification {
 pub struct VcpuMode(AtomicU32);
 
 impl VcpuMode {
-    /// Marks the vCPU as about to enter the guest. It checks for requests after this.
+    /// Marks the vCPU as about to enter the guest. The vCPU then checks for requests.
     #[inline(always)]
     pub fn enter(&self) {
         self.0.fetch_or(IN_GUEST_MODE, AcqRel);
@@ -68,13 +68,13 @@ impl VcpuMode {
         self.0.fetch_and(!IN_GUEST_MODE, AcqRel) & IN_GUEST_MODE != 0
     }
 
-    /// Notes that the interrupt signal has arrived and another may be sent. The vCPU checks for requests after this.
+    /// Notes that the interrupt signal has arrived and another may be sent. The vCPU then checks for requests.
     pub fn signal_arrived(&self) {
         self.0.fetch_and(!SIGNALLED, AcqRel);
     }
 
-    /// Marks the vCPU as about to sleep. It checks for requests after this. Returns what [`word`](Self::word) holds
-    /// until another thread wakes the vCPU: the value to pass to the futex wait.
+    /// Marks the vCPU as about to sleep. The vCPU then checks for requests. Returns the value to pass to the futex
+    /// wait: [`word`](Self::word) keeps that value until another thread wakes the vCPU.
     pub fn halt_in_futex(&self) -> u32 {
         self.0.fetch_or(HALTED, AcqRel) | HALTED
     }
@@ -84,8 +84,8 @@ impl VcpuMode {
         self.0.fetch_or(HALTED | IN_EPOLL, AcqRel);
     }
 
-    /// Marks the vCPU as awake: it no longer sleeps, or must not fall asleep. Returns whether it was to sleep in
-    /// `epoll_wait`: then the changed word does not keep it from sleeping, but a write to its wake eventfd does.
+    /// Marks the vCPU as awake: it no longer sleeps, or must not fall asleep. Returns whether it was about to sleep in
+    /// `epoll_wait`. The changed word does not end that sleep; a write to its wake eventfd does.
     pub fn wake(&self) -> bool {
         self.0.fetch_and(!(HALTED | IN_EPOLL), AcqRel) & IN_EPOLL != 0
     }

@@ -9,7 +9,7 @@ use crate::sync::{AtomicU32, AtomicU64};
 /// How many resamplefds of one pin the stub can signal. For a pin with more, the monitor does the EOIs.
 pub const PIN_RESAMPLEFDS: usize = 8;
 
-/// Marks a free place. A sandbox descriptor never has this number: they start at a higher number.
+/// Marks a free place. No descriptor of the sandbox has this number.
 const NO_RESAMPLEFD: u32 = 0;
 
 /// A pin. All-zero bytes are an unmasked edge-triggered pin with vector 0, and no interrupt has that vector.

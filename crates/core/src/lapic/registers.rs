@@ -8,7 +8,7 @@ use super::state::{BASE_ENABLED, BASE_X2APIC, DFR_MODEL, FIRST_VECTOR};
 use super::{Destination, Eoi, Lapic, Message, Mode};
 use crate::sync::Ordering::Relaxed;
 
-/// What a write does in addition to changing the register. After any write, call [`Lapic::next_interrupt`] again.
+/// The effect of a write apart from the changed register. After any write, call [`Lapic::next_interrupt`] again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Effect {
@@ -62,7 +62,8 @@ impl Lapic {
         }
     }
 
-    /// Handles a load from the page: the bytes of one register. A register that does not exist reads as 0.
+    /// Handles a load from the page: returns the loaded bytes of one register. A register that does not exist reads as
+    /// 0.
     pub fn read_mmio(&self, offset: u64, len: u8) -> u32 {
         let (index, byte) = mmio_register(offset);
         let value = match Register::from_index(index) {

@@ -77,7 +77,7 @@ impl Lapic {
         self.isr.contains(vector)
     }
 
-    /// The pending vector that interrupts the vCPU once the guest does not mask interrupts.
+    /// The pending vector that interrupts the vCPU as soon as the guest does not mask interrupts.
     pub fn next_interrupt(&self) -> Option<u8> {
         let highest = self.irr.highest()?;
         (highest & 0xf0 > self.ppr()).then_some(highest)

@@ -63,7 +63,8 @@ impl Resampled {
         self.pin_line().eoi(4, &mut ModelEoi(self));
     }
 
-    /// If the line is up, its interrupt must be pending; if it is down, the ack came after the device raised it.
+    /// Checks that the interrupt is pending if the line is up, and that the ack came after the device raised the line
+    /// if it is down.
     fn check(&self) {
         let pending = self.lapic.irr.contains(VECTOR);
         assert_eq!(self.line.has_remote_irr(), pending);

@@ -87,7 +87,7 @@ pub struct Vcpu {
     shared: Arc<Shared>,
     pv_eoi: PvEoi,
     word: Word,
-    /// The vector whose handler was entered but has not run any instruction.
+    /// The vector whose handler was entered but has not yet run an instruction.
     handler: Option<u8>,
     masked: bool,
     /// Whether the return from the handler traps.

@@ -35,8 +35,8 @@ pub(super) const BITS: u32 = 1;
 pub const BUCKETS: usize = 1 << BITS;
 /// Overflow buckets of each hash table. The first one is never used.
 ///
-/// There is one for each entry: an overflow bucket in use holds at least one entry, so for any order of insertions and
-/// removals, the buckets last as long as the entries.
+/// There is one for each entry. An overflow bucket in use holds at least one entry, so the buckets cannot run out
+/// before the entries do.
 pub const OVERFLOWS: usize = if cfg!(loom) { 4 } else { MAX_ADDRESSES };
 /// Chunks of signal lists. The first one is never used.
 pub const CHUNKS: usize = if cfg!(loom) { 4 } else { 2 * MAX_ADDRESSES };
