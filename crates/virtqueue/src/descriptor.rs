@@ -14,7 +14,7 @@ pub(super) const NEXT: u16 = 1 << 0;
 pub(super) const WRITE: u16 = 1 << 1;
 /// `VIRTQ_DESC_F_INDIRECT`: the buffer is a table of descriptors.
 pub(super) const INDIRECT: u16 = 1 << 2;
-/// Packed: equal to the driver's wrap counter if the driver made the descriptor available.
+/// Packed: equal to the driver's wrap counter in a descriptor that the driver has made available.
 pub(super) const AVAIL: u16 = 1 << 7;
 /// Packed: equal to [`AVAIL`] if the device has used the descriptor.
 pub(super) const USED: u16 = 1 << 15;

@@ -164,7 +164,7 @@ impl<B: Brand> Progress<B> for Opaque<B> {
         // The order matters: see the module's documentation.
         ring.used_since(index(self.value)) != 0 || {
             let published = state.published();
-            // Without branches, so that wraps are counted at no cost.
+            // Without branches, so that counting wraps costs nothing.
             let care = all_if_laps(state.laps.load(Ordering::Relaxed));
             let now = state.opaque::<R>(published & !IN_BATCH);
             ((now ^ self.value) & care != 0) | (published & IN_BATCH != 0)

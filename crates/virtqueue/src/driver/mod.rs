@@ -53,11 +53,11 @@ pub trait Side: Sized + Sealed {
     const LINKED: bool;
 
     #[doc(hidden)]
-    /// Whether a new queue has its notifications enabled by event index, if event indices were negotiated.
+    /// Whether a new queue uses an event index to enable its notifications, if event indices were negotiated.
     const ARMED_AT_START: bool;
 
     #[doc(hidden)]
-    /// Whether a partly consumed in-order batch leaves nothing on the ring that shows its remaining buffers.
+    /// Whether the ring does not show the remaining buffers of a partly consumed in-order batch.
     const HIDES_BATCH: bool;
 
     #[doc(hidden)]
@@ -93,7 +93,7 @@ pub trait Side: Sized + Sealed {
     fn set_event(&self, event_idx: bool, after: Option<u16>);
 
     #[doc(hidden)]
-    /// Returns how far the side is.
+    /// Returns the side's position in the ring.
     fn save(&self) -> Indices;
 
     #[doc(hidden)]
@@ -167,7 +167,7 @@ impl<T, S: Side, B: Brand> Driver<T, S, B> {
         QueuePoller::new(self.side.ring().clone(), Arc::clone(&self.state))
     }
 
-    /// Enables a notification of the buffer (split) or slot (packed) `after` places after the next one.
+    /// Enables a notification of the buffer (split) or slot (packed) that is `after` places after the next one.
     #[inline]
     pub(super) fn ask(&mut self, after: u16) {
         self.armed = self.features.event_idx;

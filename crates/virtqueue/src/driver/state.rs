@@ -1,5 +1,5 @@
-//! The state of a driver side, and how it changes while no buffer is added or taken back: set up, reset, saved and
-//! restored.
+//! The state of a driver side, and the calls that change it other than adding buffers and taking them back: set-up,
+//! reset, save and restore.
 
 use super::{Driver, Indices, Side};
 use crate::brand::Brand;

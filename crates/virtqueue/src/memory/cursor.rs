@@ -11,7 +11,8 @@ pub(crate) struct Cursor<M> {
     words: Words<Descriptor, M>,
     /// The slot is below the number of `words`.
     position: u64,
-    /// The bits `flip` of a matching descriptor's second word; with [`BLOCKED`] if none is to match.
+    /// The value of the bits `flip` in a matching descriptor's second word; includes [`BLOCKED`] if no descriptor may
+    /// match.
     mark: u64,
     /// The bits of the mark that change with every lap.
     flip: u64,

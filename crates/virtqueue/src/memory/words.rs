@@ -1,5 +1,5 @@
-//! Arrays of atomics in shared memory, each with the owner of the memory stored next to the pointer. Those that
-//! free-running indices select need no bounds check for each access.
+//! Arrays of atomics in shared memory, each with the owner of the memory stored next to the pointer. [`CyclicWords`]
+//! are selected by free-running indices and need no bounds check for each access.
 //!
 //! Under loom they are loom's own atomics, which clones share, because loom cannot track raw memory.
 

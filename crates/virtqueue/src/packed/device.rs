@@ -83,7 +83,8 @@ impl<M: RingMemory> PackedDevice<M> {
             Position::of(&self.next_avail),
             Position::of(&self.next_used),
         );
-        // A driver must not make slots available again that belong to chains still taken. If a lap is taken, all do.
+        // A driver must not make slots available again while their chains are taken. Once a whole lap is taken, no slot
+        // may be made available.
         let ahead = if slots == 1 {
             next_avail.0 >= next_used.0 + LAP
         } else {
@@ -226,7 +227,8 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
             } else {
                 self.ring.at(place).store_rest(word, Ordering::Relaxed);
             }
-            // A chain that was written in full needs no separate used descriptor if another chain follows.
+            // A chain that was written in full needs no separate used descriptor if another chain follows in the same
+            // batch.
             run = (self.features.in_order && len == head.writable).then_some((place, mark));
         }
         if let Some(word) = first_word {

@@ -233,8 +233,8 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         self.side.used.advance(count);
         let position = self.side.used.position();
         self.state.publish(position | self.side.in_batch);
-        // The event is set only after the last used buffer: before that, the device is past any event that could be
-        // set.
+        // The event is set only after the batch's last used buffer: until then, the device is past any event that could
+        // be set.
         if self.armed && self.side.in_batch == 0 && !look(&self.side.used).1 {
             self.ask(0);
         }
@@ -266,7 +266,7 @@ impl<T, M: RingMemory, B: Brand> PackedDriver<T, M, B> {
         self.break_with(error)
     }
 
-    /// Breaks the queue because of its used descriptor.
+    /// Breaks the queue because of an invalid used descriptor.
     #[cold]
     fn refuse(&mut self, id: u16, len: u32) -> QueueError {
         let error = self.slots.refusal(u32::from(id), len);

@@ -198,7 +198,7 @@ impl Position {
         self.0 as u16
     }
 
-    /// The wrap counter.
+    /// The wrap counter at this position.
     #[inline]
     pub(super) const fn wrap(self) -> bool {
         self.0 >> 16 & 1 == 0

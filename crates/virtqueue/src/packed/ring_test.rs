@@ -91,7 +91,7 @@ proptest! {
             old = old.advance(1, size);
         }
         let new = old.advance(steps, size);
-        // The event is at most a lap before the new position.
+        // The event is at most one lap before the new position.
         let back = back.min(u64::from(size)).min(start + u64::from(steps));
         prop_assume!(back > 0);
         let mut event = Position::START;
@@ -126,7 +126,7 @@ proptest! {
                 let mut pass = |limit| used.pass(count, limit, |_| visited += 1);
                 prop_assert_eq!([pass(position.0 - 1), pass(position.0)], [false, true]);
                 prop_assert_eq!(visited, 1);
-                // A buffer from a larger queue does not pass, even if the device has taken the whole ring.
+                // A buffer from a larger queue is refused, even if the device has taken the whole ring.
                 let farthest = position.0 + 0x1_0000;
                 prop_assert!(!used.pass(size + count, farthest, |_| unreachable!("it does not pass")));
             }

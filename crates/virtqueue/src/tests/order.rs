@@ -23,7 +23,7 @@ impl Test for OutOfOrder {
         };
         let mut next = 0;
         for _ in 0..if cfg!(miri) { 20 } else { 1_000 } {
-            // As many buffers as fit, given those that the device has kept.
+            // Offers as many buffers as fit next to those that the device has kept.
             loop {
                 let pieces = [Buffer::new(BUFFERS + 8 * (next % 1000), 1); 3];
                 let count = 1 + draw(3);

@@ -274,7 +274,7 @@ fn other_threads_poll_without_the_queue() {
     });
 }
 
-/// A poller on another thread follows the queue: it sees the queue move, and at the end sees nothing new.
+/// A poller on another thread follows the queue: it sees each move of the queue, and at the end sees nothing new.
 fn poll_from_afar<S, B, R>(
     mut driver: Driver<u64, S, B>,
     mut device: impl DeviceQueue + Send,

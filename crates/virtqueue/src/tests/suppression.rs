@@ -72,7 +72,7 @@ impl Test for FirstOnly {
         mut device: impl DeviceQueue,
         about: &str,
     ) {
-        // Around the ring and over all wrap boundaries: each request gives one notification.
+        // Goes around the ring and over all wrap boundaries: each request gives one notification.
         for _ in 0..70_000 {
             assert!(!device.enable_notification());
             offer(&mut driver, 0);

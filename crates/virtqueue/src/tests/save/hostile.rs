@@ -41,7 +41,8 @@ fn refused_of_device<K: Kind>(pair: &mut Pair<K>, changes: &[&dyn Fn(&mut Device
     pair.device.restore(&state).unwrap();
 }
 
-/// A queue after one round, with buffers of two pieces and of one in flight. The device has taken the first one.
+/// A queue after one round: one buffer of two pieces and one of one piece are in flight, and the device has taken the
+/// first.
 fn busy<K: Kind>(kind: K) -> Pair<K> {
     let mut pair = Pair::new(kind);
     pair.turn();
@@ -69,12 +70,12 @@ impl Case for AnyKind {
                 &|state| state.unkicked = u32::MAX,
                 &|state| state.position = u64::MAX,
                 &|state| state.position += 1,
-                // So large that a later position could be mistaken for one inside a batch.
+                // A position so large that a later one could be mistaken for a position inside a batch.
                 &|state| state.position += 1 << 62,
                 &|state| state.base = 1 << 16,
                 &|state| state.base = 1 << 17,
                 &|state| state.base = u64::MAX,
-                // A position like the current one, after a reset in an odd lap.
+                // Equal to the current position, but after a reset in an odd lap.
                 &|state| (state.position, state.base) = (state.position + (1 << 20), 1 << 16),
                 &|state| state.batch = Some(if in_order { (0, 0) } else { (1, 0) }),
                 &|state| state.batch = Some((u16::MAX, 0)),
@@ -133,7 +134,7 @@ fn every_field_of_a_state_is_checked() {
         &[
             &|state| state.used_seen = 4,
             &|state| state.used_seen = 0,
-            // A broken queue does not remember what it saw.
+            // A broken queue does not remember the index that it saw.
             &|state| (state.used_seen, state.broken) = (2, Some(QueueError::Loop { head: 0 })),
         ],
     );
@@ -218,7 +219,7 @@ fn exercise<K: Kind>(pair: &mut Pair<K>, size: u16) {
     assert_eq!(pair.driver.free(), size);
 }
 
-/// How a number changes.
+/// How a changed number differs from the valid one.
 #[derive(Clone, Debug)]
 enum Change {
     To(u64),

@@ -50,7 +50,7 @@ impl Case for Lap {
         }
         pair.device.enable_notification();
         // After 65,536 more buffers the 16-bit index is the same again, so the event that each side asked for seems to
-        // be still ahead.
+        // lie ahead.
         for _ in 0..65_536 {
             pair.turn();
         }
