@@ -22,7 +22,7 @@ pub struct ReportFacts<'a> {
     pub plan: &'a crate::BenchPlan,
     /// The host that was measured.
     pub host: Host,
-    /// The backends that ran the guests, the first one first.
+    /// The backends that ran the guests.
     pub backends: Vec<Backend>,
     /// When measuring began.
     pub started: SystemTime,

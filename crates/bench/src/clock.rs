@@ -56,7 +56,7 @@ impl TickClock {
         Self::between(start, simultaneous())
     }
 
-    /// The clock that advanced from one reading of both clocks to another reading.
+    /// Makes the clock from two readings of both clocks.
     #[allow(
         clippy::cast_precision_loss,
         reason = "20 ms are far fewer ticks than 2^53"

@@ -94,7 +94,7 @@ impl BenchEntry {
         }
     }
 
-    /// Says that the entry exists for several values of `parameter`, and has this value. The name shows it as well:
+    /// Marks the entry as one of several that differ in the value of `parameter`, which is also in the name:
     /// `portio-datamatch-eventfd,doorbells=100`.
     #[must_use]
     pub fn with_parameter(mut self, parameter: &str, value: u32) -> Self {
@@ -104,7 +104,7 @@ impl BenchEntry {
         self
     }
 
-    /// Says that the entry's guest runs on the backend of this name.
+    /// Sets the backend that runs the entry's guest.
     #[must_use]
     pub const fn on_backend(mut self, backend: &'static str) -> Self {
         self.backend = backend;

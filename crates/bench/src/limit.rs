@@ -54,7 +54,7 @@ impl CommandLimit {
         Self { meaning, ..self }
     }
 
-    /// Returns the same limit, and each run takes at most `timeout`.
+    /// Returns the same limit, with at most `timeout` for each run.
     #[must_use]
     pub fn with_run_timeout(self, timeout: Option<Duration>) -> Self {
         Self {

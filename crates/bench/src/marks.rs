@@ -1,9 +1,9 @@
 //! Marks between runs. A hypervisor around this machine sees them among the exits that it counts.
 //!
 //! A mark is a write to an I/O port without a device. Each hypervisor below takes it for an exit of its own guest, so
-//! even the outermost sees it, however deeply this machine is nested. After a first mark, each row in report order has:
-//! a mark, a run, a mark, a run of twice as many operations, a mark. The difference between the two runs is due to the
-//! operations alone.
+//! even the outermost sees it, however deeply this machine is nested. After a first mark, each row in report order
+//! makes a mark, a run, a mark, a run of twice as many operations, and a mark. The difference between the two runs is
+//! due to the operations alone.
 #![allow(unsafe_code, reason = "access to an I/O port")]
 
 use std::{env, io};

@@ -14,7 +14,7 @@ pub struct BenchPlan {
     /// Operations of each run, unless `most_time` limits them; fewer for an entry that rests before each operation.
     pub ops: Option<u64>,
     /// The time that a run may take: if `ops` operations take longer, a run has fewer of them, but at least ten. Where
-    /// the only clock counts instructions, this number depends on nothing else.
+    /// the only clock counts instructions, nothing else affects the number of operations.
     pub most_time: Option<Duration>,
     /// The minimum and the maximum number of operations of a run, if all subjects are to have the same number and `ops`
     /// is not given. The number is a power of two at which no run takes much longer than `min_time`, so that the next

@@ -20,8 +20,8 @@ use vmbell_hypervisor::chain;
 use vmbell_report::Status;
 use vmbell_statistics::Random;
 
-/// How long a failure waits for SIGINT's flag. ^C reaches every process on the terminal, and this process may notice
-/// that a sandbox died of it before its own handler has run.
+/// How long the runner waits for SIGINT's flag after a failure. ^C reaches every process on the terminal, and this
+/// process may notice that a sandbox died of it before its own handler has run.
 const ECHO: Duration = Duration::from_millis(50);
 
 /// A subject that still takes part.

@@ -11,7 +11,7 @@ use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::Group;
 use vmbell_report::Timing;
 
-/// What a double does in its run with this number, and with this number of operations.
+/// What a double does in a run: gets the run's number and its number of operations.
 type Run = Arc<dyn Fn(u32, u64) -> Result<RunSample, SubjectError> + Send + Sync>;
 
 struct SubjectDouble {
@@ -343,7 +343,7 @@ fn after_a_stuck_row_the_unfinished_round_is_measured_again_by_all_others() {
     }
     go_on(&entries, CommandLimit::none(), &fixed(5, 0), &record);
     let record = record.into_inner();
-    // Both rows ran three times before and three times after; the third run before counts for neither.
+    // Both rows ran three times before the interruption and three times after it. The third run before it was dropped.
     for series in &record.series[..2] {
         let elapsed: Vec<f64> = series.samples.iter().map(|one| one.elapsed_ns).collect();
         assert_eq!(elapsed, [1.0, 2.0, 4.0, 5.0, 6.0], "{}", series.name);

@@ -7,7 +7,7 @@ use wildmatch::WildMatch;
 
 /// The minimum similarity (0 to 1) of a typing error: characters that are missing, extra, changed or swapped.
 const MISTYPED: f64 = 0.6;
-/// How similar (0 to 1) the typed text must be to a name of which it may be the beginning.
+/// How similar (0 to 1) the typed text must be to the beginning of a name.
 const BEGUN: f64 = 0.85;
 
 /// Whether this architecture has I/O ports.

@@ -1,7 +1,7 @@
 //! `floor-signal`: the floor of an interrupt to a guest that runs in another process.
 //!
-//! One operation lasts from a `tgkill(2)` to a thread that spins on another CPU until the first instruction of its
-//! signal handler. The way back is not included.
+//! One operation lasts from `tgkill(2)` until the first instruction of the signal handler in a thread that spins on
+//! another CPU. The way back is not included.
 #![allow(unsafe_code, reason = "a signal handler, and sending to a thread")]
 
 use std::io;

@@ -85,8 +85,8 @@ fn cases(
     })
 }
 
-/// All scenarios on this backend, and its cheapest exits. A way to ring that the backend cannot have is left out; a
-/// registration that it does not support is a row that says so.
+/// All scenarios on this backend, and its cheapest exits. Ways to ring that the backend cannot have are left out. A
+/// registration that the backend does not support has a row that says so.
 ///
 /// A doorbell that the guest rings back to back has an entry for each combination of the values of `scan`. Each is
 /// compared with the first combination.

@@ -35,7 +35,7 @@ pub(super) struct ScanPoint {
     pub(super) vcpus: Option<u32>,
 }
 
-/// The values of one parameter; just `None` if it is not scanned.
+/// The values of one parameter; only `None` if the parameter is not scanned.
 pub(super) fn values(list: &[u32]) -> Vec<Option<u32>> {
     match list {
         [] => vec![None],
@@ -69,7 +69,7 @@ pub(super) fn at_value(
 }
 
 impl ScanValues {
-    /// All combinations, those of the first values first.
+    /// All combinations, starting with those of the first values.
     pub(super) fn scales(&self) -> Vec<ScanPoint> {
         let with = |doorbells| {
             let vcpus = values(&self.vcpus).into_iter();

@@ -50,7 +50,7 @@ impl GuestView {
         self.memory.load(address, Acquire).unwrap_or_default()
     }
 
-    /// Spins until `happened` returns true. Fails if that does not happen some time after the guest's end.
+    /// Spins until `happened` returns true. Fails if that has not happened within [`LINGER`] after the guest's end.
     pub(crate) fn wait(&self, happened: impl Fn() -> bool) -> Result<(), GuestGone> {
         self.wait_by(Instant::now, happened)
     }
@@ -74,7 +74,7 @@ impl GuestView {
         Ok(())
     }
 
-    /// Says that a run begins, so that there is a guest to wait for.
+    /// Marks the beginning of a run: from now on there is a guest to wait for.
     pub(crate) fn begin(&self) {
         self.over.store(false, Relaxed);
     }
@@ -84,7 +84,7 @@ impl GuestView {
         self.over.load(Acquire)
     }
 
-    /// Says that the guest has ended, done or not: it takes no more interrupts.
+    /// Marks the guest as ended, done or not: it takes no more interrupts.
     pub(crate) fn end(&self) {
         self.over.store(true, Release);
     }

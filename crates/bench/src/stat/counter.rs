@@ -1,5 +1,5 @@
-//! Counts the events of a guest: with KVM's tracepoints, or with its backend if the kernel has none for it or this
-//! process may not use them. Any thread can read the counts.
+//! Counts the events of a guest with KVM's tracepoints. If the kernel has no tracepoints for the guest, or this process
+//! may not use them, the guest's backend counts. Any thread can read the counts.
 //!
 //! Each exit reason has a counter, with its number in the tracepoint `kvm_exit` and the name that the kernel prints.
 //! Only reasons that guests cause often are listed; the number of other exits is the total minus these.

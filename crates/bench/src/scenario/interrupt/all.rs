@@ -140,7 +140,7 @@ impl InterruptAll {
         let (name, program) = (naming.name(), programs::ipi_all());
         let guest = ScenarioGuest::with_config(hypervisor, name, program, config, options)?;
         let vm = guest.machine.vm().as_ref();
-        // No vCPU has a PV EOI word, like in `ipi`.
+        // As in `ipi`, no vCPU has a PV EOI word.
         let interrupts = Wiring::new(vm, InterruptSource::Itself, name)?.interrupts;
         let prepare = || -> Result<Vec<OtherVcpu>, ScenarioFailure> {
             interrupts.write(vm.memory(), PARAMETERS)?;

@@ -138,7 +138,7 @@ fn connect(
     }
     let (vm, told) = (Arc::clone(guest.machine.vm()), lowered.try_clone()?);
     let served = move || {
-        // If this fails, the line stays raised and interrupts again, and the counts do not agree.
+        // An error need not be handled here: the line stays raised and interrupts again, so the counts do not agree.
         let _ = vm.set_line(gsi, false);
         let _ = told.write(1);
     };
