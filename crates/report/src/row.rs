@@ -47,7 +47,7 @@ pub struct Row {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Setting {
-    /// The spin policy of the entry's heavy exits; `None` where it can have none.
+    /// The spin policy of the entry's heavy exits; `None` if the entry cannot have heavy exits.
     pub spin: Option<String>,
     /// The CPUs that the entry's threads were pinned to, the measured side's first.
     pub cpus: Vec<usize>,
@@ -94,7 +94,7 @@ pub struct Measured {
     pub system: Option<f64>,
     /// Exits per operation; `None` where none were counted.
     pub exits: Option<Exits>,
-    /// All exits by their reasons, those that `exits` leaves out included; `None` where they are not told apart.
+    /// All exits by reason, including those that `exits` leaves out; `None` if the reasons were not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_reasons: Option<ExitReasons>,
     /// Exits of L1's guests per operation, by the CPU's reasons, if the row was measured in a Linux inside L1; `None`
@@ -144,7 +144,7 @@ pub struct Times {
     #[serde(flatten, with = "seconds::samples")]
     #[cfg_attr(test, schemars(with = "seconds::samples::WrittenSeconds<'_>"))]
     pub samples: Vec<f64>,
-    /// Operations of every run, as many as there are samples.
+    /// Operations of every run: one number for each sample.
     pub ops: Vec<u64>,
     /// The mean over runs.
     #[serde(with = "seconds")]
@@ -175,7 +175,7 @@ pub struct Times {
     pub spread: Option<f64>,
     /// How many runs are more than ten robust standard deviations away from the median.
     pub outliers: u64,
-    /// How far these runs move the median, as a share of the median.
+    /// How far the outliers move the median, as a share of the median.
     pub outliers_shift: f64,
     /// The time of the shortest run as a whole, in seconds.
     pub shortest_run: Option<f64>,
@@ -387,7 +387,7 @@ impl Status {
     }
 }
 
-/// Percentiles, in nanoseconds; `None` where there are so few values that it would be the largest one.
+/// Percentiles, in nanoseconds; `None` if there are so few values that the percentile would be the largest value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Percentiles {

@@ -44,7 +44,7 @@ pub enum Overflow {
     /// The columns of the highest rank are left out, until the others fit.
     #[default]
     LeaveOut,
-    /// They follow in a table below, which repeats the names of the rows.
+    /// The columns that do not fit follow in a table below, which repeats the names of the rows.
     Continue,
 }
 

@@ -15,7 +15,7 @@ pub struct Vmm {
     pub status: Status,
     /// Why it was skipped, or what was wrong with the first boot that failed.
     pub reason: Option<String>,
-    /// What it printed last in that boot.
+    /// The VMM's last output in the first boot that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_output: Option<String>,
     /// The path of its program.

@@ -11,7 +11,8 @@ const NOISE: Noise = Noise {
     of_runs: 0.03,
 };
 
-/// The design of a comparison: rows take the same time on both sides, but the first takes `change` times as long.
+/// The design of a comparison: every row takes the same time on both sides, except the first, which takes `change`
+/// times as long on the new side.
 #[derive(Clone, Copy)]
 struct Design {
     pairing: Pairing,

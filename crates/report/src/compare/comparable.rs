@@ -38,7 +38,8 @@ impl fmt::Display for Difference {
         if old == new {
             write!(f, "{what}: {old} on both sides")
         } else if [&old, &new].iter().any(|value| value.contains([',', ';'])) {
-            // Such as the mitigation of a vulnerability, whose parts would run into the other value.
+            // Quoted: a value such as the mitigation of a vulnerability has parts, which would run into the other
+            // value.
             write!(f, "{what}: '{old}' before, '{new}' now")
         } else {
             write!(f, "{what}: {old} before, {new} now")

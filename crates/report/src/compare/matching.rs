@@ -18,7 +18,7 @@ pub struct RowKey {
     pub group: Group,
     /// The backend that ran the guest, or `host` where no guest took part.
     pub backend: String,
-    /// What distinguishes the entry from others, where its name does not say all of it.
+    /// What distinguishes the entry from similar entries, if its name does not say so.
     pub parameters: BTreeMap<String, String>,
 }
 

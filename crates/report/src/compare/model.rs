@@ -129,8 +129,8 @@ pub struct ComparedRow {
     pub ratio: Option<f64>,
     /// The 95 % confidence interval of the ratio; `None` if there are too few samples for one.
     pub interval: Option<[f64; 2]>,
-    /// How often permutations that would change nothing if there were no difference give a difference as large as this
-    /// one; `None` if the numbers are exact or insufficient.
+    /// The p-value: the share of permutations that give a difference at least as large as this one. What is permuted
+    /// would be interchangeable if nothing had changed. `None` if the numbers are exact or insufficient.
     pub p: Option<f64>,
     /// `p` as the least false discovery rate (Benjamini-Hochberg) at which this row counts as changed among all rows.
     pub adjusted_p: Option<f64>,
@@ -149,12 +149,13 @@ pub enum NoVerdict {
     /// Both medians are below the row's resolution.
     #[error("both medians are below the row's resolution, so their ratio is unknown")]
     BelowResolution,
-    /// Only one report of each side measured the row, so nothing shows how much two measurements of the same differ.
+    /// Only one report of each side measured the row, so nothing shows how much two measurements of the same row
+    /// differ.
     #[error(
         "with one report per side, run-to-run variation is unknown; measure both sides several times, in turns"
     )]
     OneReport,
-    /// No numbers of these reports could show a change of a single row.
+    /// With this few reports, no numbers could show that a single row changed.
     #[error("there are too few reports to tell a change from noise; measure more, in turns")]
     TooFew,
     /// The interval does not contain 1, but among all rows the change is not significant.

@@ -57,8 +57,8 @@ fn single(old: &[Report], new: &[Report]) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// The problem if one side was measured as a whole before the other. For two single reports this is always so, and their
-/// rows have no verdict.
+/// Notes that one side was measured entirely before the other. Two single reports always are, and their rows have no
+/// verdict.
 fn sequence(old: &[Report], new: &[Report], pairing: Pairing) -> Option<String> {
     // Times in RFC 3339 and UTC sort like text.
     let started = |reports: &[Report]| {

@@ -16,8 +16,8 @@ struct SideRow {
     ratio: Option<String>,
 }
 
-/// Shows a table for each group. It has the rows that at least two reports have measured, or only one that is not the
-/// first. Each report comes with its column title.
+/// Shows a table for each group. It has the rows that at least two reports have measured, and those that a single
+/// report other than the first has measured. Each report comes with its column title.
 ///
 /// # Errors
 ///
@@ -157,7 +157,7 @@ mod tests {
         let row = text.lines().find(|line| line.starts_with("row-1")).unwrap();
         let cells: Vec<&str> = row.split_whitespace().collect();
         assert_eq!((cells[1], cells[cells.len() - 1]), ("-", "-"), "{text}");
-        // Less than the clock can resolve, even if nothing is compared.
+        // A median below the resolution is shown as a bound, even if nothing is compared.
         assert_eq!(cells[2], "<1.00", "{text}");
     }
 

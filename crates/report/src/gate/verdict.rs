@@ -1,8 +1,8 @@
 //! The rule: when a row has grown.
 //!
-//! A figure has grown if its median is above all boots of the budget, and if it exceeds the budget's median by more
-//! than the least change that counts and by more than the boots of either side differ. Exits are exact if all boots
-//! agree.
+//! A figure has grown if its median is above all boots of the budget. It must also exceed the budget's median by more
+//! than the minimum change that counts, and by more than the boots of either side differ from each other. Exits are
+//! exact if all boots agree.
 
 use std::collections::BTreeMap;
 

@@ -179,7 +179,7 @@ impl<'r> NameOrder<'r> {
     }
 }
 
-/// The rows of a section that have numbers, by name. Each name comes after the one that it follows in its column.
+/// The rows of a section that have numbers, by name. Names are in the order that they have in the columns.
 pub(super) fn lines<'r>(section: PageSection, columns: &[PageColumn<'r>]) -> Vec<PageLine<'r>> {
     let mut names = NameOrder::default();
     let mut lines: Vec<PageLine<'r>> = Vec::new();

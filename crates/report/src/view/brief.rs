@@ -51,8 +51,8 @@ pub(super) fn blocks(report: &Report, look: Look) -> Vec<Block> {
     blocks
 }
 
-/// Says that a backend emulates the guest's kernel mode, whose costs are shown instead, and which command shows the
-/// exits of real KVM.
+/// Names the backend that emulates the guest's kernel mode, the backend whose costs are shown instead, and the command
+/// that shows the exits of real KVM.
 fn emulated(report: &Report) -> Option<Block> {
     let mut backends = report.backends.iter();
     let name = &backends.find(|one| one.emulates_kernel_mode)?.name;

@@ -194,7 +194,7 @@ pub(crate) fn measured(report: &Report) -> Vec<&Vmm> {
     report.vmms().iter().filter(|vmm| vmm.boots > 0).collect()
 }
 
-/// The names of all rows with a number, each after the one that it follows in its VMM.
+/// The names of all rows with a number, in the order that they have in the VMMs.
 pub(crate) fn names(report: &Report) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for vmm in report.vmms() {
