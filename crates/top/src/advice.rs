@@ -11,8 +11,8 @@ use crate::names;
 use crate::names::{Name, NameSource, Space};
 use crate::rates::per_second;
 
-/// An ioeventfd of any length is cheaper than one with a length if it costs at most this share: on VMX it is about a
-/// third, and where KVM decodes both the difference is noise.
+/// An ioeventfd of any length counts as cheaper if it costs at most this share of an ioeventfd with a length. On VMX
+/// the share is about a third; where KVM decodes the store for both, the difference is noise.
 const CHEAPER: f64 = 0.75;
 
 /// The smallest saving worth a line: a hundredth of a core, or of the elapsed time.

@@ -202,7 +202,8 @@ impl Btf {
         })
     }
 
-    /// Whether a type has this name. A kernel has a hundred thousand types, so no name is searched for its end.
+    /// Whether a type has this name. A kernel has a hundred thousand types, so names are compared without first
+    /// searching for their ends.
     fn is_named(&self, at: u32, name: &str) -> bool {
         let rest = self.strings_from(at).strip_prefix(name.as_bytes());
         rest.is_some_and(|rest| rest.first() == Some(&0))

@@ -11,7 +11,7 @@ use std::{fs, io};
 
 use crate::guest_name;
 
-/// The longest name kept: the longest name of a file, because libvirt names files after VMs.
+/// The maximum length of a name that is kept: that of a file's name, because libvirt names files after VMs.
 const NAME: usize = 255;
 const VM: &str = "anon_inode:kvm-vm";
 const VCPU: &str = "anon_inode:kvm-vcpu:";

@@ -179,7 +179,8 @@ impl Reading {
     }
 
     /// Whether a VM's folder of statistics is gone, although its threads may still run: they end later than the VM, or
-    /// run another VM. It is not forgotten yet, because the process's next VM may be the same `struct kvm` to KVM.
+    /// run another VM. The VM is not forgotten yet, because KVM may use the same `struct kvm` for the process's next
+    /// VM.
     pub(crate) fn is_closed(&self, vm: KernelVm) -> bool {
         // Until a VM runs, its folder names no thread, but already has its creator.
         let may_be_its = |(directory, statistics): (&Directory, &Statistics)| {

@@ -95,7 +95,7 @@ impl Builder<'_> {
         self.finish(|_| Ok(()), true)
     }
 
-    /// At the start of `KVM_RUN`: counts the time since it last returned as the VMM's.
+    /// At the start of `KVM_RUN`: adds the time since its last return to the VMM's time.
     pub(super) fn returns(&mut self) -> Result<()> {
         let none = || BtfError::Malformed("a program without its map");
         let map = self.target.away.ok_or_else(none)?;
@@ -222,7 +222,8 @@ impl Builder<'_> {
         self.finish(|_| Ok(()), true)
     }
 
-    /// Counts an access to an MSR, unless it goes to the VMM or is not complete yet: the function then returns 0.
+    /// Counts an access to an MSR, unless it goes to the VMM or is not complete yet: in both cases KVM's function
+    /// returns 0.
     pub(super) fn msr(&mut self, is_write: bool) -> Result<()> {
         self.result(R9);
         self.asm.jump_if(R9, If::Equal32, 0, self.out);

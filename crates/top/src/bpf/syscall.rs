@@ -18,7 +18,7 @@ const OBJECT_INFO: libc::c_long = 15;
 const ATTACH: libc::c_long = 17;
 const BTF_BY_ID: libc::c_long = 19;
 const BTF_NEXT_ID: libc::c_long = 23;
-/// Exists since Linux 5.6, and BTF of modules is newer.
+/// Exists since Linux 5.6. The BTF of modules, which is also needed, is newer.
 const MAP_LOOKUP_BATCH: libc::c_long = 24;
 
 const TRACING: u32 = 26;

@@ -72,7 +72,8 @@ impl TopError {
     }
 }
 
-/// An error with its causes, in one line. `vmbell_hypervisor::chain` does the same, but this crate uses no other.
+/// An error with its causes, in one line. `vmbell_hypervisor::chain` does the same, but this crate depends on no other
+/// crate of the workspace.
 pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

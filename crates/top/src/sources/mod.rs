@@ -138,7 +138,7 @@ impl Sources {
         Some(causes(error))
     }
 
-    /// Reads all sources, counts before processes. So a VM that is counted is then found, or has ended.
+    /// Reads all sources, counts before processes. So the process of a counted VM is found, unless the VM has ended.
     pub fn read(&mut self) -> Result<Reading, TopError> {
         let at = Instant::now();
         let (bpf, counters) = self.count()?;
@@ -250,7 +250,7 @@ impl Sources {
     /// Reads the programs' counts and KVM's statistics.
     fn count(&self) -> Result<(Option<BpfReading>, Option<Folders>), TopError> {
         let bpf = self.bpf.as_ref().ok().map(Bpf::read).transpose()?;
-        // Statistics are read later, because they show to which processes the counted threads belong.
+        // Statistics are read after the counts, because they show to which processes the counted threads belong.
         let counters = match self.counters {
             Ok(()) => Some(counters::read(&self.debugfs)?),
             Err(_) => None,
