@@ -252,7 +252,7 @@ impl LinuxDriver {
         }
     }
 
-    /// Returns whether it may sleep, given what Linux says.
+    /// Returns whether the driver may sleep. `says` is Linux's answer.
     fn may_sleep(&self, says: bool) -> bool {
         // SAFETY: see `LinuxDriver`.
         says && !(self.mended && unsafe { linux_driver_holds_batch(self.driver) })

@@ -39,7 +39,7 @@ pub trait DriverSide {
     fn quiet(&mut self);
     /// Enables interrupts. True if no used buffer is waiting, so that the driver may sleep.
     fn listen(&mut self) -> bool;
-    /// The same for an interrupt once 3/4 of the in-flight buffers are used. True if fewer are waiting.
+    /// Enables an interrupt for when 3/4 of the in-flight buffers are used. True if fewer are waiting.
     fn listen_late(&mut self) -> bool {
         panic!("this driver has no late interrupts")
     }

@@ -1,5 +1,6 @@
-//! vmbell's virtio device, shared by a VMM's threads: each may serve its queue, complete a request later, stop or reset
-//! it. It is the device that VMMs use, with its MMIO registers; the words of its locks are in the explored memory.
+//! vmbell's virtio device, shared by a VMM's threads: each thread may serve the device's queue, complete a request
+//! later, stop the queue or reset the device. VMMs use the same device, with its MMIO registers; the words of its locks
+//! are in the explored memory.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -251,7 +252,7 @@ fn set_up(scenario: &mut Scenario, acts: &[Act]) {
             done.bell(0).signal();
         });
     }
-    // Dropped here, so that no task is the last to drop it.
+    // The device is dropped here, so that no task is its last owner.
     scenario.at_end(move || {
         drop(device);
         Ok(())

@@ -27,7 +27,7 @@ fn a_wait_with_a_limit_is_refused_like_one_without() {
             let is_set = condition.wait_timeout_while(lock.lock(), Duration::ZERO, |set| !*set);
             claim(*is_set, || "the wait ended at its limit".to_owned());
         });
-        // Dropped here, so that no task is the last to drop it.
+        // The lock is dropped here, so that no task is its last owner.
         scenario.at_end(move || {
             drop(both);
             Ok(())

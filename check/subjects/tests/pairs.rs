@@ -29,7 +29,7 @@ fn lose_nothing(model: Model, format: Format, skip: impl Fn(&Driver, &Device) ->
             continue;
         }
         for shape in shapes {
-            // It accesses words byte by byte, which makes many more executions.
+            // arcbox accesses words byte by byte, which makes many more executions.
             let requests = if device.about.name == "arcbox-virtio-core" {
                 1
             } else {
@@ -73,7 +73,7 @@ fn no_split_pair_loses_a_notification_under_rc11() {
     lose_nothing(Model::Rc11, Format::Split, |_, _| false);
 }
 
-/// Except what `findings` has: virtio-driver sees that alioth does not release the buffers that it gives back.
+/// The exception is in `findings`: virtio-driver sees that alioth does not release the buffers that it gives back.
 #[test]
 fn no_packed_pair_loses_a_notification_under_rc11() {
     lose_nothing(Model::Rc11, Format::Packed, |driver, device| {

@@ -14,11 +14,11 @@ fn functions(source: &Source) -> Vec<&str> {
         .collect()
 }
 
-/// Whether no ring here finds an order mutant, and why it is equivalent.
+/// Whether an order mutant that no ring here finds is equivalent to the original. The comments say why.
 fn is_equivalent(mutant: &Mutant) -> bool {
     let (store, past) = (functions(&mutant.store), functions(&mutant.past));
     let is_in = |function| store.contains(&function);
-    // A request for no notification is a hint.
+    // Disabling notifications is only a hint.
     is_in("disable_notification") || is_in("disable_cb")
         // The driver comes to the further descriptors of a batch only after it has acquired the first.
         || is_in("add_used_batch") && past == ["store_rest", "add_used_batch"]
@@ -27,7 +27,7 @@ fn is_equivalent(mutant: &Mutant) -> bool {
         || mutant.past.file.ends_with("packed/driver.rs")
 }
 
-/// Whether no ring here needs an order, and why it is kept.
+/// Whether an order that no ring here needs is kept. The comments say why.
 fn is_kept(site: &Site) -> bool {
     let functions = functions(&site.source);
     let is_in = |function| functions.contains(&function);

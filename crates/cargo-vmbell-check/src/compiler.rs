@@ -84,7 +84,7 @@ impl Plan {
         })
     }
 
-    /// Becomes the compiler. Returns only on failure, or if cargo asks for the version.
+    /// Executes the compiler, which replaces this process. Returns only on failure, or if cargo asks for the version.
     pub(crate) fn compile(&self, args: &[OsString]) -> Result<ExitCode, Error> {
         let (rustc, args) = args.split_first().ok_or(Error::NoCompiler)?;
         if args == ["-vV"] && std::env::var_os("OUT_DIR").is_none() {

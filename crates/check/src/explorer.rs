@@ -188,7 +188,8 @@ impl Explorer {
         self.explore(None, &mut set_up).map(|(report, _)| report)
     }
 
-    /// The explorer for weaker orders, whose failures are found again in the same way.
+    /// Returns the explorer for weaker orders. Its search for a simpler trace is limited by executions, not by time, so
+    /// that it finds the same failures again.
     pub(crate) fn for_short_traces(&self) -> Explorer {
         let mut explorer = self.clone();
         if explorer.simplify == Simplify::Time {

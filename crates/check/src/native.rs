@@ -1,7 +1,6 @@
-//! The native witness: the tasks of a scenario on separate threads, without instrumentation.
-//!
-//! A failure that a model predicts is shown on the real CPU: all tasks sleep, and no signal is pending. Sleeping tasks
-//! spin, because a wake-up by the kernel takes longer than the races last. A run without a hang proves nothing.
+//! Runs the tasks of a scenario natively: on separate threads, without instrumentation.
+//! A run can show on the real CPU a failure that a model predicts: all tasks sleep, and no signal is pending. Sleeping
+//! tasks spin, because a wake-up by the kernel takes longer than the races last. A run without a hang proves nothing.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;

@@ -1,8 +1,8 @@
 //! Where a notification is lost: between two accesses of one task, a load and a store.
 //!
-//! The load misses what the other task stores, and the other task misses the store: in between, it made work available
-//! or asked to be notified, and looked. If the load comes first, the task does not look again after its store; if the
-//! store comes first, the task has no fence before the load.
+//! The load misses what the other task stores, and the other task misses the store: between the two accesses, the other
+//! task made work available or asked to be notified, and then looked. If the load comes first, the task does not look
+//! again after its store; if the store comes first, the task has no fence before the load.
 
 use std::ops::RangeInclusive;
 

@@ -197,7 +197,8 @@ impl DriverSide for Sender {
             unsafe { linux_driver_take_request(self.linux.driver, &raw mut n, &raw mut len) };
         if taken {
             requests::check_length(n, len);
-            // At rest, the next look at the ring has to be the first load after taking a buffer has moved the event.
+            // A driver that rests makes no other access to the ring between taking a buffer, which moves the event, and
+            // its next look.
             if !self.rests {
                 requests::check_answer(&self.site, n);
             }

@@ -123,7 +123,8 @@ impl<S: Side> DriverSide for Sender<S> {
         let used = self.queue.get_used().expect("the device keeps the rules");
         let Some(used) = used else { return false };
         requests::check_length(used.data, used.len);
-        // At rest, the next look at the ring has to be the first load after taking a buffer has moved the event.
+        // A driver that rests makes no other access to the ring between taking a buffer, which moves the event, and its
+        // next look.
         if !self.rests {
             requests::check_answer(&self.site, used.data);
         }

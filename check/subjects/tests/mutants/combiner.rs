@@ -40,7 +40,7 @@ const USED: [usize; 2] = [8, 16];
 /// How many chains of the first ring were used when it was stopped.
 const AT_STOP: usize = 24;
 
-/// Where the count for the ring with the number of this start is.
+/// The offset of the count of used chains for the ring with this start number.
 fn used_at(start: u64) -> usize {
     let index = usize::try_from(start - 1);
     USED[index.expect("there are two starts")]

@@ -1,5 +1,5 @@
-//! Saves and restores of vmbell's queues that forget one thing each. The side continues where it was, and no signal is
-//! sent on resume, unless the defect differs.
+//! Saves and restores of vmbell's queues that forget one thing each. Unless a defect says otherwise, the side continues
+//! where it was, and no signal is sent on resume.
 
 use vmbell_check::{Explorer, Format, Load, Order, Report, Ring, Shape, choose};
 use vmbell_virtqueue::{

@@ -2,8 +2,8 @@
 
 use vmbell_check::{Explorer, Model, Report};
 
-/// Declares the defects of one file: each has a name for the code, a description for the table, and perhaps the reason
-/// why it is equivalent to no defect.
+/// Declares the defects of one file: each has a name for the code, a description for the table and, if the mutant is
+/// equivalent, the reason why.
 macro_rules! defects {
     ($($name:ident $what:literal $(equivalent $reason:literal)?;)+) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::instructions;
 use super::mutants::Mutant;
 use super::summary::{Break, Site, Summary};
 
-/// Headings and rows. What a shorter row has in the column `wide` runs across the others.
+/// Headings and rows. In a shorter row, the cell in the column `wide` spans the remaining columns.
 struct Table {
     rows: Vec<Vec<String>>,
     wide: usize,

@@ -122,7 +122,7 @@ impl Marks<'_> {
         }
     }
 
-    /// What is said about the line, and the traces of what breaks.
+    /// What is said about the line, and the traces of the failures.
     fn words(&self, summary: &Summary) -> String {
         let mut text = String::new();
         for site in &self.sites {

@@ -15,7 +15,7 @@ const VERSION: u64 = 2;
 pub(super) struct Record {
     pub(super) test: String,
     pub(super) models: Vec<String>,
-    /// Why it was not weakened: its report.
+    /// The report of the scenario, if it was not weakened.
     pub(super) refused: Option<String>,
     pub(super) sites: Vec<Value>,
     pub(super) mutants: Vec<Value>,

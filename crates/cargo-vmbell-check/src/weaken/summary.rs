@@ -28,7 +28,7 @@ pub(super) struct Site {
     pub(super) place: Place,
     pub(super) order: Strength,
     pub(super) effects: BTreeMap<String, Effect>,
-    /// Orders of all sites with which no test fails.
+    /// The order of this site with which no test fails when all sites are weakened together.
     pub(super) together: Strength,
     /// The tests that fail with a weaker order.
     pub(super) needed_by: BTreeSet<String>,
@@ -56,9 +56,9 @@ pub(super) struct Place {
 /// What weaker orders of a site do under one model, in all tests.
 #[derive(Debug, Default)]
 pub(super) struct Effect {
-    /// Whether a scenario reaches it.
+    /// Whether a scenario reaches the site.
     is_reached: bool,
-    /// Whether the orders differ to the model.
+    /// Whether the model distinguishes the orders.
     is_weakened: bool,
     /// The weakest order that no scenario fails with.
     pub(super) least: Strength,
@@ -105,7 +105,7 @@ impl Strength {
 
     pub(super) fn of(name: &str) -> Strength {
         let found = NAMES.iter().find(|(other, _)| *other == name);
-        // An unknown order is needed, so that it is seen.
+        // An unknown order counts as the strongest, so that it is noticed.
         Strength(found.map_or(7, |(_, bits)| *bits))
     }
 
@@ -148,7 +148,7 @@ impl Summary {
         summary.sites = sites.into_values().collect();
         let key = |mutant: &Mutant| (mutant.store.clone(), mutant.past.clone());
         summary.mutants.sort_by_cached_key(key);
-        // Under sequential consistency orders make no difference, which needs no column.
+        // Under sequential consistency orders make no difference, so this model has no column.
         let Summary { models, sites, .. } = &mut summary;
         models.retain(|model| {
             let mut effects = sites.iter().filter_map(|site| site.effects.get(model));

@@ -107,7 +107,7 @@ impl Search {
         }
     }
 
-    /// Returns the value of the next recorded event, if the task still replays: this event must match it.
+    /// Returns the value of the next recorded event, if the task still replays. The new event must match it.
     pub(super) fn replayed(
         &mut self,
         kind: Kind,

@@ -98,7 +98,7 @@ impl Orders {
         }
     }
 
-    /// Whether accesses count whose order cannot be weaker.
+    /// Whether accesses whose order cannot be weaker count as well.
     fn counts_relaxed(&self) -> bool {
         self.pairs.is_some() || !self.swapped.is_empty()
     }
@@ -160,7 +160,7 @@ impl Search {
         (site.map_or(order, |site| self.order_of(site)), site)
     }
 
-    /// The site of an operation of the code under test, if it can be changed. It is not met yet.
+    /// The site of an operation of the code under test, if it can be changed. Does not record the site as met.
     pub(super) fn site(
         &mut self,
         operation: Operation,

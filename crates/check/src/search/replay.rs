@@ -131,7 +131,7 @@ impl Search {
 
     /// Returns the task that runs next: the task that ran last, or the first that can run.
     fn next_task(&mut self) -> Option<usize> {
-        // Replays in order have run other tasks since.
+        // When tasks replay in order, other tasks have run since.
         let last = match self.in_order {
             true => usize::from(self.graph.current),
             false => self.current,

@@ -9,7 +9,8 @@ const REPEATS: usize = 6;
 const PERIOD: usize = 6;
 
 impl Search {
-    /// Stops a task that repeats the same reads: until it could read something newer, or for good if it could already.
+    /// Stops a task that repeats the same reads until it could read something newer. If it already could, stops it for
+    /// good.
     pub(super) fn spin(&mut self) -> Result<(), Stop> {
         let reads = &self.tasks[self.current].reads;
         for period in 1..=PERIOD {

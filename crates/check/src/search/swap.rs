@@ -114,7 +114,7 @@ impl Search {
             .any(|past| past.operation == Operation::Store);
         let is_last = match call.map(|call| call.operation) {
             _ if call.is_some_and(is_past) => false,
-            // The task may wait for what another one does after the store.
+            // The task may wait for what another task does after the store.
             Some(Operation::Load) if self.repeats_reads() => true,
             Some(Operation::Load) if past_store => false,
             Some(Operation::Load) => fences().any(|order| order == Order::SeqCst),

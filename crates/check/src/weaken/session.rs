@@ -202,7 +202,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// `all` orders are weakened and stores moved.
+    /// `all` is the total number of orders to weaken and of stores to move.
     pub(super) fn new(all: usize) -> Progress {
         Progress {
             begun: Instant::now(),
@@ -211,7 +211,7 @@ impl Progress {
         }
     }
 
-    /// `done` of them are done.
+    /// Shows that `done` of these were explored.
     pub(super) fn show(&self, done: usize) {
         if !self.shown {
             return;

@@ -18,7 +18,7 @@ pub struct Source {
     pub file: String,
     /// The file's whole path, where the code was compiled.
     pub path: PathBuf,
-    /// The line, or 0 if the code has none, as where the compiler merged it.
+    /// The line; 0 if the code has no line, for example because the compiler merged it with other code.
     pub line: u32,
     /// The function, and the functions of the same package into which it is inlined.
     pub function: String,

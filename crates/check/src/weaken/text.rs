@@ -76,7 +76,7 @@ fn table_of_mutants(weakening: &Weakening) -> Vec<Vec<String>> {
     std::iter::once(head).chain(rows).collect()
 }
 
-/// Aligns the columns. What a shorter row has in the column `wide` runs across the others.
+/// Aligns the columns. In a shorter row, the cell in the column `wide` spans the remaining columns.
 fn write_table(f: &mut fmt::Formatter<'_>, rows: &[Vec<String>], wide: usize) -> fmt::Result {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

@@ -35,7 +35,7 @@ fn lines(weakening: &Weakening) -> Vec<String> {
     lines
 }
 
-/// Each function stores its own value: the linker makes one of two functions with the same code.
+/// Each function stores a different value, because the linker merges functions with the same code.
 #[inline(never)]
 fn message(x: Word) {
     x.store(1, RELAXED);
@@ -73,7 +73,8 @@ fn a_store_past_the_one_that_publishes_it_fails_under_every_model_with_one_trace
     assert!(weakening.to_string().contains("moved past"), "{weakening}");
 }
 
-/// All stores since the last store that publishes, however many there are, such as the stores to an indirect table.
+/// Includes all stores since the last store that publishes, however many there are, such as the stores to an indirect
+/// table.
 #[test]
 fn a_store_is_moved_past_the_next_store_and_past_the_one_that_publishes() {
     #[inline(never)]
@@ -179,7 +180,7 @@ fn a_store_stays_in_its_place_on_a_path_without_its_partner() {
     assert_eq!(lines(&weakening), expected);
 }
 
-/// The receiver answers the message. Before that, the sender does not come to the store that the mutant exchanges.
+/// Until the receiver answers the message, the sender does not reach the store that the mutant exchanges.
 #[test]
 fn a_store_that_a_spinning_task_waits_for_an_answer_to_is_not_held() {
     #[inline(never)]
@@ -221,7 +222,7 @@ fn a_held_store_is_seen_by_its_own_task_and_before_a_notification() {
             claim(x.load(RELAXED) == 1, || "the message is missed".into());
         });
     });
-    // A notification publishes as well, and no store follows it that does.
+    // A notification publishes as well, and no publishing store follows it.
     assert!(lines(&weakening).is_empty(), "{weakening}");
 }
 

@@ -234,8 +234,8 @@ fn a_scenario_that_depends_on_more_than_it_reads_is_an_error() {
     assert!(matches!(source, Error::Diverged { .. }), "{source:?}");
 }
 
-/// Either the acquire of the addition is enough, or its release. Without the release of the store before, only the
-/// latter helps.
+/// Either the acquire or the release of the addition is enough. Without the release of the preceding store, only the
+/// addition's release helps.
 #[test]
 fn together_each_half_of_an_order_is_tried() {
     let weakening = Explorer::new()
