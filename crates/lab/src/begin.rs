@@ -1,9 +1,10 @@
 //! Where L1 begins: at its boot, or at a state that was saved after an earlier boot.
 //!
 //! A machine stops itself when it has prepared everything that does not depend on the run. The first run with a machine
-//! saves it there and checks that the saved state runs a guest; later runs start from that state. It serves every
-//! program, build of `vmbell` and seed, because all that a run gives L1 comes through the window. Another Linux inside
-//! L1 already waits for its files when the machine stops, so its VMM, `vmbell` itself, is part of the state.
+//! saves it there and checks that the saved state runs a guest; later runs start from that state. The saved state
+//! serves every program, build of `vmbell` and seed, because all that a run gives L1 comes through the window. Another
+//! Linux inside L1 already waits for its files when the machine stops, so its VMM, `vmbell` itself, is part of the
+//! state.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -82,7 +83,7 @@ impl Beginning {
         }
     }
 
-    /// Boots after a machine failed that began here. The saved state may be at fault, so it is removed.
+    /// Returns a boot, after a machine that began here failed. The saved state may be at fault, so it is removed.
     pub fn after_a_fault(self) -> Result<Self, LabError> {
         let Self::Saved(saved) = self else {
             return Ok(self);

@@ -48,8 +48,8 @@ pub(crate) fn folder(path: PathBuf) {
 }
 
 /// Starts a program without standard input, and registers it until [`UnfinishedProgram::wait`]. The program has its own
-/// process group, so that its children are killed with it: a build would continue without its first `make`. If the
-/// program does not exist, the shell exits with status 127.
+/// process group, so that its children are killed with it. Otherwise a build would continue after its first `make` is
+/// killed. If the program does not exist, the shell exits with status 127.
 pub(crate) fn spawn(
     command: &Command,
     stdout: impl Into<Stdio>,

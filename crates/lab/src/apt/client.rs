@@ -138,7 +138,8 @@ impl Apt {
         }
     }
 
-    /// Makes the error that no package of `alternatives` is in the indexes, or why an index is missing.
+    /// Makes the error for a package that is not in the indexes: none of `alternatives` is there, or an index is
+    /// missing.
     pub(super) fn not_found(&self, alternatives: &[impl AsRef<str>], reason: String) -> LabError {
         self.no_indexes().unwrap_or_else(|| {
             let names: Vec<&str> = alternatives.iter().map(AsRef::as_ref).collect();
@@ -298,8 +299,8 @@ impl Apt {
         archive.ok_or_else(|| failed!("the source of {name} has no archive"))
     }
 
-    /// Downloads what [`resolve_source`](Self::resolve_source) found and checks it, again if it is broken. It does not
-    /// matter if another file of the source cannot be had.
+    /// Downloads the archive that [`resolve_source`](Self::resolve_source) found, checks it, and downloads a broken
+    /// archive again. Other files of the source may be missing.
     pub fn download_source(&self, name: &str, archive: &Package) -> Result<PathBuf, LabError> {
         self.download_by(std::slice::from_ref(archive), || {
             let ran = self.apt_in(&self.archives(), "source", &["--download-only", name])?;
@@ -333,7 +334,8 @@ impl Apt {
         Err(self.not_found(alternatives, reason))
     }
 
-    /// Downloads what [`resolve_alone`](Self::resolve_alone) found for `name` and checks it, again if it is broken.
+    /// Downloads the packages that [`resolve_alone`](Self::resolve_alone) found for `name`, checks them, and downloads
+    /// broken packages again.
     pub fn download_alone(&self, name: &str, packages: &[Package]) -> Result<(), LabError> {
         self.download_by(packages, || {
             let ran = self.apt_in(&self.archives(), "download", &[name])?;

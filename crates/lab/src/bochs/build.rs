@@ -244,7 +244,7 @@ impl Build<'_> {
     }
 }
 
-/// Returns whether a line of `make` compiles a file.
+/// Returns whether a line of `make`'s output shows that a file is compiled.
 fn compiles(line: &str) -> bool {
     line.contains(" -c ")
 }

@@ -76,9 +76,9 @@ impl FrameReader {
 
 /// The other ends of the channels, for the threads that [`join`] starts.
 pub(super) struct ChannelEnds {
-    /// All of them, in the order of [`port::ALL`].
+    /// All ends, in the order of [`port::ALL`].
     all: Vec<UnixStream>,
-    /// A copy of the control channel's.
+    /// A copy of the control channel's end.
     control: UnixStream,
 }
 

@@ -10,7 +10,7 @@
 use kvm_ioctls::{Kvm, VcpuFd};
 
 /// Makes one guest of each kind, if there is KVM and more than one CPU. A guest exists as long as its vCPU, which is
-/// returned. The guest's descriptor is closed: to `vmbell top` and others, a process that has one is a VMM.
+/// returned. The guest's descriptor is closed, because `vmbell top` and others take a process that has one for a VMM.
 pub fn guests() -> Vec<VcpuFd> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     if cpus < 2 {

@@ -60,7 +60,7 @@ pub fn pass(request: HostRequest) -> bool {
 pub struct StartedLinux {
     nested: Nested,
     machine: RunningVmm,
-    /// Ends the VMM if its guest spins, where the host's time limit would take minutes.
+    /// Ends the VMM if its guest spins, because the host's time limit would take minutes to pass.
     watch: Option<Watch>,
     /// The connection to its loader, which is ready; `None` if its VMM has ended.
     loader: Option<VsockStream>,

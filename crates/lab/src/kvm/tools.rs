@@ -14,7 +14,8 @@ use crate::error::{LabError, LabFailure, cannot, failed};
 use crate::initramfs::ElfFacts;
 use crate::out_of_tree::{Headers, Packages, Release, take};
 
-/// Dependencies of the programs other than the compiler: the compiler has brought them, or no build uses them.
+/// Dependencies of the programs, other than the compiler's, that are not downloaded: they came with the compiler, or no
+/// build uses them.
 const STAND_INS: &[&str] = &["libc6", "libssl3", "libssl3t64", "pahole", "zlib1g"];
 /// Folders with programs that a build runs.
 const PROGRAMS: [&str; 3] = ["usr/bin", "usr/lib", "usr/libexec"];

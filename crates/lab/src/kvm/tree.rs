@@ -196,7 +196,7 @@ impl<'a> KvmTree<'a> {
         Ok(())
     }
 
-    /// Makes the source the package's with these changes. Files that do not change keep their times.
+    /// Sets the source to the package's source with these changes. Files that do not change keep their times.
     fn set(&self, files: &ChangedFiles) -> Result<(), LabError> {
         let list = self.folder.join(CHANGED);
         let text = read(&list)?.unwrap_or_default();

@@ -20,7 +20,7 @@ const SKIPPED: i32 = 4;
 const LOG: &str = "/tmp/selftest.log";
 /// The interval of checks whether a test has ended.
 const POLL: Duration = Duration::from_millis(5);
-/// The maximum number of lines that are kept of a failed test.
+/// The maximum number of lines that are kept for a failed test.
 const KEPT: usize = 6;
 /// The first words of a test's own message about a failure.
 const FAILURE: &str = "==== Test Assertion Failure ====";

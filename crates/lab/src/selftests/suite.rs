@@ -33,7 +33,7 @@ const FOLDER: &str = "tools/testing/selftests/kvm";
 const LIST: &str = "vmbell-list: ; @printf '%s\\n' $(TEST_GEN_PROGS)";
 /// Exists while a build runs. A killed build may have left half a file.
 const BUSY: &str = "busy";
-/// The maximum number of lines of the compiler's output that are kept of a test.
+/// The maximum number of lines of the compiler's output that are kept for a test.
 const QUOTED: usize = 3;
 
 /// Our own tests and the files that they include.
