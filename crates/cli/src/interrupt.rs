@@ -28,7 +28,7 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// The number of that signal.
 static SIGNAL: AtomicI32 = AtomicI32::new(libc::SIGINT);
 
-/// Catches the next of each of these signals and returns the flag that they set. A second one of the same kind has the
+/// Catches the first of each of these signals, which sets the returned flag. A second signal of the same kind has the
 /// default action again, so it can still end a program that does not end by itself.
 pub(super) fn catch() -> io::Result<&'static AtomicBool> {
     extern "C" fn handler(signal: libc::c_int) {

@@ -6,7 +6,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
-    /// Two runs of the same program differ because of it, or a number is not what its name says.
+    /// Makes two runs of the same program differ, or a number differ from what its name says.
     Distorts,
     /// Paths cost more than they could.
     Slows,

@@ -13,7 +13,7 @@ const STAT: &str = "/proc/stat";
 const CPUS: &str = "/sys/devices/system/cpu";
 /// How long the CPUs are watched.
 const WATCHED: Duration = Duration::from_millis(300);
-/// A share of stolen time above which runs differ because of it.
+/// Above this share of stolen time, runs differ because of it.
 const STOLEN: f64 = 0.005;
 /// If a sibling is busy for more than this share, it takes execution units and caches that both threads use.
 const BUSY: f64 = 0.05;
@@ -45,8 +45,8 @@ impl Ticks {
     }
 }
 
-/// Parses the lines `cpuN user nice system idle iowait irq softirq steal ...`; the kernel counts the other fields in
-/// user and nice already.
+/// Parses the lines `cpuN user nice system idle iowait irq softirq steal ...`; user and nice already include the
+/// remaining fields.
 fn ticks(stat: &str) -> BTreeMap<usize, Ticks> {
     let line = |line: &str| {
         let mut words = line.split_ascii_whitespace();

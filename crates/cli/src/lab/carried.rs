@@ -54,8 +54,8 @@ impl Carried {
         Ok(())
     }
 
-    /// Adds the programs and libraries of the user's VMMs, under the names by which L1 finds them. It is an error if
-    /// one is missing here, unless it `may_be_there` because the user copies other files.
+    /// Adds the programs and libraries of the user's VMMs, under the names by which L1 finds them. Fails if a file is
+    /// missing here, unless `may_be_there` says that the user's copied files may include it.
     pub(super) fn programs<'a>(
         &mut self,
         programs: impl Iterator<Item = &'a str>,

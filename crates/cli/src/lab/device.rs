@@ -44,7 +44,7 @@ pub(super) fn check(board: &LabBoard, devices: &[PluggedDevice]) -> Result<(), S
     Ok(())
 }
 
-/// Adds those of these devices that this board has and that were not added yet.
+/// Adds the devices of the list that this board has and that were not added yet.
 pub(super) fn plug_in(
     board: &LabBoard,
     devices: &mut Vec<PluggedDevice>,

@@ -11,7 +11,7 @@ use vmbell_lab::{TimeLeft, progress_bar, record, style};
 use vmbell_report::Status;
 use vmbell_report::units;
 
-/// How long the phases before the measurement take says nothing about the measurement, so they have no time left.
+/// The phases before the measurement show no time left, because their duration says nothing about the measurement.
 const BEFORE: &str = "{prefix:<10} [{bar:30}] {pos}/{len}  {wide_msg}";
 const MEASURE: &str = "{prefix:<10} [{bar:30}] {pos}/{len}{left}  {wide_msg}";
 

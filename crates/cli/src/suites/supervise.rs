@@ -22,7 +22,7 @@ use vmbell_report::Status;
 /// How long a measurement may take to end after its limit was reached.
 const GRACE: Duration = Duration::from_millis(1500);
 
-/// The reason of a row whose subject took longer than that.
+/// The reason of a row whose subject took longer than [`GRACE`] to end.
 const STUCK: &str = "did not stop on request";
 
 /// How often the limit is checked: rarely enough not to disturb the measurement.

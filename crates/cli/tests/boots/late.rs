@@ -1,6 +1,6 @@
-//! A QEMU whose main loop is late: each of its steps waits until no other thread of QEMU runs. On a busy host this can
-//! happen at any moment; a tracer that stops the thread makes it certain, because the kernel's scheduler gives no
-//! guarantee of how long a runnable thread waits.
+//! A QEMU whose main loop is late: each of its steps waits until no other thread of QEMU runs. On a busy host any step
+//! may be delayed like this, because the kernel's scheduler does not guarantee how soon a runnable thread runs. Here a
+//! tracer stops the thread, so the delay is certain.
 #![allow(unsafe_code, reason = "ptrace")]
 
 use std::collections::HashSet;

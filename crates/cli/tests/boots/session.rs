@@ -117,7 +117,8 @@ struct Running {
 }
 
 impl Running {
-    /// This process ends before the command does, so another process, which does not, passes its messages on.
+    /// This process ends before the command does, so a separate process, which outlives both, passes the command's
+    /// messages on.
     fn new(command: &mut Command) -> io::Result<Self> {
         let stderr = tempfile::tempfile()?;
         let mut tee = Command::new("tee")

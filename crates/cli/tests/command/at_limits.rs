@@ -26,7 +26,7 @@ fn a_program_that_hangs_in_an_l1_that_hangs_is_told_with_its_times() {
 #[test]
 fn sources_that_never_answer_are_told_after_some_seconds_and_given_up() {
     let sandbox = Sandbox::new();
-    // apt leaves the fetching to other programs.
+    // apt starts other programs to fetch files.
     let update = "sleep 600 & echo $! > $root/method; wait";
     sandbox.apt(update, "exit 100", "exit 100");
     let mut vmbell = sandbox

@@ -344,7 +344,7 @@ fn devices_work_by_each_way_that_qemu_has() {
             ),
             ["multiboot", "pci-cf8", "msix"],
         ),
-        // The other way round: the image keeps the one that works.
+        // The opposite order: the image keeps the device that works.
         (
             "stays",
             format!(

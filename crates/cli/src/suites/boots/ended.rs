@@ -17,7 +17,7 @@ use vmbell_lab::spin;
 /// How long a program may take to print its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
-/// Describes how a program ended that had this time limit.
+/// Describes how a program with this time limit ended.
 pub(crate) fn in_words(end: &ProgramEnd, limit: Duration) -> String {
     match end {
         ProgramEnd::Exited(status) => format!("it ended with {status}"),

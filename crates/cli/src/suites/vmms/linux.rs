@@ -151,7 +151,7 @@ pub(super) fn row<E>(
     })
 }
 
-/// The row of boots that hung, of which the last one failed like this.
+/// The row if every boot hung; `failure` is that of the last one.
 pub(super) fn hung(failure: VmmFailure) -> BootRow {
     BootRow {
         name: ROW.to_owned(),

@@ -28,7 +28,7 @@ fn the_progress_of_a_program_is_a_bar_on_a_terminal() {
     // Its copy of the descriptor would keep the terminal open.
     drop(command);
     let (mut shown, mut piece) = (String::new(), [0; 4096]);
-    // The first record tells nothing of how long the others take.
+    // The first record says nothing about how long the other steps take.
     while !shown.contains("] 3/16  floor-getppid") {
         let length = screen.read(&mut piece).unwrap_or_default();
         assert_ne!(length, 0, "the lab ended: {shown}");

@@ -1,7 +1,7 @@
 //! `vmbell bench --interleave`: another vmbell and this one measure in turns, and their reports are compared.
 //!
-//! A host drifts by more than most changes are worth. Two sides that take short turns in random order drift together,
-//! so the comparison pairs the reports of a turn (docs/comparing.md). [`forward`] has the options that both sides get,
+//! The drift of a host is larger than most changes. Two sides that take short turns in random order drift together, so
+//! the comparison pairs the reports of a turn (docs/comparing.md). [`forward`] has the options that both sides get,
 //! `side` runs one of them. The calling thread waits for each child.
 
 pub(crate) mod args;
