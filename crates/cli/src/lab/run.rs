@@ -215,7 +215,7 @@ fn check(arch: Option<&str>, arguments: &RunArguments, parser: &Command) -> anyh
     Ok(inner.is_some_and(|inner| inner.runs_vmms()))
 }
 
-/// The reports of those places that `name` names.
+/// The reports of the places for which `name` returns a name, each with that name.
 fn reports_of(
     reports: &[(KernelAtDepth<'_>, Report)],
     name: impl Fn(&KernelAtDepth<'_>) -> Option<String>,

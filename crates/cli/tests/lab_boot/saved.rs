@@ -84,7 +84,7 @@ fn a_damaged_state_is_made_anew_and_never_used() {
             } else {
                 *how
             };
-            // Each file is damaged before one run; the others need no boot.
+            // Each file gets one damage before a run; `status` checks the other damages, which needs no boot.
             if index != run_with {
                 let status = states.manage(&["status", "--verify"]);
                 let said = text(&status.stdout);
