@@ -25,7 +25,7 @@ use vmbell_hypervisor::Error;
 /// again. Parking takes microseconds, but vCPUs may get the CPU first.
 const PARK_BUDGET: Duration = Duration::from_secs(30);
 
-/// The descriptor numbers of a sandbox that the monitor assigns.
+/// The numbers of the descriptors that the monitor puts into a sandbox.
 #[derive(Debug)]
 pub struct Descriptors {
     listener: Listener,

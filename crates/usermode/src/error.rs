@@ -50,7 +50,7 @@ pub enum UsermodeError {
     /// The sandbox made no progress before it was ready, and has been killed.
     #[error("the sandbox did not start and was killed")]
     StartTimeout {
-        /// Why the wait for it failed.
+        /// Why the wait for the sandbox failed.
         source: std::io::Error,
     },
     /// The sandbox ended while the guest ran.

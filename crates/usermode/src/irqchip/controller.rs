@@ -160,7 +160,7 @@ impl<'s> Controller<'s> {
         self.apics.end_deferral(pin_line);
     }
 
-    /// Handles the EOI of a vector of which some pin has more resamplefds than the stub can signal. Returns all
+    /// Handles the EOI of a vector if a pin with that vector has more resamplefds than the stub can signal. Returns all
     /// resamplefds that it acks; the caller signals them after it has released the controller's lock.
     pub fn eoi(&self, vector: u8) -> Vec<Arc<Resampler>> {
         let mut eoi = MonitorEoi {

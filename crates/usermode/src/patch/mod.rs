@@ -74,7 +74,7 @@ impl Patcher {
             && !state.given_up.contains(&site)
             && let Some(jump) = Jump::write(sandbox, memory, &mut state.trampolines, site)
         {
-            // There is an earlier jump if the guest has written over it.
+            // If the guest has written over an earlier jump here, that jump is still in the list.
             state.jumps.retain(|other| other.site() != site);
             state.jumps.push(jump);
         } else if !is_access {

@@ -22,7 +22,7 @@ pub const PLACES: [(IoEventAddress, Datamatch); 3] = [
     (IoEventAddress::Hypercall(7), Datamatch::U64(None)),
 ];
 
-/// A count with less room than a guest may add: if the eventfd blocks, a write sleeps.
+/// A count so high that a guest may add more than there is room for: a write to a blocking eventfd then sleeps.
 pub const NEARLY_FULL: u64 = u64::MAX - 4;
 
 /// Reads the count of an eventfd, whether it blocks or not.

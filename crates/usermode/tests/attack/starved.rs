@@ -18,7 +18,7 @@ use vmm_sys_util::eventfd::EventFd;
 use testbed::process::{tasks, with_sandbox};
 use testbed::{event, programs, start};
 
-/// Longer than one second, which was once the longest wait of a removal.
+/// Longer than a second: a removal that waits for at most a second would fail.
 const HELD: Duration = Duration::from_millis(2500);
 
 /// Stops a thread of the sandbox as its tracer, calls `held`, and releases it after [`HELD`].
