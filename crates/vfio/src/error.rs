@@ -1,4 +1,4 @@
-//! Why a device cannot be given to a guest, or not be used as asked.
+//! Why a device cannot be given to a guest, or cannot be used as requested.
 
 use std::path::PathBuf;
 use std::{error, fmt, io};

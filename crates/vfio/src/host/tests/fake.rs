@@ -17,7 +17,7 @@ pub(super) struct Fake {
 impl Fake {
     pub(super) fn new() -> Self {
         Self {
-            // A test with thousands of files took nine seconds on a disk, and mostly waited for the disk.
+            // In memory: on a disk, tests with thousands of files mostly wait for the disk.
             folder: tempfile::tempdir_in("/dev/shm").unwrap(),
         }
     }

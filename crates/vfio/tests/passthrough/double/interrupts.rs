@@ -132,7 +132,7 @@ impl Interrupts {
         self.lines[index as usize].signalled
     }
 
-    /// Counts the eventfds of others.
+    /// Counts the eventfds that users of the device have set.
     pub fn eventfds(&self) -> usize {
         let count =
             |line: &Line| usize::from(line.trigger.is_some()) + usize::from(line.watcher.is_some());

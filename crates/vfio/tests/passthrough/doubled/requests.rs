@@ -1,4 +1,5 @@
-//! Requests of the host and of tests: the device is wanted back, interrupts by loopback, eventfds twice.
+//! Requests by the host and by tests: the host asks for the device back, loopback interrupts, and eventfds that are set
+//! twice.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
