@@ -271,7 +271,7 @@ pub(super) fn cpu(bytes: &[u8]) -> Option<&'static str> {
     kernel.map(|(_, _, cpu)| *cpu)
 }
 
-/// Returns why these bytes are not an image. They are no ELF and no bzImage, and not for a Multiboot loader.
+/// Returns why these bytes are not an image. They are neither an ELF nor a bzImage, and have no Multiboot header.
 pub(super) fn refusal(image: &str, bytes: &[u8]) -> ImageErrorKind {
     if let Some(advice) = uki::advice(image, bytes) {
         return ImageErrorKind::Unified { advice };

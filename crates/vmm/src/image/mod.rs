@@ -134,7 +134,7 @@ enum Protocol {
     Linux(SetupHeader),
 }
 
-/// What a file says of itself.
+/// What the headers of a file say.
 #[derive(Clone, Debug)]
 struct Parsed {
     segments: Vec<Segment>,

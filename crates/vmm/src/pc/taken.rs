@@ -1,5 +1,5 @@
-//! What devices have taken of a PC: the host's devices that its guest has, and the addresses and pins of the devices
-//! that no bus enumerates.
+//! The parts of a PC that devices have taken: the host's devices that its guest has, and the addresses and pins of the
+//! devices that no bus enumerates.
 
 use std::sync::{Arc, Weak};
 

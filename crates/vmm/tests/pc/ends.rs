@@ -43,7 +43,7 @@ fn guest_that_sleeps_is_stopped_by_the_limit<H: Hypervisor>(hypervisor: &H) {
 
 fn triple_fault_is_an_error_without_a_place<H: Hypervisor>(hypervisor: &H) {
     let error = Play::new([Op::Crash]).run(hypervisor).end.unwrap_err();
-    // The error has no address: KVM does not report it, and a zero would be a lie.
+    // The error has no address, because KVM does not report it.
     let expected = "guest fault: #DF: the cpu shut down (triple fault)";
     assert_eq!(error, expected);
 }

@@ -100,7 +100,7 @@ fn selecting_again_and_moving_keep_one_doorbell<H: Hypervisor>(hypervisor: &H) {
     ops.extend(config(1, 0x10, moved));
     ops.extend([Op::Store(1, moved + 2049, 0xce); 16]);
     ops.push(Op::Load(4, moved + COUNT));
-    // And the doorbell of a test that is no longer selected is gone: these stores reach the device, which ignores them.
+    // the doorbell of a test that is no longer selected is gone: these stores reach the device, which ignores them.
     ops.push(Op::Store(1, moved, 0));
     ops.extend([Op::Store(1, moved + 2049, 0xce); 16]);
     ops.extend([Op::Store(1, moved + 2048, 0xfa); 3]);
