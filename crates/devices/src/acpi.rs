@@ -34,7 +34,7 @@ use crate::pci::{CONFIG_MEMORY_LEN, CONFIG_PORTS, CONFIG_PORTS_LEN, Pin, SLOTS};
 use crate::power::Sleep;
 use crate::serial::{SERIAL_GSI, SERIAL_LEN, SERIAL_PORTS};
 
-/// Guest-physical address of the root pointer, where the guests' search for it begins.
+/// Guest-physical address of the root pointer, where guests begin to search for it.
 pub const ACPI_BASE: u32 = 0xe_0000;
 
 /// Guest-physical address of the FACS, directly after the root pointer.
@@ -77,7 +77,7 @@ impl Tables {
 pub enum AcpiHardware {
     /// The registers of power management, with their interrupt, and a clock.
     Full {
-        /// Whether the power management timer is in the tables. Linux checks for 4.5 ms that it counts.
+        /// Whether the tables describe the power management timer. Linux then spends 4.5 ms to check that it counts.
         timer: bool,
     },
     /// The sleep registers of hardware-reduced ACPI (ACPI 6.5, 4.1) instead.

@@ -59,7 +59,7 @@ impl<F: Fn() + Send + Sync> BusDevice for Hook<F> {
     }
 }
 
-/// A thread that polls a word until this is dropped.
+/// A thread that polls a word until the poller is dropped.
 #[derive(Debug)]
 pub struct WordPoller {
     stop: Arc<AtomicBool>,

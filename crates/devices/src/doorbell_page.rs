@@ -125,7 +125,7 @@ impl BusDevice for DoorbellPage {
             && offset.is_multiple_of(self.stride)
         {
             value.store(u32::from_le_bytes(data), Release);
-            // If the count is at its limit, the reader has a signal to take anyway.
+            // The write fails only if the count is at its limit, and then the reader is signalled already.
             let _ = event.write(1);
         }
     }

@@ -1,8 +1,8 @@
 //! An I/O APIC in the VMM (82093AA data sheet, 3), for guests with only their local APICs in the kernel: each edge at a
 //! pin becomes a message.
 //!
-//! A pin that the guest makes level-triggered works as edge-triggered, since the end of an interrupt does not come
-//! here. vCPU threads access the registers, and any thread may use the pins.
+//! A pin that the guest makes level-triggered works as edge-triggered, because the device does not learn of the end of
+//! an interrupt. vCPU threads access the registers, and any thread may use the pins.
 
 use std::fmt;
 use std::sync::Arc;

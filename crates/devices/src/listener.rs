@@ -1,10 +1,9 @@
-//! A thread that is woken by an eventfd: a consumer of doorbells.
-//!
-//! It does the work of a wake-up in pieces, and checks between them whether it must stop. It is on the path from each
-//! doorbell to its device. So it sleeps with one system call for each wake-up, and is not an
-//! [`EventLoop`](vmbell::thread::EventLoop). That call is `read`, or `epoll_pwait2` for a thread that must sometimes
-//! wake after a time. `epoll_pwait2` takes 170 instructions more for each wake-up, 0.8 % of a virtqueue's round trip
-//! with ioeventfd and irqfd on KVM.
+//! A thread that an eventfd wakes: a consumer of doorbells.
+//! The thread does the work of a wake-up in pieces, and checks between them whether it must stop. Every signal of a
+//! doorbell needs a wake-up, so the thread sleeps with a single system call and is not an
+//! [`EventLoop`](vmbell::thread::EventLoop). The call is `read`, or `epoll_pwait2` if the thread may also wake after a
+//! given time. `epoll_pwait2` takes 170 instructions more for each wake-up, 0.8 % of a virtqueue's round trip with
+//! ioeventfd and irqfd on KVM.
 
 use std::io;
 use std::sync::Arc;
@@ -34,7 +33,7 @@ impl Rest {
     }
 }
 
-/// A thread that waits for the signals of its eventfd until this is dropped.
+/// A thread that waits for the signals of its eventfd until the listener is dropped.
 #[derive(Debug)]
 pub struct Listener {
     event: Arc<EventFd>,
@@ -79,8 +78,8 @@ impl Listener {
         )
     }
 
-    /// Starts the thread. `sleep` waits until the next signal, or for at most the given time; it returns false if it
-    /// cannot.
+    /// Starts the thread. `sleep` waits until the next signal, or for at most the given time; it returns false on an
+    /// error.
     fn start_with(
         event: Arc<EventFd>,
         setup: impl FnOnce() + Send + 'static,
@@ -124,7 +123,7 @@ impl Listener {
     }
 }
 
-/// Sleeps until the count is above 0, and takes it. Returns false if it cannot.
+/// Sleeps until the count is above 0, and resets it. Returns false on an error.
 fn read(event: &EventFd) -> bool {
     loop {
         match event.read() {
@@ -135,7 +134,7 @@ fn read(event: &EventFd) -> bool {
 }
 
 impl Drop for Listener {
-    /// Ends the thread after the current call of `heard`. If called from `heard`, this does not wait.
+    /// Ends the thread after the current call of `heard`. Does not wait if called from `heard`.
     fn drop(&mut self) {
         self.stop.store(true, Release);
         // The thread wakes, whatever the count is.

@@ -20,11 +20,11 @@ use vmbell::thread::{self, ThreadKind};
 
 /// The number of bytes at which the buffer is full: the length of the longest buffer of a console.
 pub(crate) const FULL: usize = 1 << 20;
-/// Additional room beyond [`FULL`]: on any vCPU, a driver checks a port once for 16 bytes.
+/// Room beyond [`FULL`]: a driver checks once whether a port is busy and then writes up to 16 bytes, on any vCPU.
 const SPARE: usize = 4096;
 /// The maximum number of bytes of one write.
 const PIECE: usize = 64 << 10;
-/// How often [`Output::drain`] checks whether to continue.
+/// The interval at which [`Output::drain`] checks whether to continue.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The output of a guest. Its devices and the program that runs the guest have clones.
@@ -126,8 +126,8 @@ impl Output {
         fits
     }
 
-    /// Prints a byte of a guest that does not wait. The byte may be lost if the guest did not check whether the buffer
-    /// [is full](Self::is_full).
+    /// Prints a byte of a guest that does not wait for room. The byte may be lost if the guest did not check whether
+    /// the buffer [is full](Self::is_full).
     pub fn push(&self, byte: u8) {
         let mut state = self.shared().lock();
         if state.len() < FULL + SPARE {

@@ -120,7 +120,7 @@ impl Port {
     }
 
     fn write(&mut self, offset: u64, byte: u8) {
-        // Neither the line nor the output has errors. A port in loopback mode loses the byte if its buffer is full.
+        // The write fails only in loopback mode with a full buffer, and then the byte is lost.
         let _ = self.uart.write(register(offset), byte);
     }
 }
@@ -146,9 +146,9 @@ impl Serial {
         serial
     }
 
-    /// Gives the guest these bytes to read, in order. It waits while the port's 64 bytes of room are full, and until
-    /// the guest's driver has been ready for 20 ms: a driver that only probes the port is ready for a moment, and
-    /// discards what it reads. When `until` returns true, the remaining bytes are lost.
+    /// Gives the guest these bytes to read, in order. Waits while the port's buffer of 64 bytes is full, and until the
+    /// guest's driver has been ready for 20 ms: a driver that only probes the port is ready for a moment, and discards
+    /// what it reads. When `until` returns true, the remaining bytes are lost.
     pub fn receive(&self, mut bytes: &[u8], until: impl Fn() -> bool) {
         let mut port = self.lock();
         while !bytes.is_empty() && !until() {

@@ -1,5 +1,5 @@
 //! Configuration space in memory (ECAM, PCI Express 5.0, 7.2.2), on boards without configuration ports. An access takes
-//! one exit, and through the ports two. Registers in shared memory ([`ConfigPages`]) are read without an exit.
+//! one exit; through the ports, it takes two. Registers in shared memory ([`ConfigPages`]) are read without an exit.
 //!
 //! Bits 19 to 15 of an address select the slot, bits 14 to 12 select the function, and the lower bits select the
 //! register. Functions have the 256 bytes of PCI 3.0; the bytes above read as ones. Runs on the thread of the vCPU that
@@ -31,7 +31,7 @@ pub(super) struct ConfigPlace {
 }
 
 impl ConfigPlace {
-    /// Returns the registers at an offset of the memory; `None` for a function number that no slot has.
+    /// Returns the registers at an offset of the memory; `None` if the function number is not 0.
     pub(super) fn of_offset(offset: u64) -> Option<Self> {
         if offset >> FUNCTION_BITS & FUNCTIONS != 0 {
             return None;

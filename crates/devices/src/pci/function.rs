@@ -45,11 +45,12 @@ pub trait PciFunction: Send + Sync {
     /// Writes the function's own registers, at most four bytes of one dword.
     fn write_config(&self, _offset: usize, _data: &[u8]) {}
 
-    /// Announces the emulated registers: before the guest starts, after each of its writes to them and after each
-    /// reset. BARs that no longer decode have already been unmapped; BARs that decode now are mapped afterwards. The
-    /// bus is locked during the call. Returns how the function's own registers change from now on.
+    /// Announces the values of the emulated registers: before the guest starts, after each of its writes to them and
+    /// after each reset. BARs that no longer decode have already been unmapped; BARs that decode now are mapped
+    /// afterwards. The bus is locked during the call. Returns how the function's own registers change from now on.
     ///
-    /// The function's interrupt pin raises `intx`; `None` if it has no pin, or the pin is not connected.
+    /// The function's interrupt pin raises `intx`; `intx` is `None` if the function has no pin, or the pin is not
+    /// connected.
     fn configured(&self, _config: &ConfigSpace, _intx: Option<Gsi>) -> OwnRegisters {
         OwnRegisters::Live
     }
@@ -60,7 +61,7 @@ pub trait PciFunction: Send + Sync {
     /// Handles a write of `data` at `offset` in BAR `bar`.
     fn write(&self, bar: usize, offset: u64, data: &[u8]);
 
-    /// Announces that BAR `bar` is mapped at the address `base` from now on, or not mapped if `None`.
+    /// Announces that BAR `bar` is mapped at the address `base` from now on; `None` means that it is not mapped.
     fn moved(&self, bar: usize, base: Option<u64>);
 
     /// Resets the function's state, except for the addresses of its BARs.
@@ -73,7 +74,7 @@ impl fmt::Debug for dyn PciFunction {
     }
 }
 
-/// A host bridge without own registers.
+/// A host bridge that has no registers besides its header.
 #[derive(Debug)]
 pub struct HostBridge;
 

@@ -126,8 +126,8 @@ fn pending_bits_are_those_of_the_backend() {
 }
 
 proptest! {
-    /// The guest reads what a plain array of bytes, written by aligned dwords, would have. Only the vector that a write
-    /// addresses changes its message.
+    /// The guest reads what a plain array of bytes, written by aligned dwords, would contain. Only the vector that a
+    /// write addresses changes its message.
     #[test]
     fn table_agrees_with_an_array(
         writes in prop::collection::vec(

@@ -124,8 +124,8 @@ impl PciRoot {
     }
 
     /// Copies the registers of the first slots into memory that the guest may read without an exit, from the address in
-    /// [`ConfigAccess::Memory`] on. The guest's writes must still come here. Returns `None` if no function's registers
-    /// can be memory. Call this before the guest starts, when all functions have been added.
+    /// [`ConfigAccess::Memory`] on. The guest's writes must still reach the root. Returns `None` if the registers of no
+    /// function can be in memory. Call this before the guest starts, when all functions have been added.
     ///
     /// The memory is kept equal to the registers. When that is no longer possible, `withdraw` is called once: it must
     /// take the memory away from the guest before it returns. The bus is locked during the call.
@@ -168,7 +168,7 @@ impl PciRoot {
 
     /// Sets the function that is called if the guest moves a BAR onto another device or onto reserved memory, where the
     /// BAR is not mapped. It is called for the first such conflict of each BAR, on the vCPU's thread, with the bus
-    /// locked. Another call of this replaces the function.
+    /// locked. A later call replaces the function.
     pub fn on_conflict(&self, report: impl Fn(PciError) + Send + Sync + 'static) {
         self.state.lock().on_conflict = Some(Box::new(report));
     }
@@ -213,8 +213,8 @@ impl PciRoot {
     }
 
     /// Maps the BARs at the addresses in their registers. All BARs that move are removed before any is added, so that
-    /// two can swap addresses. In between, `act` is called for each slot, and the function is told its registers, so
-    /// that none of its BARs is mapped while it does not decode.
+    /// two can swap addresses. In between, `act` is called for each slot, and the function is told its registers: while
+    /// one of its BARs is mapped, the function knows that it decodes.
     fn remap_bars(&self, state: &mut PciRootState, act: fn(&Slot)) {
         let PciRootState {
             board,
@@ -276,7 +276,7 @@ impl PciRootState {
         })
     }
 
-    /// Copies registers, after a write to them, to the memory that the guest reads, if they have a copy there.
+    /// After a write to registers, updates their copy in the memory that the guest reads, if there is a copy.
     fn copy(&mut self, place: ConfigPlace, len: usize) {
         let Some((pages, _)) = &self.pages else {
             return;

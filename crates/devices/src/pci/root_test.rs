@@ -343,7 +343,7 @@ fn config_writes() -> impl Strategy<Value = Vec<(u32, u32, u32)>> {
 
 proptest! {
     /// After any moves, the same device answers at each memory address as in a model of the registers, in which the
-    /// device that was mapped first keeps its place. Each function knows its addresses.
+    /// device that was mapped first keeps its addresses. Each function knows its addresses.
     #[test]
     fn bars_answer_where_their_registers_say(writes in config_writes()) {
         let functions = [Dummy::new(1), Dummy::new(2), Dummy::new(3)];

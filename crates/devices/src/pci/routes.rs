@@ -1,6 +1,6 @@
 //! The interrupt routes of a guest whose devices send messages: one for each line, and one for each message. A backend
-//! takes the whole table at once, so all devices of a guest share it. Any thread may use it. The irqfd of a message
-//! belongs to the device that sends the message, under that device's lock.
+//! takes the whole table at once, so all devices of a guest share it. Any thread may use the table. The irqfd of a
+//! message belongs to the device that sends the message, under that device's lock.
 
 use std::collections::BTreeMap;
 use std::fmt;

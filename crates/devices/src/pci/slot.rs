@@ -232,8 +232,8 @@ impl Slot {
         !self.has_own || self.own == OwnRegisters::Still
     }
 
-    /// Writes registers, at any offset and width. The function is told by
-    /// [`announce_registers`](Self::announce_registers).
+    /// Writes registers, at any offset and width. [`announce_registers`](Self::announce_registers) then tells the
+    /// function.
     pub(super) fn write(&mut self, offset: usize, data: &[u8]) {
         self.config.write(offset, data);
         for run in self.own_runs(offset, data.len()) {

@@ -102,7 +102,7 @@ impl Clock {
         match register {
             REGISTER_A => self.change(now, |clock| clock.a = value & !UIP),
             REGISTER_B => self.change(now, |clock| {
-                // While the time is being set, its update has no known end.
+                // A write that sets SET clears the enable bit of the update interrupt.
                 let cleared = if value & SET == 0 {
                     0
                 } else {

@@ -26,8 +26,8 @@ pub const RTC_GSI: u32 = 8;
 /// The register with the century, for the FADT.
 pub const RTC_CENTURY: u8 = 0x32;
 
-/// The clock shows its start time one second after the moment from which it counts: a divider that is released behaves
-/// as if it had already counted for half a second.
+/// The time of a new clock. It is not 0, because a divider that is released behaves as if it had already counted for
+/// half a second.
 const BEGIN: Duration = Duration::from_secs(1);
 
 /// The clock.

@@ -45,8 +45,8 @@ pub(super) fn write_all_at(file: &File, from: Readable<'_>, at: u64) -> io::Resu
     })
 }
 
-/// Reads once, a message or what a stream has now, into `to`, and what does not fit into `spare`. Returns the total
-/// number of bytes.
+/// Reads once: a message, or what a stream has now. The bytes that do not fit into `to` go into `spare`. Returns the
+/// total number of bytes.
 pub(super) fn read_once(file: &File, to: Writable<'_>, spare: &mut [u8]) -> io::Result<usize> {
     let file = file.as_raw_fd();
     let spare = libc::iovec {
@@ -153,8 +153,8 @@ fn written(entries: &[MaybeUninit<libc::iovec>; BATCH], count: usize) -> &[libc:
     unsafe { std::slice::from_raw_parts(entries.as_ptr().cast(), entries.len()) }
 }
 
-/// Calls `call` with slices and the position of their bytes until no bytes are left; fails with `end` if a call does
-/// nothing.
+/// Calls `call` with slices and the position of their bytes until no bytes are left; fails with `end` if a call
+/// transfers nothing.
 fn transfer<const WRITABLE: bool>(
     mut left: Slices<'_, WRITABLE>,
     mut at: u64,

@@ -232,9 +232,9 @@ const POLL: Duration = Duration::from_micros(200);
 /// How many looks the thread makes before it checks whether it must end.
 const LOOKS: u32 = 64;
 
-/// The thread that serves all queues of a device, until this is dropped ([`Notify::Poll`]). It sleeps until a queue is
-/// notified or the host has data for the device. Then it polls all queues, and sleeps again after a while without work.
-/// While it polls, drivers need not notify, and the host's side wakes no other thread.
+/// The thread that serves all queues of a device, until the poller is dropped ([`Notify::Poll`]). It sleeps until a
+/// queue is notified or the host has data for the device. Then it polls all queues, and sleeps again after a while
+/// without work. While it polls, drivers need not notify, and the host's side wakes no other thread.
 ///
 /// It yields the CPU between two looks, because with one CPU, the guest and the host's programs need it.
 struct Poller {

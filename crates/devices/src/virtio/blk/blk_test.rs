@@ -168,7 +168,7 @@ fn a_file_that_shrinks_makes_errors_of_what_it_lost() {
     assert_eq!(rig.request(IN, 1, &[], &data), (1, 0));
     assert_eq!(rig.request(IN, 0, &[], &data), (0, 513));
     assert_eq!(rig.request(OUT, 0, &data, &[]), (0, 1));
-    // A write past the file's new end does not extend the file, with zeros before the data.
+    // A write past the file's new end would extend the file, with zeros before the data.
     for (sector, len) in [(7, 512), (1, 512), (0, 1024)] {
         let data = [Buffer::new(DATA, len)];
         assert_eq!(rig.request(OUT, sector, &data, &[]).0, 1, "{sector}");

@@ -10,7 +10,7 @@ use crate::virtio::request::{Pending, Writable};
 use vmbell::sync::{Condvar, Mutex, MutexGuard};
 use vmbell::thread::{ThreadKind, spawn};
 
-/// The thread that flushes. It ends when this is dropped.
+/// The thread that flushes. It ends when the flusher is dropped.
 pub(super) struct Flusher {
     requests: Arc<Requests>,
     thread: Option<JoinHandle<()>>,

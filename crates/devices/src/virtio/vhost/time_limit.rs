@@ -1,8 +1,8 @@
 //! Limits how long requests to a vhost-user back end take together, with a thread for this limit.
 //!
 //! The `vhost` crate repeats a read or write that has timed out or was interrupted (0.18.0, `vhost_user/connection.rs`,
-//! `Error::SocketRetry`), so SO_RCVTIMEO does not end a request. When the time limit has passed, this shuts the socket
-//! down. Then every read and write of the socket ends, even if an answer comes a byte at a time.
+//! `Error::SocketRetry`), so SO_RCVTIMEO does not end a request. When the time limit has passed, the thread shuts the
+//! socket down. Then every read and write of the socket ends, even if an answer comes a byte at a time.
 
 use std::io;
 use std::net::Shutdown;

@@ -37,9 +37,9 @@ pub enum Misdeed {
     Mute,
     /// The back end reads nothing more.
     Deaf,
-    /// Its answer comes byte by byte, each byte within the time that an answer may take.
+    /// The back end answers byte by byte, each byte within the time that an answer may take.
     Trickles,
-    /// Its answer comes after the other side has stopped waiting for it.
+    /// The back end answers after the other side has stopped waiting.
     Late,
     /// The back end answers a different request.
     Lies,
@@ -65,7 +65,7 @@ const VERSION: u32 = 1;
 const IS_REPLY: u32 = 1 << 2;
 const NEED_REPLY: u32 = 1 << 3;
 
-/// The back end, which listens on its own path until this is dropped.
+/// The back end, which listens on its own path until it is dropped.
 pub struct BackEnd {
     folder: TempDir,
     thread: Option<JoinHandle<()>>,
