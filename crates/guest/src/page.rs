@@ -103,7 +103,7 @@ pub struct GicInterrupt {
     pub gic: Gic,
     /// The number of the interrupt: an SPI, or an LPI if there is a message.
     pub intid: u32,
-    /// Whether it is level-sensitive; otherwise it is an edge.
+    /// Whether the interrupt is level-sensitive; otherwise it is edge-triggered.
     pub level: bool,
     /// The message that becomes this LPI; `None` if the interrupt is an SPI.
     pub message: Option<LpiMessage>,
@@ -197,8 +197,7 @@ pub struct Results {
     pub interrupts: u64,
     /// EOIs that needed no access to a register (paravirtual EOI).
     pub spared: u64,
-    /// The number of an assigned device's interrupts in which the device had something to serve; the others were
-    /// spurious.
+    /// Interrupts of an assigned device that had something to serve; the others were spurious.
     pub served: u64,
     /// The sum of TSC ticks from the stores that raised those interrupts to the first instructions of their handlers.
     pub latency: u64,

@@ -31,7 +31,7 @@ global_asm!(include_str!("aarch64.S"));
 
 /// A write of this value to the panic device: the guest panicked (QEMU `docs/specs/pvpanic.rst`).
 const PANICKED: u8 = 1;
-/// More than the instruction that stops the machine takes, in units of the CPU's counter.
+/// In units of the CPU's counter; the instruction that stops the machine takes less.
 const MOMENT: u64 = 50;
 /// Adds random bytes to the kernel's, and makes it use them (Linux `drivers/char/random.c`).
 const RNDADDENTROPY: usize = 0x4008_5203;

@@ -65,7 +65,8 @@ fn address_end() -> u64 {
     1 << bits.clamp(32, 46)
 }
 
-/// Maps a range unless it is mapped. Returns `None` if the range has no address, or if no page table is left.
+/// Maps a range unless it is mapped. Returns `None` if no virtual address reaches the range, or if no page table is
+/// left.
 fn map(address: u64, len: u64) -> Option<()> {
     let end = address.checked_add(len)?;
     if end <= LOW_END {

@@ -7,7 +7,7 @@ use core::arch::asm;
 use super::text::Path;
 use crate::window::LAST_WORDS;
 
-/// The folder of relative paths: the loader has no such paths.
+/// The folder at which relative paths begin. The loader uses only absolute paths.
 const AT_FDCWD: usize = (-100_isize).cast_unsigned();
 /// Opens a file for reading.
 pub const READ: usize = 0;

@@ -181,7 +181,7 @@ impl Device {
         Ok(())
     }
 
-    /// Makes the first requests: one shows what later requests have to read. A device that fails them is reset.
+    /// Makes two requests, and keeps the first answer to compare later answers with. A device that fails is reset.
     fn tried(mut self) -> Result<Self, &'static str> {
         // The requests of rows are for split rings.
         if self.packed {
