@@ -28,13 +28,13 @@ const MIN_BOOTS: usize = 2;
 pub struct RatioOfMedians {
     /// The ratio of the medians of all samples.
     pub value: f64,
-    /// The ends of the interval: 2.5 % of the resampled ratios are below the lower one and 2.5 % above the
-    /// upper one, and `value` is between them. `None` if there is too little to tell.
+    /// The ends of the interval: 2.5 % of the resampled ratios are below the lower one and 2.5 % above the upper one,
+    /// and `value` is between them. `None` if there are too few samples.
     pub interval: Option<[f64; 2]>,
 }
 
 impl RatioOfMedians {
-    /// Makes a ratio with an interval that contains it: the interval of few draws need not.
+    /// Makes a ratio, and widens the interval to contain it: after few draws, the interval may not.
     fn new(value: f64, interval: Option<[f64; 2]>) -> Self {
         let interval = interval.map(|[low, high]| [low.min(value), high.max(value)]);
         Self { value, interval }
