@@ -1,4 +1,4 @@
-//! A pseudo terminal for a program under test, and what a terminal shows after it printed something.
+//! A pseudo terminal for a program under test, and what a terminal shows after the program printed something.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};

@@ -19,8 +19,8 @@ pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Returns doubling times, from a short one up to the time of a hang. What a process does in a given time depends on
-/// the host's load, and one of these times is enough.
+/// Returns times from `first` up to [`HANG`], each twice the previous one. How much a process does in a given time
+/// depends on the host's load; one of these times is long enough.
 pub fn growing(first: Duration) -> impl Iterator<Item = Duration> {
     let double = |time: &Duration| Some(*time * 2);
     std::iter::successors(Some(first), double).take_while(|time| *time < HANG)

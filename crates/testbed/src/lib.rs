@@ -128,7 +128,7 @@ pub fn begin_at(vm: &Arc<dyn Vm>, index: u32, page: GuestAddress) -> Box<dyn Vcp
     vcpu
 }
 
-/// Kicks a vCPU whose guest has hung, until this is dropped.
+/// Kicks a vCPU whose guest has hung, until the returned value is dropped.
 pub fn kick_if_hung(kick: Arc<dyn Kick>) -> Deadline {
     Deadline::new(Instant::now() + HANG, kick).unwrap()
 }

@@ -9,13 +9,13 @@ use crate::AREA;
 use crate::programs;
 use crate::script::{Op, Player};
 
-/// Tries the PV EOI word first.
+/// The handler tries the PV EOI word first.
 pub const PV_EOI: u64 = 1;
-/// Writes an EOI.
+/// The handler writes an EOI.
 pub const EOI: u64 = 2;
-/// Lets itself be interrupted.
+/// The handler lets itself be interrupted.
 pub const NEST: u64 = 4;
-/// Writes one more EOI.
+/// The handler writes one more EOI.
 pub const EOI_TWICE: u64 = 8;
 /// The handler returns with IF clear.
 pub const STAY_MASKED: u64 = 16;

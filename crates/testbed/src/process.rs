@@ -66,7 +66,7 @@ pub fn signal(pid: i32, signal: Signal) -> rustix::io::Result<()> {
     kill_process(pid, signal)
 }
 
-/// Stops a process: when it returns, each of its threads has stopped.
+/// Stops a process. After the return, each of its threads has stopped.
 pub fn stop(pid: i32) {
     signal(pid, Signal::STOP).unwrap();
     let has_stopped = |thread| stat(thread).is_none_or(|stat| stat[0] == "T");

@@ -202,12 +202,12 @@ impl Host {
         }
     }
 
-    /// The queue for that request.
+    /// The queue for [`sound_request`](Self::sound_request).
     pub fn sound_queue(&self) -> u16 {
         u16::from(self.wire.is_some())
     }
 
-    /// Checks that the request, which was answered, has had its effect.
+    /// Checks that a [`sound_request`](Self::sound_request), which was answered, has had its effect.
     pub fn check_sound(&mut self, request: &[u8]) {
         match self.kind {
             Kind::Rng | Kind::Disk { .. } => {}

@@ -39,7 +39,7 @@ const QUEUE_VECTOR: u64 = 26;
 const QUEUE_ENABLE: u64 = 28;
 const QUEUE_ADDRESSES: [u64; 3] = [32, 40, 48];
 
-/// The bytes for each queue's rings, and the end of both.
+/// The number of bytes for the rings of one queue, and the end of both queues' rings.
 const PLACE: u64 = 0x400;
 pub const QUEUES_END: u64 = 2 * PLACE;
 
