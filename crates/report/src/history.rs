@@ -56,7 +56,7 @@ pub(crate) struct History {
     pub(crate) vmm: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) vcpus: usize,
-    /// How long it was seen, in seconds.
+    /// How long the VM was seen, in seconds.
     pub(crate) seconds: f64,
     /// The start, end and rate of each interval. A rate that was never counted is missing.
     pub(crate) rates: BTreeMap<Rate, Vec<Interval>>,

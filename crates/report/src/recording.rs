@@ -27,7 +27,7 @@ pub struct RecordingHeader {
 /// A recording.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// Where and when it was made.
+    /// Where and when the recording was made.
     pub header: RecordingHeader,
     pub(crate) lines: Vec<TopLine>,
     /// What the recording may lack, in sentences without a full stop.

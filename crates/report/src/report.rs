@@ -162,9 +162,9 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Tool {
-    /// Its name, `vmbell`.
+    /// The program's name, `vmbell`.
     pub name: String,
-    /// Its version.
+    /// The program's version.
     pub version: String,
     /// The git revision that it was built from; `None` if it was not built in a repository.
     pub git: Option<String>,
@@ -204,7 +204,7 @@ pub struct Backend {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Tsc {
-    /// Its measured frequency in Hz.
+    /// The counter's measured frequency in Hz.
     pub hz: f64,
     /// Whether the CPU promises (CPUID) that the frequency never changes.
     pub invariant: bool,

@@ -55,9 +55,9 @@ pub struct Column {
     pub title: String,
     /// What the column has in common with its neighbours, above their titles.
     pub group: Option<String>,
-    /// How its cells are aligned.
+    /// How the column's cells are aligned.
     pub align: Align,
-    /// When it is left out if the table is too wide: the highest rank first, rank 0 never.
+    /// When the column is left out of a table that is too wide: the highest rank first, rank 0 never.
     pub rank: u8,
     /// The minimum width of its cells, so that the column does not move when a number grows.
     pub least: usize,

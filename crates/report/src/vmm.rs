@@ -13,7 +13,7 @@ pub struct Vmm {
     pub name: String,
     /// Failed if one boot or more gave no results.
     pub status: Status,
-    /// Why it was skipped, or what was wrong with the first boot that failed.
+    /// Why the VMM was skipped, or what was wrong with the first boot that failed.
     pub reason: Option<String>,
     /// The VMM's last output in the first boot that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,7 +24,7 @@ pub struct Vmm {
     pub version: Option<String>,
     /// How many boots gave results.
     pub boots: u32,
-    /// Whether its guest ran on an emulated CPU, so that its times say nothing about hardware.
+    /// Whether the guest ran on an emulated CPU, so that the times say nothing about hardware.
     pub emulated: bool,
     /// What the image found in the first boot that gave results.
     pub guest: Option<VmmGuest>,
@@ -40,7 +40,7 @@ pub struct Vmm {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct VmmGuest {
-    /// How it was booted: `pvh`, `linux64` or `multiboot`.
+    /// How the machine was booted: `pvh`, `linux64` or `multiboot`.
     pub boot: String,
     /// The CPU's vendor by CPUID.
     pub cpu_vendor: String,
@@ -67,13 +67,13 @@ pub struct VmmGuest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct VmmDevice {
-    /// What it is: `rng`, `blk`, `console` or `net`.
+    /// The kind of the device: `rng`, `blk`, `console` or `net`.
     pub kind: String,
-    /// How it is reached: `pci` or `mmio`.
+    /// How the device is reached: `pci` or `mmio`.
     pub transport: String,
     /// How the image found it: `cmdline`, `dsdt`, `pci-cf8` or `pci-ecam`.
     pub found_by: String,
-    /// How it interrupts: `msix`, `intx` or `line`; `None` if it cannot.
+    /// How the device interrupts: `msix`, `intx` or `line`; `None` if it cannot.
     pub interrupt: Option<String>,
     /// The global system interrupt of a line.
     pub gsi: Option<u32>,

@@ -183,7 +183,7 @@ pub struct FailedRow {
     /// What the row measures.
     #[serde(flatten)]
     pub key: RowKey,
-    /// Why it failed, according to the first report.
+    /// Why the row failed, according to the first report.
     pub reason: Option<String>,
 }
 

@@ -28,7 +28,7 @@ const TITLE: &str = "What notifications between a guest and its host cost";
 pub(super) struct Caption {
     /// What the numbers are.
     pub(super) what: &'static str,
-    /// Where and when they were measured.
+    /// Where and when the numbers were measured.
     pub(super) made: String,
     /// The title of the middle lane, and a description of it.
     pub(super) kernel: [&'static str; 2],

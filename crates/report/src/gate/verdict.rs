@@ -129,7 +129,7 @@ pub struct GoneRow {
     /// The row.
     #[serde(flatten)]
     pub name: GateRow,
-    /// Why it was not measured.
+    /// Why the row was not measured.
     pub reason: String,
 }
 
@@ -141,7 +141,7 @@ pub struct FailedBoot {
     pub place: GatePlace,
     /// The boot's seed.
     pub seed: u64,
-    /// Why it gave no results.
+    /// Why the boot gave no results.
     pub reason: String,
     /// The VMM's last output.
     pub last_output: Option<String>,

@@ -10,7 +10,7 @@ use crate::{Report, Row, Timing};
 /// One backend, or one VMM, of one report.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageColumn<'r> {
-    /// Its index among the columns, which determines its letter and its colour.
+    /// The column's index, which determines its letter and its colour.
     pub(super) place: usize,
     pub(super) report: &'r Report,
     /// The name of the report's file.
@@ -21,9 +21,9 @@ pub(super) struct PageColumn<'r> {
     pub(super) backend: &'r str,
     /// Whether there are several reports.
     has_other_runs: bool,
-    /// Whether its report has several backends.
+    /// Whether the column's report has several backends.
     has_other_backends: bool,
-    /// Whether it is the only column.
+    /// Whether this is the only column.
     is_alone: bool,
 }
 
@@ -114,7 +114,7 @@ impl<'r> PageColumn<'r> {
         self.report.emulates_kernel_mode(self.backend)
     }
 
-    /// Whether its numbers are times of an emulated CPU, which say nothing about hardware.
+    /// Whether the column's numbers are times of an emulated CPU, which say nothing about hardware.
     pub(super) fn is_emulated(&self) -> bool {
         let vmms = &mut self.report.vmms().iter();
         self.report.timing == Timing::Emulated

@@ -15,7 +15,7 @@ const WORDS: usize = 24;
 /// The terminal to write for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Screen {
-    /// Whether it shows colours.
+    /// Whether the terminal shows colours.
     pub color: bool,
     /// The number of characters that fit into a line, if that is limited.
     pub width: Option<usize>,
@@ -257,7 +257,7 @@ fn gaps(columns: &[Sized<'_>]) -> usize {
 #[derive(Clone)]
 struct Sized<'t> {
     column: &'t Column,
-    /// Its index in the table.
+    /// The column's index in the table.
     place: usize,
     /// The number of blanks before it, unless it is the first column of a line.
     gap: usize,
