@@ -7,7 +7,7 @@ const HEADER: usize = 8;
 /// A capability of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capability<'b> {
-    /// What it is.
+    /// The capability's ID.
     pub id: u16,
     /// All bytes after its header. The answer does not say where the capability ends.
     pub body: &'b [u8],
@@ -19,7 +19,7 @@ pub enum ChainError {
     /// A capability is not between the end of the structure and the end of the answer.
     #[error("a capability at offset {offset} is outside of the answer, which has {len} bytes")]
     Outside {
-        /// Its offset.
+        /// The capability's offset.
         offset: u32,
         /// The length of the answer.
         len: usize,
@@ -29,7 +29,7 @@ pub enum ChainError {
     Backwards {
         /// The offset of the capability.
         offset: u32,
-        /// Where it leads.
+        /// Where the capability leads.
         next: u32,
     },
 }

@@ -48,7 +48,7 @@ pub enum PassthroughErrorKind {
     /// A file of VFIO or of the IOMMU cannot be opened.
     #[error("cannot open {}", path.display())]
     Open {
-        /// Its path.
+        /// The file's path.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -56,7 +56,7 @@ pub enum PassthroughErrorKind {
     /// The kernel's VFIO lacks what is needed.
     #[error("the kernel's vfio has {what}")]
     Kernel {
-        /// What it has or lacks.
+        /// What the kernel has or lacks.
         what: String,
     },
     /// The device is in no IOMMU group.
@@ -129,7 +129,7 @@ pub enum PassthroughErrorKind {
         region: u32,
         /// The offset of the access.
         offset: u64,
-        /// Its width in bytes.
+        /// The access's width in bytes.
         len: usize,
         /// The size of the region.
         size: u64,

@@ -48,7 +48,7 @@ pub enum IovaError {
     /// The answer is shorter than the structure.
     #[error("the answer has {len} bytes, not {IOMMU_INFO}")]
     Short {
-        /// Its length.
+        /// The answer's length in bytes.
         len: usize,
     },
     /// The answer wants more room than any IOMMU needs.
@@ -66,9 +66,9 @@ pub enum IovaError {
     /// A range is empty, or is not after the range before it.
     #[error("the address range from {first:#x} to {last:#x} is empty or not after the one before")]
     Range {
-        /// Its first address.
+        /// The first address of the range.
         first: u64,
-        /// Its last address.
+        /// The last address of the range.
         last: u64,
     },
 }

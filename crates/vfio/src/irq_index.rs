@@ -21,15 +21,15 @@ pub const IRQS_MAX: u32 = 2048;
 /// An index: one kind of interrupts of a PCI device, or one line of a platform device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IrqIndex {
-    /// Its number.
+    /// The number of the index.
     pub index: u32,
-    /// How many interrupts it has; 0 if the device does not have this kind.
+    /// How many interrupts the index has; 0 if the device does not have this kind.
     pub count: u32,
-    /// Whether its interrupts can signal eventfds.
+    /// Whether the interrupts can signal eventfds.
     pub eventfd: bool,
-    /// Whether it can be masked and unmasked.
+    /// Whether the interrupts can be masked and unmasked.
     pub maskable: bool,
-    /// Whether it is masked each time it is signalled: the line is level-triggered.
+    /// Whether a signal also masks the interrupt: the line is level-triggered.
     pub automasked: bool,
 }
 

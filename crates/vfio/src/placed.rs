@@ -67,7 +67,7 @@ pub type OnError = Arc<dyn Fn(PassthroughError) + Send + Sync>;
 pub struct Place {
     /// The region's index.
     pub region: u32,
-    /// Its guest-physical address.
+    /// The region's guest-physical address.
     pub address: u64,
     /// How the guest reaches it.
     pub access: Access,

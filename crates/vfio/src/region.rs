@@ -27,15 +27,15 @@ pub const REGION_INFO_MAX: usize = 1 << 16;
 /// A region: the registers of a device, its configuration space, and so on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Its index.
+    /// The region's index.
     pub index: u32,
-    /// Its size in bytes; 0 if the device does not have it.
+    /// The region's size in bytes; 0 if the device does not have the region.
     pub size: u64,
-    /// Where it begins in the device's file.
+    /// Where the region begins in the device's file.
     pub offset: u64,
-    /// Whether it can be read.
+    /// Whether the region can be read.
     pub readable: bool,
-    /// Whether it can be written.
+    /// Whether the region can be written.
     pub writable: bool,
     /// The parts that can be mapped: whole pages from its start, in ascending order.
     pub areas: Vec<Range<u64>>,
@@ -62,7 +62,7 @@ pub enum RegionError {
     /// The answer is shorter than the structure.
     #[error("the answer has {len} bytes, not {REGION_INFO}")]
     Short {
-        /// Its length.
+        /// The answer's length in bytes.
         len: usize,
     },
     /// The answer is about a different region.
@@ -80,9 +80,9 @@ pub enum RegionError {
     /// The region does not fit in the file.
     #[error("{size:#x} bytes at offset {offset:#x} run past the end of any file")]
     Wraps {
-        /// Its size.
+        /// The region's size in bytes.
         size: u64,
-        /// Its offset in the file.
+        /// The region's offset in the file.
         offset: u64,
     },
     /// The chain of capabilities is broken.
@@ -96,9 +96,9 @@ pub enum RegionError {
         "the area of {size:#x} bytes at {offset:#x} is outside of the region or overlaps another"
     )]
     Area {
-        /// Its offset in the region.
+        /// The area's offset in the region.
         offset: u64,
-        /// Its size.
+        /// The area's size in bytes.
         size: u64,
     },
 }

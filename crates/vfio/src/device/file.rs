@@ -40,7 +40,7 @@ pub trait DeviceFile: Send + Sync + fmt::Debug {
 /// What a device reports about itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// VFIO_DEVICE_FLAGS_*: its bus, and whether it can be reset.
+    /// VFIO_DEVICE_FLAGS_*: the device's bus, and whether the device can be reset.
     pub flags: u32,
     /// How many regions there are.
     pub regions: u32,
@@ -64,11 +64,11 @@ pub struct SetIrqs<'f> {
 /// What is done with interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Masks them.
+    /// The interrupts are masked.
     Mask,
-    /// Unmasks them.
+    /// The interrupts are unmasked.
     Unmask,
-    /// Signals them, or sets the eventfds that they signal.
+    /// The interrupts are signalled, or get the eventfds that they signal.
     Trigger,
 }
 

@@ -14,23 +14,23 @@ use super::files::{self, Host};
 /// A device of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostDevice {
-    /// Its bus.
+    /// The device's bus.
     pub bus: Bus,
-    /// Its name on the bus: `0000:00:03.0`, `9010000.pl031`.
+    /// The device's name on the bus: `0000:00:03.0`, `9010000.pl031`.
     pub name: String,
-    /// Its folder in sysfs.
+    /// The device's folder in sysfs.
     pub path: PathBuf,
-    /// What it is.
+    /// What the device is.
     pub identity: Identity,
     /// The driver that it is bound to.
     pub driver: Option<String>,
-    /// Its IOMMU group, which may be a group of vfio's no-IOMMU mode.
+    /// The device's IOMMU group, which may be a group of vfio's no-IOMMU mode.
     pub group: Option<u32>,
-    /// How it can be reset.
+    /// How the device can be reset.
     pub reset: Reset,
-    /// Its registers, as far as the host reports them.
+    /// The device's registers, as far as the host reports them.
     pub regions: Vec<HostRegion>,
-    /// Its name in `/dev/vfio/devices` (where the kernel has such files), if a driver of VFIO is bound to it.
+    /// The device's name in `/dev/vfio/devices` (where the kernel has such files), if a driver of VFIO is bound to it.
     pub cdev: Option<String>,
 }
 
@@ -222,7 +222,7 @@ pub enum RegionKind {
 pub struct HostRegion {
     /// The number of the BAR, or the place in `reg`.
     pub index: usize,
-    /// How it is accessed.
+    /// How the registers are accessed.
     pub kind: RegionKind,
     /// The size in bytes, not 0.
     pub size: u64,

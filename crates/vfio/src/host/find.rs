@@ -23,7 +23,7 @@ pub enum FindError {
     OtherBus {
         /// The device.
         name: String,
-        /// Its bus.
+        /// The device's bus.
         found: Bus,
         /// The buses that were searched.
         wanted: Vec<Bus>,

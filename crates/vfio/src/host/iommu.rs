@@ -12,13 +12,13 @@ use super::files::{self, Host};
 /// A device in a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its name on its bus.
+    /// The device's name on its bus.
     pub name: String,
-    /// Its bus, if VFIO can assign devices of that bus.
+    /// The device's bus, if VFIO can assign devices of that bus.
     pub bus: Option<Bus>,
     /// The driver that it is bound to.
     pub driver: Option<String>,
-    /// Whether it is a bridge between PCI buses.
+    /// Whether the device is a bridge between PCI buses.
     pub is_bridge: bool,
 }
 
@@ -38,7 +38,7 @@ impl Member {
 /// A group of devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its number, which is its name in `/dev/vfio`.
+    /// The group's number, which is its name in `/dev/vfio`.
     pub number: u32,
     /// The devices in it, sorted by name.
     pub members: Vec<Member>,

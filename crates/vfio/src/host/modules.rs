@@ -7,7 +7,7 @@ use super::files::{self, Host};
 /// Whether a driver that the kernel does not have can be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModuleState {
-    /// Its module is installed and not loaded.
+    /// The driver's module is installed and not loaded.
     NotLoaded,
     /// The kernel's modules are installed, without one of this name.
     NotBuilt {

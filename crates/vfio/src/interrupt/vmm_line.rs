@@ -19,7 +19,7 @@ use vmbell_hypervisor::{Error, Irqs};
 /// The line, until this is dropped.
 #[derive(Debug)]
 pub(super) struct VmmLine {
-    // Dropped first: its thread raises the line.
+    // Dropped first: the listener's thread raises the line.
     listener: Listener,
     state: Arc<VmmLineState>,
 }

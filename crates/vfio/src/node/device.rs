@@ -9,13 +9,14 @@ pub struct DeviceNode {
     pub name: String,
     /// What the device is, the most specific name first.
     pub compatible: Vec<String>,
-    /// Its registers in the guest, in the order of the device. The node's name has the address of the first one.
+    /// The device's registers in the guest, in the order of the device. The node's name has the address of the first
+    /// one.
     pub regions: Vec<NodeRegion>,
-    /// Its interrupts in the guest, in the order of the device.
+    /// The device's interrupts in the guest, in the order of the device.
     pub interrupts: Vec<NodeInterrupt>,
-    /// Whether its DMA is coherent with the CPUs' caches.
+    /// Whether the device's DMA is coherent with the CPUs' caches.
     pub dma_coherent: bool,
-    /// Its clocks, in the order of the device.
+    /// The device's clocks, in the order of the device.
     pub clocks: Vec<FixedClock>,
     /// The node's further properties.
     pub properties: Vec<Property>,
@@ -68,7 +69,7 @@ pub struct NodeInterrupt {
     /// The number of the line at the interrupt controller: for a GIC, the number of the shared peripheral interrupt,
     /// which is 32 below its INTID.
     pub number: u32,
-    /// When it interrupts.
+    /// What triggers the interrupt.
     pub trigger: Trigger,
 }
 
@@ -97,9 +98,9 @@ impl Trigger {
 /// The parent of the device's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parent {
-    /// Its `#address-cells`: 1 or 2.
+    /// The parent's `#address-cells`: 1 or 2.
     pub address_cells: u32,
-    /// Its `#size-cells`: 1 or 2.
+    /// The parent's `#size-cells`: 1 or 2.
     pub size_cells: u32,
     /// The interrupt controller that takes the interrupts.
     pub interrupts: Option<InterruptParent>,
@@ -170,9 +171,9 @@ impl fmt::Display for FixedClock {
 /// A property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Property {
-    /// Its name.
+    /// The property's name.
     pub name: String,
-    /// Its value, as it is in the tree.
+    /// The property's value, as it is in the tree.
     pub value: Vec<u8>,
 }
 

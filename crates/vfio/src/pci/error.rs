@@ -90,7 +90,7 @@ pub enum Attempt {
     Read {
         /// Where the register is.
         space: Space,
-        /// Its offset there.
+        /// The offset of the registers there.
         offset: u64,
         /// The width of the access in bytes.
         len: usize,
@@ -99,7 +99,7 @@ pub enum Attempt {
     Write {
         /// Where the register is.
         space: Space,
-        /// Its offset there.
+        /// The offset of the registers there.
         offset: u64,
         /// The width of the access in bytes.
         len: usize,

@@ -102,8 +102,8 @@ impl AssignedPci {
         })
     }
 
-    /// Gives the device back, even if a bus still holds this: the device is masked, reset and closed, with nothing
-    /// mapped.
+    /// Gives the device back, even if a bus still holds the function: the device is masked, reset and closed, with
+    /// nothing mapped.
     pub fn give_back(&self) {
         let mut state = self.lock();
         state.interrupts.off();

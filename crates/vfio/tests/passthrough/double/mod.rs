@@ -132,14 +132,15 @@ impl Edu {
         self.lock().interrupts.signalled(index)
     }
 
-    /// Waits until it is closed, since a vCPU may be in the middle of an access. Fails if anything of its user is left.
+    /// Waits until the device is closed, since a vCPU may be in the middle of an access. Fails if anything of the
+    /// device's user is left.
     pub fn assert_given_back(&self) {
         await_that("the device's end", || !self.is_open.load(SeqCst));
         assert!(self.lock().resets > 0, "it was not reset");
         self.assert_quiet();
     }
 
-    /// Fails if it has an eventfd or an interrupt.
+    /// Fails if the device has an eventfd or an interrupt.
     pub fn assert_quiet(&self) {
         let state = self.lock();
         assert_eq!(state.interrupts.eventfds(), 0, "{state:?}");

@@ -94,7 +94,7 @@ impl Clock {
         self.vfio.dma_space()
     }
 
-    /// Lets its alarm interrupt.
+    /// Lets the clock's alarm interrupt.
     pub fn prepare(&self) {
         for (register, value) in [(MATCH, ALARM), (CLEAR, 1), (MASK, 1)] {
             self.write(register, value);

@@ -8,7 +8,7 @@ use super::guest::{AGAIN, CHECK, Guest, HELD, STATES};
 use super::{CLEAR, Clock};
 use testbed::await_that;
 
-/// The states of its interrupt that the guest may see.
+/// The states of the clock's interrupt that the guest may see.
 const ACTIVE: u64 = 1 << 2;
 const ACTIVE_AND_PENDING: u64 = 1 << 3;
 

@@ -79,7 +79,7 @@ impl Real {
         }
     }
 
-    /// Opens a device, for a test that is alone with the devices already.
+    /// Opens a device, for a test that already has the devices to itself.
     pub fn open(name: &str, backend: Option<&Arc<dyn AssignedDevices>>) -> Self {
         let folder = sysfs(name);
         let Vfio::Container(container) = Vfio::open(&folder).unwrap() else {
