@@ -67,13 +67,13 @@ pub enum QueueError {
     /// The descriptors of a chain form a loop.
     #[error("chain {head} has a loop")]
     Loop {
-        /// Its first descriptor.
+        /// The chain's first descriptor.
         head: u16,
     },
     /// The chain has more descriptors than it may have, or than the device takes.
     #[error("chain {head} has more than {limit} descriptors")]
     ChainTooLong {
-        /// Its first descriptor.
+        /// The chain's first descriptor.
         head: u16,
         /// The limit.
         limit: usize,
@@ -81,27 +81,27 @@ pub enum QueueError {
     /// The lengths of a chain add up to 4 GiB or more.
     #[error("chain {head} is longer than 4 GiB")]
     ChainTooLarge {
-        /// Its first descriptor.
+        /// The chain's first descriptor.
         head: u16,
     },
     /// The end of a buffer does not fit in 64 bits.
     #[error("buffer at {addr:#x} of {len:#x} bytes runs past the end of the address space")]
     BufferWraps {
-        /// Its start.
+        /// The buffer's start.
         addr: u64,
-        /// Its length in bytes.
+        /// The buffer's length in bytes.
         len: u32,
     },
     /// A readable buffer follows a writable one (virtio 1.3, 2.7.4.2).
     #[error("chain {head} has a readable buffer after a writable one")]
     ReadableAfterWritable {
-        /// Its first descriptor.
+        /// The chain's first descriptor.
         head: u16,
     },
     /// An indirect descriptor is in a place where virtio does not allow it.
     #[error("chain {head} has an indirect descriptor that is nested, chained or not negotiated")]
     IndirectMisplaced {
-        /// Its first descriptor.
+        /// The chain's first descriptor.
         head: u16,
     },
     /// The length of an indirect table is 0, or not a multiple of a descriptor's size.
@@ -137,9 +137,9 @@ pub enum SetupError {
     Outside {
         /// Name of the part.
         part: &'static str,
-        /// Its start.
+        /// The part's start.
         addr: u64,
-        /// Its length in bytes.
+        /// The part's length in bytes.
         len: usize,
     },
     /// A part of the queue is not aligned as virtio 1.3, 2.7 and 2.8.10.1 require.
@@ -147,7 +147,7 @@ pub enum SetupError {
     Misaligned {
         /// Name of the part.
         part: &'static str,
-        /// Its start.
+        /// The part's start.
         addr: u64,
         /// The alignment in bytes.
         align: u64,
@@ -157,7 +157,7 @@ pub enum SetupError {
     Overlap {
         /// One of the parts.
         part: &'static str,
-        /// Its start.
+        /// The part's start.
         addr: u64,
         /// The other part.
         other: &'static str,
@@ -227,7 +227,7 @@ impl AddError {
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotAdded<T> {
-    /// Why it was not added.
+    /// Why the buffer was not added.
     pub error: AddError,
     /// The data that the driver passed to `add`.
     pub data: T,

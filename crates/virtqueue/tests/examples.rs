@@ -10,7 +10,7 @@ mod polling;
 
 #[test]
 fn the_example_gets_its_answers() {
-    // Its `main` takes the brand, and the process has only one.
+    // The example's `main` takes the brand, and the process has only one.
     let answers = polling::exchange(&["look", "now"]).unwrap();
     assert_eq!(answers, ["LOOK", "NOW"]);
     assert!(polling::main().is_err(), "there is one such queue");

@@ -163,7 +163,7 @@ impl Signaller {
             context: Mutex::new(IoContext::new(1)?),
             ready: EventFd::new(0)?,
         };
-        // If two threads made one at the same time, the second signaller is dropped here.
+        // If two threads made a signaller at the same time, the second one is dropped here.
         Ok(SIGNALLER.get_or_init(|| new))
     }
 

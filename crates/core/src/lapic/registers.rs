@@ -245,7 +245,7 @@ const SVR_WRITABLE: u32 = 0x3ff;
 const ICR_LOGICAL: u32 = 1 << 11;
 /// ICR: delivery status, send pending; never set in this APIC.
 const ICR_SEND_PENDING: u32 = 1 << 12;
-/// ICR: reserved bits of its low half.
+/// Reserved bits of the ICR's low half.
 const ICR_RESERVED: u32 = 0xfff3_2000;
 
 /// ESR: send illegal vector: a vector below 16.

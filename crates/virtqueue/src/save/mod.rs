@@ -196,7 +196,7 @@ pub enum RestoreError {
     Undefined {
         /// Name of the field.
         field: &'static str,
-        /// Its value.
+        /// The field's value.
         value: u64,
     },
     /// The state is of another kind of queue.
@@ -214,7 +214,7 @@ pub enum RestoreError {
     TooLarge {
         /// Name of the field.
         field: &'static str,
-        /// Its value.
+        /// The field's value.
         value: u64,
         /// The largest value that the queue or the other fields allow.
         limit: u64,
@@ -236,7 +236,7 @@ pub enum RestoreError {
     Disagree {
         /// Name of the field, or of the property that the fields express.
         field: &'static str,
-        /// Its value.
+        /// The field's value.
         value: u64,
         /// The value that follows from the other fields.
         expected: u64,

@@ -57,15 +57,15 @@ pub enum BusError {
     /// The range has a length of 0.
     #[error("range at {base:#x} has no length")]
     Empty {
-        /// Its first address.
+        /// The first address of the range.
         base: u64,
     },
     /// The end of the range does not fit in 64 bits.
     #[error("range at {base:#x} of {len:#x} bytes runs past the end of the address space")]
     Wraps {
-        /// Its first address.
+        /// The first address of the range.
         base: u64,
-        /// Its length in bytes.
+        /// The length of the range in bytes.
         len: u64,
     },
     /// The range overlaps the range of another device.

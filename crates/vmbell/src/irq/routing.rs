@@ -13,7 +13,7 @@ use super::{Gsi, IrqArch, IrqError, Msi};
 pub struct Route {
     /// The GSI that is routed.
     pub gsi: Gsi,
-    /// The pin or message that it leads to.
+    /// The pin or message that the route leads to.
     pub target: Target,
 }
 
