@@ -78,9 +78,9 @@ pub const MAX_DEVICE_MAPPINGS: usize = 12;
 pub struct DeviceMapping {
     /// The address at which the guest finds it.
     pub address: AtomicU64,
-    /// Its size in bytes; 0 if this mapping and all later ones are unused.
+    /// The size of the mapping in bytes; 0 if this mapping and all later ones are unused.
     pub size: AtomicU64,
-    /// Its offset in its file, in bytes.
+    /// The offset of the mapping in its file, in bytes.
     pub offset: AtomicU64,
     /// Not 0 if the guest may write to it.
     pub writable: AtomicU64,

@@ -36,7 +36,7 @@ pub enum UsermodeError {
     FilterTooLong {
         /// The thread that the program is for.
         thread: &'static str,
-        /// Its length in instructions.
+        /// The program's length in instructions.
         len: usize,
         /// The maximum length in instructions.
         limit: usize,

@@ -24,7 +24,7 @@ const SECTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// A descriptor of the sandbox that is to be revoked. Lookups that begin now no longer find it.
 #[derive(Debug)]
 pub struct Revocation {
-    /// Its number in the sandbox; `None` once it is revoked.
+    /// The descriptor's number in the sandbox; `None` once it is revoked.
     number: Option<u32>,
     /// Whether the sandbox must be stopped once, because writes to the descriptor may be in progress outside read-side
     /// sections.

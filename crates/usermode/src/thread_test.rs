@@ -89,7 +89,7 @@ mod of_a_sandbox {
         (Arc::clone(&vm), vm)
     }
 
-    /// Its vCPU sleeps and answers no kick.
+    /// The vCPU of this guest sleeps and answers no kick.
     #[test]
     fn guest_that_writes_over_its_stub_is_ended() {
         for value in [u64::MAX, 0x4141_4141_4141_4141, 0] {

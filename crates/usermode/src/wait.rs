@@ -13,8 +13,8 @@ use vmbell_hypervisor::SpinPolicy;
 /// How long the monitor or the stub spins with [`SpinPolicy::Spin`] before it sleeps, in TSC ticks: about a
 /// millisecond, much longer than any hand-over.
 pub const SPIN_TICKS: u32 = 3_000_000;
-/// How long they spin with [`SpinPolicy::Adaptive`], which only guesses that spinning helps: about ten hand-overs
-/// between sleeping threads.
+/// How long the monitor or the stub spins with [`SpinPolicy::Adaptive`], which only guesses that spinning helps: about
+/// ten hand-overs between sleeping threads.
 pub const ADAPTIVE_TICKS: u32 = 150_000;
 
 /// Returns the spin budget of a policy, in TSC ticks.

@@ -22,7 +22,7 @@ pub struct Irqfd {
 #[derive(Debug)]
 pub struct Resampler {
     event: EventFd,
-    /// Its descriptor in the sandbox; never 0.
+    /// The resamplefd's descriptor in the sandbox; never 0.
     descriptor: u32,
     /// Whether the irqfd was removed. Locked while the monitor signals the resamplefd, so that a removal waits for it.
     is_removed: Mutex<bool>,
@@ -38,7 +38,7 @@ impl Resampler {
         }
     }
 
-    /// Returns its descriptor in the sandbox.
+    /// Returns the resamplefd's descriptor in the sandbox.
     pub fn descriptor(&self) -> u32 {
         self.descriptor
     }

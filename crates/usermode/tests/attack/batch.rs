@@ -32,7 +32,7 @@ const MOST_FAILURES: usize = 20;
 /// An attack. Its rounds fail by a panic.
 #[derive(Clone, Copy, Debug)]
 pub struct Attack {
-    /// The name of its test.
+    /// The name of the attack's test.
     pub name: &'static str,
     /// The number of rounds in `cargo test`.
     pub rounds: u64,

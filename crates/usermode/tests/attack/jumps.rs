@@ -152,7 +152,7 @@ pub fn a_jump_into_the_exit_sequence_ends_somehow<H: Hypervisor>(h: &H) {
         let mut registers = [AREA + 0x4000; 16];
         registers[1] = SLOT_BASE;
         registers[4] = stack;
-        // What ends it, if anything, depends on what the registers mean at that place.
+        // What ends the guest, if anything, depends on what the registers mean at that place.
         let _ = make(h, Jump { registers, target }, Duration::from_millis(100));
     }
 }

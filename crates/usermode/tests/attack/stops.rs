@@ -90,7 +90,7 @@ struct Bell {
     event: Arc<EventFd>,
     /// `None` if its registration failed.
     doorbell: Option<Doorbell>,
-    /// Whether its removal has returned `Ok`.
+    /// Whether the doorbell's removal has returned `Ok`.
     is_removed: bool,
 }
 

@@ -40,7 +40,7 @@ impl GuestByte for Word {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handler {
     pub vector: u8,
-    /// Whether it has done its EOI, by the bit or by the register.
+    /// Whether the handler has done its EOI, by the bit or by the register.
     pub ended: bool,
     /// Whether the code that it returns to may be interrupted.
     interruptible: bool,
