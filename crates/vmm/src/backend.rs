@@ -57,7 +57,7 @@ impl Backend {
 pub struct ChosenBackend {
     /// The backend.
     pub hypervisor: Box<dyn Hypervisor>,
-    /// Why it is not KVM; `None` if it is.
+    /// Why the backend is not KVM; `None` if it is.
     pub why_not_kvm: Option<Error>,
 }
 

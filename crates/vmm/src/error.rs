@@ -131,7 +131,7 @@ pub enum BoardError {
     NoRoom {
         /// The device.
         name: String,
-        /// What it would need.
+        /// What the device would need.
         what: &'static str,
     },
     /// The board has no place for a virtio device on MMIO registers.
@@ -141,7 +141,7 @@ pub enum BoardError {
     NoPlace {
         /// The name of the device.
         device: &'static str,
-        /// What it would need.
+        /// What the device would need.
         what: &'static str,
     },
     /// The board has no interrupt line for the device, which has no other interrupt.

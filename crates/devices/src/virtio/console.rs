@@ -124,8 +124,8 @@ impl Handler for Console {
             if to.is_empty() {
                 return Ok(request.complete(0));
             }
-            // Without input, and after its end, the request waits. The descriptor wakes this thread when there is
-            // input.
+            // Without input, and after the end of the input, the request waits. The descriptor wakes this thread when
+            // there is input.
             let len = read_once(&self.input, to, &mut []).unwrap_or_default();
             return Ok(match len {
                 0 => request.wait(),

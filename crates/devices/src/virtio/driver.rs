@@ -86,7 +86,7 @@ pub enum Refusal {
     Setup {
         /// Index of the queue.
         queue: u16,
-        /// Why it failed.
+        /// Why the set-up failed.
         source: SetupError,
     },
     /// The driver wrote an impossible value to a ring.
@@ -94,7 +94,7 @@ pub enum Refusal {
     Broken {
         /// Index of the queue.
         queue: u16,
-        /// Why it failed.
+        /// What is wrong with the ring.
         source: QueueError,
     },
     /// A chain could not be given back.
@@ -102,7 +102,7 @@ pub enum Refusal {
     Used {
         /// Index of the queue.
         queue: u16,
-        /// Why it failed.
+        /// Why the chain could not be given back.
         source: UsedError,
     },
     /// The device could not handle a chain.
@@ -110,7 +110,7 @@ pub enum Refusal {
     Handler {
         /// Index of the queue.
         queue: u16,
-        /// Why it failed.
+        /// Why the chain could not be handled.
         source: HandlerError,
     },
     /// The device's own code panicked.

@@ -10,7 +10,7 @@ use super::uki;
 pub struct ImageError {
     /// The file of the image.
     pub image: String,
-    /// Why it cannot be booted.
+    /// Why the image cannot be booted.
     pub kind: ImageErrorKind,
 }
 

@@ -77,7 +77,7 @@ struct Segment {
     address: u64,
     /// Size in memory, in bytes. The part after the file's bytes is zero.
     len: u64,
-    /// Where its bytes are in the file.
+    /// Where the segment's bytes are in the file.
     file: Range<u64>,
 }
 
@@ -174,7 +174,7 @@ impl Image {
         self.file.name()
     }
 
-    /// Whether it is a kernel, which has a console, and not an image for a Multiboot loader.
+    /// Whether the image is a kernel, which has a console, and not an image for a Multiboot loader.
     pub fn is_kernel(&self) -> bool {
         !matches!(self.parsed.protocol, Protocol::Multiboot)
     }

@@ -47,7 +47,7 @@ const REQUIRED: u32 = 0xffff;
 /// A header with the right checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::image) struct Header {
-    /// Its offset in the file, in bytes.
+    /// The header's offset in the file, in bytes.
     offset: usize,
     flags: u32,
     addresses: Option<Addresses>,

@@ -52,7 +52,7 @@ const HYPERVISOR: u32 = 1 << 31;
 /// The settings of a PC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PcConfig {
-    /// Which hardware it has.
+    /// Which hardware the PC has.
     pub model: PcModel,
     /// Size of RAM in bytes, a multiple of 4096.
     pub memory: u64,

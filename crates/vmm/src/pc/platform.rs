@@ -31,9 +31,9 @@ const PAGE: u64 = 4096;
 /// Where a platform device is in its guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlatformPlace {
-    /// Its registers, in the order of the device.
+    /// The device's registers, in the order of the device.
     pub regions: Vec<NodeRegion>,
-    /// Its interrupts, in the order of the device; a number is a pin of the I/O APIC.
+    /// The device's interrupts, in the order of the device; a number is a pin of the I/O APIC.
     pub interrupts: Vec<NodeInterrupt>,
     /// What raises each interrupt in the guest.
     pub paths: Vec<InterruptPath>,

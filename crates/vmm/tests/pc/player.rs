@@ -80,12 +80,12 @@ impl Op {
     }
 }
 
-/// What is to be played, and on what.
+/// What a test plays, and the image that plays it.
 #[derive(Clone, Debug)]
 pub struct Play {
     /// The program that plays.
     pub program: fn() -> Program,
-    /// Whether it is a kernel, and not an image for a Multiboot loader.
+    /// Whether the image is a kernel, and not an image for a Multiboot loader.
     pub is_kernel: bool,
     /// The accesses. The guest is done after them, with code 0.
     pub ops: Vec<Op>,

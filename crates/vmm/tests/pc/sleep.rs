@@ -51,7 +51,7 @@ fn alarm() -> Vec<Op> {
     ops
 }
 
-/// Goes to sleep. What it does after it wakes up is at `AWAKE`.
+/// Goes to sleep. What the guest does after it wakes up is at `AWAKE`.
 fn sleeper(vector: u32, vcpus: u16) -> Play {
     let mut ops = alarm();
     ops.push(Op::Store(4, WAKING_VECTOR, vector));

@@ -102,7 +102,7 @@ impl Arm64Image {
         Ok(Self { file, header })
     }
 
-    /// Whether it is a kernel of Linux, which has a console.
+    /// Whether the image is a kernel of Linux, which has a console.
     pub const fn is_kernel(&self) -> bool {
         self.header.is_some()
     }

@@ -26,7 +26,7 @@ const PAGE: u64 = 4096;
 pub(in crate::image) struct Initrd {
     /// Guest-physical address, at a page boundary.
     pub(in crate::image) address: u64,
-    /// Its size in bytes.
+    /// The initrd's size in bytes.
     pub(in crate::image) len: u64,
 }
 
