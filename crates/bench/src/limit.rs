@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use vmbell::sync::Mutex;
 
-/// Why measuring stops before it is done.
+/// Why a measurement stops early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EarlyStop {
     /// A signal arrived.

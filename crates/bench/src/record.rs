@@ -120,7 +120,7 @@ impl SampleSeries {
 pub struct Record {
     /// The series of all entries.
     pub series: Vec<SampleSeries>,
-    /// Why measuring stopped before it was done; `None` if it did not.
+    /// Why the measurement stopped early; `None` if it did not.
     pub stopped: Option<EarlyStop>,
     /// The index of the series that is currently being measured.
     pub running: Option<usize>,

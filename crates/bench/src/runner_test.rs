@@ -306,7 +306,7 @@ fn no_row_is_measured_while_the_subjects_end_at_a_time_limit() {
 
 #[test]
 fn runs_that_calibration_left_too_short_grow_before_they_are_kept() {
-    // In its first runs, an operation appears to take a hundred times longer than it does.
+    // In the first runs of this entry, an operation appears to take a hundred times longer than it does.
     #[allow(clippy::cast_precision_loss, reason = "few operations")]
     let entry = entry("misjudged", |run, ops| {
         let each = if run <= 6 { 1e11 } else { 1e9 };

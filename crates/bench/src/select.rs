@@ -32,7 +32,7 @@ pub enum SelectError {
     NoMatch(String),
 }
 
-/// The name in `names` that is most similar to `typed`, unless none is similar.
+/// The name in `names` that is most similar to `typed`; `None` if no name is similar.
 pub fn similar<'n>(typed: &str, names: &[&'n str]) -> Option<&'n str> {
     let similarity = |name: &&'n str| {
         let mistyped = strsim::normalized_damerau_levenshtein(typed, name);

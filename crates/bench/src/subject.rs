@@ -18,7 +18,7 @@ pub trait Subject {
     /// The name in the report, e.g. `portio-wildcard-eventfd+int3`.
     fn name(&self) -> &str;
 
-    /// Where and how it runs; the report prints it.
+    /// Where and how the subject runs; the report prints it.
     fn setting(&self) -> SubjectSetting {
         SubjectSetting::default()
     }

@@ -46,7 +46,8 @@ pub struct Vm {
     pub exits: Vec<Reason>,
     /// Irqfds, by GSI.
     pub irqfds: Vec<Irqfd>,
-    /// Where its vCPUs were seen. `None` also if the process has several VMs, because their pages cannot be told apart.
+    /// Where the VM's vCPUs were seen. `None` also if the process has several VMs, because their pages cannot be told
+    /// apart.
     pub sampled: Option<Sampled>,
 }
 

@@ -22,7 +22,8 @@ const EVENTFD: &str = "anon_inode:[eventfd]";
 /// A process that has a VM with a vCPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// When it started, in clock ticks since the host's boot. Together with its number, this identifies the process.
+    /// When the process started, in clock ticks since the host's boot. Together with its number, this identifies the
+    /// process.
     pub started: u64,
     /// The VMM's short name, from its program. `None` if the process ended before it could be read.
     pub vmm: Option<String>,
@@ -30,7 +31,7 @@ pub struct Process {
     pub name: Option<String>,
     /// The descriptors of eventfds, by the eventfd's number.
     pub eventfds: BTreeMap<u32, u32>,
-    /// Whether it has ended since the previous reading.
+    /// Whether the process has ended since the previous reading.
     pub has_ended: bool,
 }
 

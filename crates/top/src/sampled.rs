@@ -13,7 +13,7 @@ pub struct Sampled {
     pub samples: u64,
     /// Accesses during which they were in the VMM, most frequent first. `to_vmm` is how often they were seen there.
     pub addresses: Vec<Address>,
-    /// How often they were in the VMM for a different reason.
+    /// How often the vCPUs were in the VMM for a different reason.
     pub reasons: BTreeMap<String, u64>,
 }
 

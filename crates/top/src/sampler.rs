@@ -38,7 +38,7 @@ pub enum SampledPlace {
         space: Space,
         /// The address.
         address: u64,
-        /// Whether it is a write.
+        /// Whether the access is a write.
         is_write: bool,
         /// The size in bytes; 0 if it is not a valid size of an access.
         size: u8,

@@ -208,7 +208,7 @@ impl RoundTrip {
         }
         let queue = Arc::clone(&self.queue);
         let look = move || {
-            // It does not matter whether buffers are left: the poller serves the queue again anyway.
+            // The result is ignored: the poller serves the queue again anyway.
             let _ = queue.serve();
             queue.served()
         };

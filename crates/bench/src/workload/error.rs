@@ -29,7 +29,7 @@ pub enum WorkloadError {
     /// A buffer did not arrive as it was sent.
     #[error("a buffer arrived with {len} readable bytes, or with writable ones")]
     Buffer {
-        /// Its readable bytes.
+        /// The buffer's readable bytes.
         len: u32,
     },
     /// An eventfd failed.

@@ -134,7 +134,7 @@ pub struct Event {
     pub kind: RecordKind,
     /// The address where it happened; 0 if the kind has no address.
     pub address: u64,
-    /// Whether it was a write.
+    /// Whether the access was a write.
     pub is_write: bool,
     /// The size of the access in bytes; 0 if the kind has none, or if KVM did not check it.
     pub size: u8,

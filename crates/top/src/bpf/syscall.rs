@@ -215,7 +215,7 @@ impl Link {
     ) -> Result<Self, Refused> {
         let program = match load(code, attach, function, module, &mut []) {
             Ok(program) => program,
-            // Loads it again to get the verifier's log.
+            // Loads the program again to get the verifier's log.
             Err(source) => {
                 let mut log = vec![0; LOG];
                 let _ = load(code, attach, function, module, &mut log);

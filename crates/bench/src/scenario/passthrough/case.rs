@@ -20,7 +20,7 @@ pub(super) enum PassthroughCase {
 /// How the device interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeviceSignal {
-    /// By its level-triggered line (INTx).
+    /// By the device's level-triggered line (INTx).
     Line,
     /// By a message (MSI).
     Message,
