@@ -76,7 +76,7 @@ fn guest() -> &'static Guest {
         let added = memory.add_region(0, Arc::new(region));
         added.expect("the memory is empty");
         let bus = memory.ram_bus();
-        // Dropping it would unmap its regions.
+        // A drop of the memory would unmap its regions.
         std::mem::forget(memory);
         Guest {
             base: NonNull::new(base).expect("a mapping is not at 0"),

@@ -233,7 +233,7 @@ pub struct LinuxDriver {
     driver: NonNull<CLinuxDriver>,
     /// What `virtqueue_enable_cb_prepare` returned.
     opaque: u32,
-    /// Whether it stays awake while it has taken only a part of a batch.
+    /// Whether the driver stays awake while it has taken only a part of a batch.
     mended: bool,
 }
 

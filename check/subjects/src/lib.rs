@@ -58,14 +58,14 @@ pub struct About {
     pub formats: &'static [Format],
     /// Whether a split ring can begin at an index other than 0.
     pub starts: bool,
-    /// Whether it supports `VIRTIO_F_IN_ORDER`.
+    /// Whether the subject supports `VIRTIO_F_IN_ORDER`.
     pub in_order: bool,
 }
 
 /// A driver side. The checker's own reference driver has no `new`.
 #[derive(Clone, Copy, Debug)]
 pub struct Driver {
-    /// Its name and abilities.
+    /// The driver's name and abilities.
     pub about: About,
     /// Makes the driver side of a ring in zeroed memory. With `mended`, the adapter adds what the subject lacks.
     pub new: Option<NewDriver>,
@@ -98,11 +98,11 @@ impl Driver {
 /// A device side. The checker's own reference device has no `new`.
 #[derive(Clone, Copy, Debug)]
 pub struct Device {
-    /// Its name and abilities.
+    /// The device's name and abilities.
     pub about: About,
     /// Makes the device side of a ring. With `mended`, the adapter adds what the subject lacks.
     pub new: Option<NewDevice>,
-    /// Whether it interrupts the driver. If not, the driver polls.
+    /// Whether the device interrupts the driver. If not, the driver polls.
     pub interrupts: bool,
     /// The address of the guest memory, if the subject maps it itself.
     pub memory: Option<fn() -> std::ptr::NonNull<u8>>,

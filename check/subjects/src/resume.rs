@@ -22,7 +22,7 @@ pub trait Resumable {
     fn wants_interrupt(&mut self) -> bool;
     /// Enables notifications. True if a chain is waiting, so that the device must not sleep.
     fn listen(&mut self) -> bool;
-    /// Saves its state and the chain that it holds, and replaces itself with a value restored from them.
+    /// Saves the device and the chain that it holds, and replaces the device with one that is restored from them.
     fn reload(&mut self);
 }
 
@@ -78,7 +78,7 @@ pub struct Resume {
     pub kicks: bool,
     /// Whether the driver is interrupted when it resumes.
     pub interrupts: bool,
-    /// Whether it continues at the step where it was saved, instead of at the beginning of its event loop.
+    /// Whether the device continues at the step where it was saved, instead of at the beginning of its event loop.
     pub goes_on: bool,
 }
 

@@ -20,13 +20,13 @@ pub(crate) const SOURCE: &str = include_str!("compiler.rs");
 /// are not listed.
 const CHECKER: [&str; 15] = [
     "vmbell_check",
-    // Its direct dependencies.
+    // The checker's direct dependencies.
     "backtrace",
     "corosensei",
     "libc",
     "smallvec",
     "thiserror",
-    // Their dependencies.
+    // The dependencies of those crates.
     "addr2line",
     "adler2",
     "cfg_if",

@@ -44,7 +44,7 @@ impl Workspace {
         Ok(Self { metadata })
     }
 
-    /// Where cargo puts its build, before this program chooses a folder inside.
+    /// The folder in which cargo puts its builds; this program chooses a folder inside.
     pub(crate) fn target_dir(&self) -> PathBuf {
         self.metadata["target_directory"]
             .as_str()

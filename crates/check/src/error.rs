@@ -66,9 +66,9 @@ pub enum Error {
     /// A scenario has too many tasks.
     #[error("a scenario with {tasks} tasks cannot be explored: the limit is {limit}")]
     TooManyTasks {
-        /// How many tasks it has.
+        /// How many tasks the scenario has.
         tasks: usize,
-        /// How many tasks it may have.
+        /// How many tasks a scenario may have.
         limit: usize,
     },
     /// An execution has too many sequentially consistent events for RC11.
@@ -76,7 +76,7 @@ pub enum Error {
         "an execution has more than {limit} sequentially consistent fences and accesses, the limit under RC11"
     )]
     TooManyFences {
-        /// How many such events it may have.
+        /// How many such events an execution may have.
         limit: usize,
     },
     /// The shared memory is too large.
@@ -102,7 +102,7 @@ pub enum Error {
     /// A scenario has too many sleepers and words.
     #[error("{words} sleepers and words are too many after {memory} bytes of shared memory")]
     TooManyWords {
-        /// How many sleepers and words it has.
+        /// How many sleepers and words the scenario has.
         words: usize,
         /// How many bytes of shared memory there are.
         memory: usize,
@@ -134,7 +134,7 @@ pub enum Error {
         "no order can be weakened, because the scenario is not complete and clean as it is:\n{report}"
     )]
     NotClean {
-        /// What its exploration found.
+        /// What the exploration of the scenario found.
         report: String,
     },
     /// A scenario whose memory is not explored as a whole.
@@ -149,7 +149,7 @@ pub enum Error {
         model: Model,
         /// The sites that are weaker, with their orders, or the store that is moved.
         changes: String,
-        /// Why it cannot be explored.
+        /// Why the changed code cannot be explored.
         source: Box<Error>,
     },
     /// The result of weakening cannot be recorded for the subcommand.
@@ -157,7 +157,7 @@ pub enum Error {
     Record {
         /// The file.
         path: PathBuf,
-        /// Why it cannot be written.
+        /// Why the file cannot be written.
         source: io::Error,
     },
     /// The shared memory cannot be mapped.

@@ -34,7 +34,7 @@ pub(crate) enum Meaning {
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
     pub(crate) name: String,
-    /// Where it begins in the value of the access, and how many bytes it has.
+    /// Where the field begins in the value of the access, and how many bytes it has.
     from: usize,
     len: usize,
     meaning: Meaning,

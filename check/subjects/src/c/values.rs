@@ -163,7 +163,7 @@ struct Sender {
     linux: LinuxDriver,
     site: Site,
     chained: bool,
-    /// Whether it enables interrupts once, and then sleeps whenever it finds no used buffer.
+    /// Whether the sender enables interrupts once, and then sleeps whenever it finds no used buffer.
     rests: bool,
     has_enabled: bool,
     next: u64,

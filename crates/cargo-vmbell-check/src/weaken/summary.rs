@@ -246,7 +246,7 @@ impl Site {
         }
     }
 
-    /// Whether it was weakened: code of the standard library is not.
+    /// Whether the site was weakened: code of the standard library is not.
     pub(super) fn is_weakened(&self) -> bool {
         !self.effects.is_empty()
     }

@@ -117,9 +117,9 @@ pub(crate) struct Views {
     pub(crate) hb: Clock,
     /// RC11: what happens before a read that acquires this write.
     pub(crate) message: Clock,
-    /// RC11: what its task has read without acquiring it.
+    /// RC11: what the event's task has read without acquiring it.
     pub(crate) pending: Clock,
-    /// RC11: what happened before its task's last fence that releases.
+    /// RC11: what happened before the last releasing fence of the event's task.
     pub(crate) released: Clock,
 }
 

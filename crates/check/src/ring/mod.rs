@@ -23,13 +23,14 @@ pub struct Load {
     pub requests: u16,
     /// How many requests the driver makes before it waits for an answer; at most the size of the queue.
     pub depth: u16,
-    /// Whether it checks once per series of requests, not after each, if the device wants a notification.
+    /// Whether the driver checks if the device wants a notification once per series of requests, and not after each.
     pub batch: bool,
-    /// How many used buffers it takes before it checks whether it may sleep.
+    /// How many used buffers the driver takes before it checks whether it may sleep.
     pub budget: u16,
-    /// Whether it waits for 3/4 of the in-flight buffers (Linux's `virtqueue_enable_cb_delayed`), not for the next one.
+    /// Whether the driver waits for 3/4 of the in-flight buffers (Linux's `virtqueue_enable_cb_delayed`), and not for
+    /// the next one.
     pub late: bool,
-    /// Whether interrupts stay enabled while it takes used buffers.
+    /// Whether interrupts stay enabled while the driver takes used buffers.
     pub armed: bool,
 }
 
@@ -37,7 +38,7 @@ pub struct Load {
 #[derive(Clone, Copy, Debug)]
 pub struct Ring {
     memory: Memory,
-    /// Its shape.
+    /// The queue's shape.
     pub shape: Shape,
     /// The descriptor table, or the packed ring: an offset in the shared memory, as all addresses here.
     pub descriptors: u16,

@@ -124,7 +124,7 @@ pub(crate) enum State {
     Locked(Id),
     /// The task replays, and its next event comes after an event that another task has not replayed yet.
     Behind,
-    /// Its read-modify-write has no place: another one already follows the write that it read.
+    /// The task's read-modify-write has no place: another one already follows the write that it read.
     Impossible,
     Done,
     /// The task panicked or crashed, with this message.
@@ -142,7 +142,7 @@ pub(crate) struct Task {
     cursor: usize,
     /// The plain stores that a hook announced: their values are in memory at the next step.
     announced: Vec<Access>,
-    /// Their place in the code under test, if they can be moved.
+    /// The place of the announced stores in the code under test, if the stores can be moved.
     announced_at: Option<CallSite>,
     /// The announced stores that are not events yet, with their values.
     stored: Vec<(Access, u64)>,

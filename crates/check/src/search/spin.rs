@@ -20,7 +20,7 @@ impl Search {
                     self.tasks[self.current].state = State::Spins(tail.to_vec());
                     return Err(Stop::Blocked);
                 }
-                // It may read the old value once more, but no fair execution does so forever.
+                // The task may read the old value once more, but no fair execution does so forever.
                 if self.repeats(reads, period, REPEATS + 1) {
                     self.dropped = true;
                     return Err(Stop::Ended);

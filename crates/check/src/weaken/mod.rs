@@ -70,7 +70,7 @@ pub enum Effect {
 pub struct Break {
     /// The order.
     pub order: Order,
-    /// What goes wrong with it.
+    /// What goes wrong with this order.
     pub failure: Failure,
 }
 

@@ -11,7 +11,7 @@ use crate::search::{CallSite, Operation};
 /// An order in the code under test, and what weakening it does.
 #[derive(Debug)]
 pub struct Site {
-    /// Where it is.
+    /// Where the order is.
     pub source: Source,
     /// What the order belongs to.
     pub operation: Operation,

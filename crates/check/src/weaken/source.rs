@@ -22,7 +22,7 @@ pub struct Source {
     pub line: u32,
     /// The function, and the functions of the same package into which it is inlined.
     pub function: String,
-    /// Whose code it is.
+    /// Whose code the place is in.
     pub owner: Owner,
 }
 

@@ -408,7 +408,7 @@ fn memory_without_end_ends_the_process() {
             scenario.task("device", || {
                 let mut all = Vec::new();
                 loop {
-                    // It allocates slowly, so that the machine that runs the test does not suffer.
+                    // Allocates slowly, so that the machine that runs the test does not suffer.
                     all.push(vec![1_u8; 1 << 20]);
                     thread::sleep(std::time::Duration::from_millis(2));
                 }

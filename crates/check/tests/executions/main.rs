@@ -19,7 +19,7 @@ mod published;
 mod rings;
 mod weaken;
 
-// Their paths decide whose code they count as.
+// The paths of these modules decide whose code they count as.
 #[path = "library/core/src/sync/atomic.rs"]
 mod atomic_of_core;
 #[path = "library/alloc/src/sync.rs"]

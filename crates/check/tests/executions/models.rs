@@ -63,7 +63,7 @@ fn explored(program: &Program, model: Model) -> Vec<Vec<u64>> {
     found
 }
 
-/// Returns the same results, from the reference.
+/// Returns the results of the program according to the reference.
 fn expected(program: &Program, model: Model) -> Vec<Vec<u64>> {
     let mut all: Vec<Vec<u64>> = graphs(program, model)
         .into_iter()
