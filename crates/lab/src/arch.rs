@@ -5,9 +5,9 @@
 /// An architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arch {
-    /// Its name in Rust, QEMU and `uname -m`.
+    /// The architecture's name in Rust, QEMU and `uname -m`.
     pub name: &'static str,
-    /// Its name in Debian's packages and folders.
+    /// The architecture's name in Debian's packages and folders.
     pub package: &'static str,
     /// The name of the multiarch folder below `lib`.
     pub triplet: &'static str,

@@ -47,7 +47,7 @@ const FIRMWARE_FOLDERS: [&str; 2] = ["/usr/share/qemu", "/usr/share/seabios"];
 /// How a machine began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Began {
-    /// From its saved state.
+    /// From a saved state.
     Saved,
     /// With a boot, and the reason for it; `None` if the user asked for a boot.
     Booted(Option<String>),
@@ -67,7 +67,7 @@ impl From<Beginning> for Began {
 pub(crate) enum Beginning {
     /// With a boot, as [`Began::Booted`].
     Boot(Option<String>),
-    /// From its saved state.
+    /// From this saved state.
     Saved(Saved),
 }
 

@@ -9,7 +9,7 @@ pub struct L1Device {
     pub name: &'static str,
     /// The bus that it is on.
     pub bus: L1Bus,
-    /// Its address in L1, as sysfs names it.
+    /// The device's address in L1, as sysfs names it.
     pub address: &'static str,
     /// QEMU's arguments, including the fixed address.
     pub arguments: &'static [&'static str],
@@ -90,7 +90,7 @@ pub enum L1Driver {
 pub struct PluggedDevice {
     /// The device.
     pub device: &'static L1Device,
-    /// Its driver in L1.
+    /// The device's driver in L1.
     pub driver: L1Driver,
 }
 

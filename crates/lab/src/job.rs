@@ -118,11 +118,11 @@ pub struct Nested {
     pub depth: u32,
     /// Whether time is counted in instructions.
     pub deterministic: bool,
-    /// Its memory in bytes.
+    /// The guest's memory in bytes.
     pub memory: u64,
-    /// Its vCPUs.
+    /// The guest's vCPUs.
     pub vcpus: u32,
-    /// Its kernel's command line.
+    /// The command line of the guest's kernel.
     pub parameters: String,
     /// QEMU, if QEMU is what starts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -143,11 +143,11 @@ pub struct NestedQemu {
 /// A device in L1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobDevice {
-    /// Its name, for errors.
+    /// The device's name, for errors.
     pub name: String,
     /// The name of its bus, as sysfs names it.
     pub bus: String,
-    /// Its address, as sysfs names it.
+    /// The device's address, as sysfs names it.
     pub address: String,
     /// The driver to bind; `None` for no driver.
     pub driver: Option<String>,
@@ -165,7 +165,7 @@ pub enum ProgramEnding {
     Signalled {
         /// The signal's number.
         signal: i32,
-        /// Whether it would have left a core file.
+        /// Whether the program would have left a core file.
         core: bool,
     },
     /// The host's time limit expired, so the program was asked to end, or killed.

@@ -32,11 +32,11 @@ const SHELL: &str = "/bin/sh";
 pub struct LabTask {
     /// A path, or a name to search on PATH.
     pub program: OsString,
-    /// Its arguments.
+    /// The program's arguments.
     pub arguments: Vec<OsString>,
-    /// Its environment.
+    /// The program's environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// Its working directory. It is empty in L1 unless `with` adds files.
+    /// The program's working directory. It is empty in L1 unless `with` adds files.
     pub directory: PathBuf,
     /// Files and folders of the host, each with its path in L1.
     pub with: Vec<(PathBuf, PathBuf)>,
@@ -64,7 +64,7 @@ const NESTED_QEMU: &str = "--vmm qemu";
 pub struct InnerLinux {
     /// The machine.
     pub nested: Nested,
-    /// Its initramfs.
+    /// The initramfs of this Linux.
     pub initramfs: Vec<u8>,
 }
 

@@ -12,7 +12,7 @@ use indicatif::{HumanDuration, ProgressState};
 /// An estimate of the time left, from the steps that were finished since the estimate began.
 #[derive(Clone, Debug, Default)]
 pub struct TimeLeft {
-    /// When it began, and how many steps were finished then.
+    /// When the estimate began, and how many steps were finished then.
     begun: Option<(Instant, u64)>,
     /// When the last step was finished, and how many there were then.
     last: Option<(Instant, u64)>,

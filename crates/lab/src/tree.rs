@@ -63,7 +63,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
     std::fs::write(path, bytes).map_err(cannot("write", path))
 }
 
-/// Runs QEMU to write its tree and exit.
+/// Runs QEMU, which writes its tree and exits.
 fn dump(qemu: &Qemu, arguments: &[OsString]) -> Result<(), LabError> {
     let words = qemu.words();
     let output = Command::new(&words[0])

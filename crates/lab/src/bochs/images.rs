@@ -42,9 +42,9 @@ pub(crate) struct FlatKernel {
     pub begin: u64,
     /// The first address after it.
     pub end: u64,
-    /// Its PVH entry.
+    /// The address of the kernel's PVH entry.
     pub entry: u32,
-    /// Its bytes from `begin` on, without the memory at the end that the kernel clears itself.
+    /// The kernel's bytes from `begin` on, without the memory at the end that the kernel clears itself.
     pub bytes: Vec<u8>,
 }
 

@@ -1,9 +1,8 @@
-//! The next Linux, a guest of this one. It runs the program, and `vmbell run` or QEMU starts it.
-//!
-//! It starts before this Linux gets its job, and waits for the files of the run. At this point the machine stops and
-//! can be saved. This Linux serves it as the host serves L1: passes its output on, and passes the host's request to
-//! stop the program in. If it does not answer, the report says which Linux that is. Only the host has time limits,
-//! because this Linux' clock may not be real.
+//! The next Linux: a guest of this one, which runs the program. `vmbell run` or QEMU starts it.
+//! The guest starts before this Linux gets its job, and waits for the files of the run. At this point the machine stops
+//! and can be saved. This Linux serves the guest as the host serves L1: it passes the guest's output on to the host,
+//! and the host's request to stop the program on to the guest. If the guest does not answer, the report says which
+//! Linux that is. Only the host has time limits, because this Linux' clock may not be real.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

@@ -11,7 +11,7 @@ use crate::debian;
 use crate::error::{LabError, failed};
 use crate::prepare::{self, LabKernel};
 
-/// Increase it when the way of building changes.
+/// Increase this number when the way of building changes.
 const REVISION: u32 = 1;
 /// Peak disk space: the compiler, packed and unpacked, the source and the objects.
 const SPACE: u64 = 700_000_000;

@@ -13,7 +13,7 @@ use crate::kvm::Tools;
 use crate::out_of_tree::Make;
 use crate::prepare::{self, LabKernel};
 
-/// Increase it when the way of building changes.
+/// Increase this number when the way of building changes.
 const REVISION: u32 = 1;
 /// Peak disk space: the source, packed and unpacked, and the build's output.
 const SPACE: u64 = 4_000_000_000;

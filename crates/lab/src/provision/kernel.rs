@@ -23,7 +23,8 @@ pub enum KernelChoice {
     File {
         /// A bzImage or an ELF vmlinux for x86-64, an Image for arm64.
         image: PathBuf,
-        /// Its module folder; `Some(None)` if KVM is built in, `None` to guess the folder from the image's path.
+        /// The kernel's module folder; `Some(None)` if KVM is built in, `None` to guess the folder from the image's
+        /// path.
         modules: Option<Option<PathBuf>>,
     },
     /// One of Debian's kernels.

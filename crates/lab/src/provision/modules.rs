@@ -8,7 +8,7 @@ use crate::cache::{DiskSize, require_programs, require_space};
 use crate::error::LabError;
 use crate::out_of_tree::{self, Architectures, MODULES};
 
-/// Increase it when the way of building changes.
+/// Increase this number when the way of building changes.
 const REVISION: u32 = 1;
 /// Peak disk space of a build: the compiler, the headers and the source archive.
 const SPACE: u64 = 600_000_000;

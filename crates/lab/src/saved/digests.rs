@@ -125,7 +125,7 @@ mod tests {
             .unwrap();
     }
 
-    /// Waits until enough time has passed since the file's last change for its digest to be remembered.
+    /// Waits until the file's last change is so long ago that its digest may be remembered.
     fn settle(path: &Path) {
         while !FileIdentity::of(&fs::metadata(path).unwrap()).is_settled() {
             thread::sleep(Duration::from_millis(50));

@@ -62,7 +62,7 @@ fn extent(file: &File, at: u64, size: u64) -> io::Result<Option<(u64, u64)>> {
     Ok(Some((data - data % page, end)))
 }
 
-/// Adds the pages of a piece that starts at `at` to the list, each as its number and hash.
+/// Adds the number and the hash of each page of a piece to the list. The piece starts at `at`.
 fn list(pages: &mut Vec<u8>, at: u64, piece: &[u8]) {
     const ZEROS: [u8; PAGE] = [0; PAGE];
     for (number, page) in (at / PAGE as u64..).zip(piece.chunks(PAGE)) {

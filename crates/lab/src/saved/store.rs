@@ -39,9 +39,9 @@ pub struct ListedState {
     pub name: String,
     /// The space allocated on disk.
     pub size: DiskSize,
-    /// When it was last used, or made.
+    /// When the state was last used, or made.
     pub used: SystemTime,
-    /// Its description; `None` if the manifest is unreadable or belongs to a different state.
+    /// The state's description; `None` if the manifest is unreadable or belongs to a different state.
     pub manifest: Option<StateManifest>,
 }
 

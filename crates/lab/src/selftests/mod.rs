@@ -69,11 +69,11 @@ impl fmt::Display for TestVerdict {
 pub struct TestRun {
     /// The test.
     pub test: String,
-    /// How it ended.
+    /// How the test ended.
     pub result: TestVerdict,
     /// The test's explanation: why it was skipped, or its last lines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reason: Vec<String>,
-    /// How long it ran, in seconds of L1's clock.
+    /// How long the test ran, in seconds of L1's clock.
     pub seconds: f64,
 }

@@ -21,7 +21,7 @@ use crate::own_sources::{OwnSources, own_sources};
 use crate::progress::LabProgress;
 use crate::unfinished;
 
-/// Increase it when the way of building changes.
+/// Increase this number when the way of building changes.
 const REVISION: u32 = 1;
 /// The prefix of a compiler that builds for L1's architecture.
 const MACHINE: &str = "x86_64-linux-gnu";
@@ -63,7 +63,7 @@ pub struct SelftestSuite {
 pub struct Built {
     /// The test.
     pub test: String,
-    /// Its program.
+    /// The test's program.
     pub program: Result<PathBuf, Vec<String>>,
 }
 
