@@ -31,17 +31,17 @@ impl Severity {
 /// A finding: the fact, its effect, its cost here, and how to change it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Finding {
-    /// How it affects the numbers.
+    /// How the fact affects the numbers.
     pub(crate) severity: Severity,
     /// The fact, with its value.
     pub(crate) fact: String,
-    /// Where it was read.
+    /// Where the fact was read.
     pub(crate) source: String,
-    /// Its effect.
+    /// The effect of the fact.
     pub(crate) effect: String,
-    /// Its cost here, and how that was measured; `None` if it was not measured.
+    /// The cost here, and how it was measured; `None` if it was not measured.
     pub(crate) cost: Option<String>,
-    /// How to change it.
+    /// How to change the fact.
     pub(crate) remedy: String,
 }
 

@@ -24,7 +24,7 @@ use vmbell_report::{Block, Cell, Host, Warning};
 /// What is known of the host already.
 #[derive(Debug)]
 pub(super) struct KnownHost<'a> {
-    /// Its facts.
+    /// The host's facts.
     pub(super) host: &'a Host,
     /// Whether the CPU promises that the TSC has a constant frequency; `None` if the counter cannot be used.
     pub(super) invariant: Option<bool>,

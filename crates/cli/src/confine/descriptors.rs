@@ -13,7 +13,7 @@ const OPEN: &str = "/proc/self/fd";
 pub(super) struct InheritedDescriptors(pub(super) Vec<RawFd>);
 
 impl InheritedDescriptors {
-    /// Lists them. Call this before the process opens anything that it keeps.
+    /// Lists the descriptors. Call this before the process opens anything that it keeps.
     pub(super) fn find() -> io::Result<Self> {
         let mut open = Vec::new();
         for entry in fs::read_dir(OPEN)? {
@@ -27,7 +27,7 @@ impl InheritedDescriptors {
         Ok(Self(open))
     }
 
-    /// Closes them. Call this once.
+    /// Closes the descriptors. Call this once.
     pub(super) fn close(&self) {
         for fd in &self.0 {
             // SAFETY: no pointers. The process found the descriptor open at its start, and nothing of this program uses

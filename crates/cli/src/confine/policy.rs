@@ -38,7 +38,7 @@ pub(crate) struct DeviceNeeds {
 /// The rules of a kind of thread.
 pub(super) struct ThreadPolicy {
     pub(super) rules: Rules,
-    /// Whether it enters a guest, or starts threads that do.
+    /// Whether the thread enters a guest, or starts threads that do.
     pub(super) runs_vcpu: bool,
 }
 

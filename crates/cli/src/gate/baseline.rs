@@ -55,7 +55,7 @@ pub(super) fn refusal(baseline: &Path, why: &str, is_accepted: bool) -> String {
     format!("cannot hold VMMs to {}: {why}{advice}", baseline.display())
 }
 
-/// A machine as part of a file's name, which no other machine has: `debian_6.12+intel`.
+/// The part of a file's name that identifies a machine: `debian_6.12+intel`.
 pub(super) fn file_name(machine: &GateMachine) -> String {
     let kernel = name_part(&machine.kernel);
     match machine.special_cpu() {

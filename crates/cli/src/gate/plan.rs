@@ -78,10 +78,10 @@ impl fmt::Display for GateMachine {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlannedVmm {
-    /// Its command line, or the path of its program if vmbell knows the VMM by its name.
+    /// The VMM's command line, or the path of its program if vmbell knows the VMM by its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) command: Option<String>,
-    /// Files that it needs in the lab.
+    /// Files that the VMM needs in the lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) with: Vec<String>,
 }

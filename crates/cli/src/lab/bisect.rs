@@ -13,7 +13,7 @@ const LEAST: f64 = 0.03;
 /// A kernel and its measured figure.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Point {
-    /// Its release (`uname -r`).
+    /// The kernel's release (`uname -r`).
     release: String,
     row: String,
     instructions: f64,

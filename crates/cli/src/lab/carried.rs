@@ -144,7 +144,7 @@ pub(crate) fn to_copy(program: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Whether it is the path of a shared library, which need not be executable.
+/// Whether `path` is a shared library's, which need not be executable.
 fn is_library(path: &str) -> bool {
     path.contains(".so") && Path::new(path).is_file()
 }

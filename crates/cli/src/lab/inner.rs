@@ -17,9 +17,9 @@ use vmbell_report::{EXPORTERS, Exporter};
 
 /// The name of this program.
 const NAME: &str = "vmbell";
-/// Its command that measures.
+/// The command of vmbell that measures.
 const BENCH: &str = "bench";
-/// Its command that sweeps VMMs.
+/// The command of vmbell that sweeps VMMs.
 const SWEEP: &str = "sweep";
 
 /// A command of this program that is to run in L1.
@@ -67,7 +67,7 @@ impl Inner {
         })
     }
 
-    /// Whether it runs VMMs, of which QEMU is one.
+    /// Whether the command runs VMMs, of which QEMU is one.
     pub(super) fn runs_vmms(&self) -> bool {
         self.sweep.is_some() || matches!(self.suite, Some(BenchSuite::Vmms(_)))
     }

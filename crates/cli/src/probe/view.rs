@@ -20,7 +20,7 @@ pub(super) struct Offer {
     pub(super) advice: Vec<Finding>,
 }
 
-/// Formats it, in short or in full.
+/// Formats the offer, in short or in full.
 pub(super) fn blocks(offer: &Offer, is_verbose: bool) -> Vec<Block> {
     let mut blocks = vec![Block::Facts(host(offer, is_verbose))];
     if is_verbose {

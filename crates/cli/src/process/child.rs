@@ -22,11 +22,11 @@ const LOOK: Timespec = Timespec {
 /// What a program printed, and how it ended.
 #[derive(Debug)]
 pub(crate) struct ProgramOutput {
-    /// Its standard output.
+    /// The program's standard output.
     pub(crate) output: Vec<u8>,
-    /// Its standard error.
+    /// The program's standard error.
     pub(crate) errors: Vec<u8>,
-    /// How it ended.
+    /// How the program ended.
     pub(crate) end: ProgramEnd,
 }
 

@@ -29,13 +29,13 @@ const GRACE: Duration = Duration::from_secs(3);
 pub(super) struct ProgramTask<'a> {
     /// The program and its arguments.
     pub(super) words: &'a [OsString],
-    /// How long it may run.
+    /// How long the program may run.
     pub(super) limit: Duration,
     /// The maximum number of bytes that are kept of each output stream; a program that prints more is ended.
     pub(super) most: usize,
     /// When the command itself must end.
     pub(super) stop: &'a CommandLimit,
-    /// Whether to end it if it is a VMM whose guest spins ([`vmbell_lab::spin`]).
+    /// Whether to end the program if it is a VMM whose guest spins ([`vmbell_lab::spin`]).
     pub(super) ends_if_spinning: bool,
     /// The CPUs that it may use; empty means all CPUs of this process.
     pub(super) cpus: &'a [usize],

@@ -130,12 +130,12 @@ impl RunningProgram {
         }
     }
 
-    /// Its standard output and standard error, as far as they were read.
+    /// The program's standard output and standard error, as far as they were read.
     pub(crate) fn printed(&self) -> [&[u8]; 2] {
         [&self.streams[0].kept, &self.streams[1].kept]
     }
 
-    /// Reads what it has printed, without waiting.
+    /// Reads what the program has printed, without waiting.
     pub(crate) fn read_output(&mut self) -> io::Result<()> {
         self.streams.iter_mut().try_for_each(OutputStream::read)
     }
@@ -145,7 +145,7 @@ impl RunningProgram {
         self.streams.iter_mut().for_each(OutputStream::forget_lines);
     }
 
-    /// Whether it printed more than is kept.
+    /// Whether the program printed more than is kept.
     fn has_more(&self) -> bool {
         self.streams.iter().any(|stream| stream.is_cut)
     }

@@ -109,8 +109,8 @@ fn tool() -> Tool {
     }
 }
 
-/// The clock that guests measure with. Without a usable counter no guest can run; floors need no counter, so any
-/// frequency will do. Where time is counted in instructions, the counter counts them too.
+/// The clock that guests measure with. A host without a usable counter runs no guest, and its floors need no counter,
+/// so any frequency will do. Where time is counted in instructions, the counter counts them too.
 fn clock(timing: Timing) -> TickClock {
     if timing == Timing::Instructions {
         return TickClock::of_instructions();

@@ -108,7 +108,7 @@ mod tests {
             ..Vm::default()
         };
         assert_eq!(rows(vm), ["0", "-", "-", "-", "-", "-", "10"]);
-        // Without polls, their share is unknown.
+        // Without polls, the share of successful polls is unknown.
         let vm = Vm {
             statistics: Some(BTreeMap::from([
                 ("halt_exits", 2),

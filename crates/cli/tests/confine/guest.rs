@@ -96,7 +96,7 @@ impl Guest {
         });
     }
 
-    /// What its descriptors refer to, by number.
+    /// What the process's descriptors refer to, by number.
     pub fn descriptors(&self) -> Vec<(u32, String)> {
         let number = |path: &Path| path.file_name()?.to_str()?.parse().ok();
         let open = fs::read_dir(self.folder("fd")).unwrap();
@@ -111,13 +111,13 @@ impl Guest {
         open
     }
 
-    /// Asks it to end.
+    /// Asks the process to end.
     pub fn terminate(&self) {
         let process = Pid::from_raw(self.child.id().cast_signed()).unwrap();
         kill_process(process, Signal::TERM).unwrap();
     }
 
-    /// Waits for its end, and returns its status and what it wrote to standard error.
+    /// Waits for the end of the process, and returns its status and what it wrote to standard error.
     pub fn end(mut self) -> (ExitStatus, String) {
         let mut status = None;
         await_that("the process to end", || {

@@ -88,7 +88,7 @@ fn a_reboot_ends_bochs_and_never_enters_the_used_kernel() {
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn a_program_in_bochs_is_asked_to_end_at_its_limit() {
-    // Its loop keeps L1 busy: then L1 takes longest to look for a request.
+    // The loop of this script keeps L1 busy: then L1 takes longest to look for a request.
     let script = "trap 'echo asked; exit 0' TERM; echo began; while :; do :; done";
     let mut lab = Command::new(host_vmbell());
     lab.args(["lab", "--cpu", "intel", "--timeout", "3s"]);

@@ -83,7 +83,7 @@ mod kvm {
             run
         }
 
-        /// Waits for its end, and returns its status and what it wrote to standard error.
+        /// Waits for the end of the process, and returns its status and what it wrote to standard error.
         fn end(&mut self) -> (i32, String) {
             let mut status = None;
             await_that("the process to end", || {

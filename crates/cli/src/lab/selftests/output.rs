@@ -16,7 +16,7 @@ pub(super) struct KernelResults {
     kernel: String,
     /// The release of the kernel that the tests come from.
     tests_of: String,
-    /// Its name in the list of known results.
+    /// The kernel's name in the list of known results.
     known_as: String,
     counts: VerdictCounts,
     tests: Vec<TestResults>,

@@ -37,7 +37,7 @@ pub(crate) struct BootColumn<W> {
     pub(crate) version: Option<String>,
     /// The results of each boot.
     pub(crate) boots: Vec<BootResult>,
-    /// Why a boot had no results, if one had none. The column is then not booted again.
+    /// Why a boot had no results, if there was such a boot. The column is then not booted again.
     pub(crate) failure: Option<VmmFailure>,
     /// How many boots hung and were repeated, and what the last of them failed to do.
     pub(crate) hung: Option<(u32, String)>,
@@ -99,7 +99,7 @@ pub(crate) struct VmmFailure {
     pub(crate) reason: String,
     /// The last line of output.
     pub(crate) last: Option<String>,
-    /// Whether it exceeded its time limit.
+    /// Whether the boot exceeded its time limit.
     pub(crate) hung: bool,
 }
 

@@ -28,14 +28,14 @@ pub(crate) struct BootsRun<'a> {
     args: &'a ColumnArgs,
     /// When to end.
     pub(crate) limit: &'a CommandLimit,
-    /// When it began, and by which clock.
+    /// When the measurement began, and by which clock.
     pub(crate) begun: BegunBench,
     /// The CPUs for the VMMs; empty means all.
     pub(crate) cpus: Vec<usize>,
     exports: Exports,
     delivery: Delivery,
     seed: u64,
-    /// Why it ended before everything was measured.
+    /// Why the measurement ended early.
     stopped: Cell<Option<EarlyStop>>,
 }
 

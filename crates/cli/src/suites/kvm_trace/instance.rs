@@ -59,7 +59,7 @@ pub(crate) enum TracefsError {
 /// An event of KVM to record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WantedEvent {
-    /// Its name.
+    /// The event's name.
     event: &'static str,
     /// The filter on its fields; `None` records all.
     filter: Option<&'static str>,

@@ -31,9 +31,9 @@ pub(super) enum InterfaceError {
     /// The interface has an address, which would be lost.
     #[error("the interface {name} is in use: it has the address {address}")]
     Used {
-        /// Its name.
+        /// The interface's name.
         name: String,
-        /// Its address.
+        /// The interface's address.
         address: Ipv4Addr,
     },
     /// The interface cannot be configured.
@@ -41,9 +41,9 @@ pub(super) enum InterfaceError {
     Setting {
         /// The failed operation.
         operation: &'static str,
-        /// Its name.
+        /// The interface's name.
         name: String,
-        /// Why it failed.
+        /// The host's error.
         source: io::Error,
     },
 }

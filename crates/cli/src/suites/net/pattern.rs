@@ -50,7 +50,7 @@ impl NetperfPattern {
         value(&pattern).get_help().map(ToString::to_string)
     }
 
-    /// Where it goes, if it is a stream.
+    /// The direction of a stream; `None` for other patterns.
     pub(super) const fn direction(self) -> Option<StreamDirection> {
         match self {
             Self::Rr => None,

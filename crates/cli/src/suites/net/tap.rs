@@ -43,7 +43,7 @@ impl HostTap {
         Ok(tap)
     }
 
-    /// Its name.
+    /// The tap's name.
     pub(super) const fn name(&self) -> InterfaceName {
         self.name
     }

@@ -66,7 +66,7 @@ impl NetWay {
         value(&self).get_name().to_owned()
     }
 
-    /// Whether it is measured only if named.
+    /// Whether this way is measured only if the user names it.
     pub(super) const fn is_special(self) -> bool {
         matches!(
             self,

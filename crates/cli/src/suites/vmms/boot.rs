@@ -44,7 +44,7 @@ struct BootedImage<'a> {
     cpus: u32,
     memory: u32,
     is_complete: &'a dyn Fn(&[u8]) -> bool,
-    /// Whether it is Linux, which never runs for long without an exit.
+    /// Whether the image is a Linux, which never runs for long without an exit.
     is_linux: bool,
 }
 

@@ -114,7 +114,7 @@ const KNOWN: [KnownVmm; 13] = [
         board: [""; 4],
         devices: &[(VmmDeviceName::Blk, "--block {disk}")],
     },
-    // Its devices are in the configuration.
+    // Firecracker's devices are in the configuration.
     firecracker(FIRECRACKER, "--no-api --config-file {config}"),
     firecracker(
         "firecracker-pci",
@@ -208,7 +208,7 @@ pub(super) struct KnownVmm {
     program: &'static str,
     /// The argument that makes it print its version, if there is one.
     version: Option<&'static str>,
-    /// Its arguments, separated by blanks.
+    /// The VMM's arguments, separated by blanks.
     words: &'static str,
     /// The values of the placeholders in [`BOARD`], for QEMU.
     board: [&'static str; 4],
@@ -342,7 +342,7 @@ impl VmmLauncher {
         matches!(self, Self::Known(known, _) if known.program == QEMU)
     }
 
-    /// Why it cannot run here with this `accel`; `None` if it can.
+    /// Why the VMM cannot run here with this `accel`; `None` if it can.
     pub(super) fn obstacle(&self, accel: Accel) -> Option<String> {
         match (self, accel) {
             (Self::Template(_), _) => None,

@@ -16,9 +16,9 @@ use libloading::Library;
 
 /// The library's name.
 pub(super) const LIBRARY: &str = "libkrun.so.1";
-/// What loads it: this program.
+/// The program that loads libkrun: this program.
 pub(super) const LOADER: [&str; 4] = ["/proc/self/exe", "bench", "vmms", "boot-by-libkrun"];
-/// Where distributions and `make install` put it.
+/// The folders into which distributions and `make install` put the library.
 const FOLDERS: [&str; 5] = [
     "/usr/local/lib64",
     "/usr/local/lib",

@@ -80,11 +80,11 @@ impl VmmTemplate {
 pub(super) struct TemplateValues<'a> {
     /// The image's path.
     pub(super) image: &'a Path,
-    /// Its path as a bzImage.
+    /// The path of the image as a bzImage.
     pub(super) bzimage: &'a Path,
     /// The path of Firecracker's configuration.
     pub(super) config: &'a Path,
-    /// Its command line.
+    /// The image's command line.
     pub(super) cmdline: &'a str,
     /// The path of a disk.
     pub(super) disk: &'a Path,

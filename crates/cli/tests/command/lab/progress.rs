@@ -25,7 +25,7 @@ fn the_progress_of_a_program_is_a_bar_on_a_terminal() {
     let mut command = sandbox.run(&sandbox.qemu("9.0.0", &qemu("exec sleep 1000")));
     command.args(["--", "/bin/true"]).env("TERM", "xterm");
     let mut lab = command.stderr(terminal).spawn().unwrap();
-    // Its copy of the descriptor would keep the terminal open.
+    // The command's copy of the descriptor would keep the terminal open.
     drop(command);
     let (mut shown, mut piece) = (String::new(), [0; 4096]);
     // The first record says nothing about how long the other steps take.

@@ -44,7 +44,7 @@ pub(super) enum SideError {
     Ended {
         /// The program.
         program: String,
-        /// Its status.
+        /// The program's exit status.
         status: ExitStatus,
         /// The last line of its messages.
         last: String,
@@ -63,7 +63,7 @@ pub(super) enum SideError {
         /// The program.
         program: String,
     },
-    /// Its output is not a report.
+    /// The program's output is not a report.
     #[error("cannot read the output of {program}")]
     Report {
         /// The program.

@@ -35,7 +35,7 @@ pub(super) struct MarkedTally {
 struct ThreadTally {
     /// The sequence number of its last event.
     sequence: u64,
-    /// Whether its last exit was the write of a mark.
+    /// Whether the thread's last exit was the write of a mark.
     at_mark: bool,
     /// The batch that it is in.
     open: Option<OpenBatch>,
