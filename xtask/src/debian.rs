@@ -9,7 +9,7 @@ use vmbell_lab::arch::Arch;
 /// This machine's release of Debian.
 #[derive(Debug)]
 pub(crate) struct DebianRelease {
-    /// Its code name, which also names the folder of its packages.
+    /// The release's code name, which also names the folder of its packages.
     pub(crate) suite: String,
     /// The architecture.
     pub(crate) arch: Arch,

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::number::{u16_at, u32_at, u64_at};
 
-/// The bytes before the offsets of the bzImage's pieces, near the segment's start.
+/// The bytes, near the segment's start, that the offsets of the bzImage's pieces follow.
 const MARK: &[u8] = b"vmbellbz";
 const HEAD: usize = 256;
 const PROGRAM_HEADER: usize = 56;

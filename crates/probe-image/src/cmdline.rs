@@ -196,7 +196,7 @@ fn number(text: &str) -> Option<u64> {
 pub struct MmioDevice {
     /// The guest-physical address of its registers.
     pub address: u64,
-    /// Its interrupt, a GSI.
+    /// The GSI of the device's interrupt.
     pub gsi: u32,
 }
 

@@ -47,7 +47,7 @@ pub struct Virtio {
 pub struct Msix {
     /// Where the capability is in the configuration space.
     pub capability: u8,
-    /// Its table of vectors.
+    /// The table of vectors.
     pub table: Place,
 }
 

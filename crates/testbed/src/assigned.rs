@@ -45,7 +45,7 @@ pub enum Event {
     Reset,
 }
 
-/// What the device's interrupts lead to: for a vector, the message of the irqfd whose eventfd it signals.
+/// Where the device's interrupts go. A vector signals an eventfd; its entry is the message of the eventfd's irqfd.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Wired {
     /// No index is on, or INTx is on without an irqfd.

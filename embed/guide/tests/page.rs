@@ -85,7 +85,7 @@ fn programs_print_what_the_page_says() {
         let Some(name) = command.strip_prefix("$ cargo run --quiet --bin ") else {
             continue;
         };
-        // On KVM they run in the lab. They print the same there.
+        // On KVM, the programs run in the lab. They print the same there.
         let name = name.strip_suffix(" kvm").unwrap_or(name);
         let output = Command::new(programs.join(name)).output().unwrap();
         assert!(output.status.success(), "{name}: {output:?}");

@@ -23,7 +23,7 @@ impl Step<'_> {
     }
 }
 
-/// The output of a command next to that in the page.
+/// The output of a command, aligned with the output in the page.
 #[derive(Debug)]
 pub(super) struct Comparison<'a> {
     transcript: &'a Transcript,

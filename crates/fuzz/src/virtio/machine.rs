@@ -45,12 +45,12 @@ pub const QUEUES_END: u64 = 2 * PLACE;
 
 /// The driver's choices.
 pub struct Choice {
-    /// The queue that it uses.
+    /// The queue that the driver uses.
     pub queue: u16,
     pub size: u16,
     pub packed: bool,
     pub features: Features,
-    /// Whether its notifications contain its position, if the device offers that.
+    /// Whether the driver's notifications contain its position, if the device offers that.
     says_position: bool,
     /// Features of this type of device.
     own: u16,

@@ -8,14 +8,14 @@ use crate::number::{u8_at, u32_at};
 pub struct Device {
     /// The guest-physical address of its registers.
     pub address: u64,
-    /// Its interrupt, if it has one.
+    /// The device's interrupt, if it has one.
     pub interrupt: Option<Interrupt>,
 }
 
 /// An interrupt of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupt {
-    /// Its GSI.
+    /// The interrupt's GSI.
     pub gsi: u32,
     /// Whether the line is level-triggered.
     pub level: bool,

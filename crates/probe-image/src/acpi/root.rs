@@ -17,7 +17,7 @@ pub fn is_intact(rsdp: &[u8; RSDP_LEN]) -> bool {
 /// The RSDT or XSDT, which has the addresses of all other tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// Its guest-physical address.
+    /// The table's guest-physical address.
     pub address: u64,
     /// The size of its entries: 4 bytes in an RSDT, 8 in an XSDT.
     entry: usize,

@@ -51,7 +51,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Its name in the report.
+    /// The mode's name in the report.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -66,7 +66,7 @@ impl Mode {
 pub struct LocalApic {
     pub mode: Mode,
     registers: Option<Registers>,
-    /// Whether its timer has interrupted.
+    /// Whether the timer has interrupted.
     pub has_timer: bool,
     /// Ticks of the time stamp counter, and the number of counts of the timer that took them.
     ticks_for_counts: (u64, u64),

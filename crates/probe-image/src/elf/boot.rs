@@ -22,7 +22,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Its name in the report.
+    /// The entry's name in the report.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pvh => "pvh",

@@ -28,7 +28,7 @@ impl Access {
             .or_else(|| memory().filter(leads))
     }
 
-    /// Its name in the report.
+    /// The name of the access method in the report.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ports => "pci-cf8",

@@ -46,7 +46,7 @@ impl Kind {
         }
     }
 
-    /// Its name in the report.
+    /// The kind's name in the report.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rng => "rng",

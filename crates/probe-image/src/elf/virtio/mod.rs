@@ -91,7 +91,7 @@ pub struct Device {
     pub found_by: &'static str,
     pub interrupt: Option<Interrupt>,
     notify: Notify,
-    /// Its status register, by which it is reset.
+    /// The status register, by which the device is reset.
     status: Registers,
     queue: &'static Queue,
     /// Whether EVENT_IDX was negotiated.
@@ -102,7 +102,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Whether it is on a PCI bus.
+    /// Whether the device is on a PCI bus.
     pub fn is_pci(&self) -> bool {
         !matches!(self.notify.place, NotifyPlace::Mmio(_))
     }
