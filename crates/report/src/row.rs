@@ -33,7 +33,7 @@ pub struct Row {
     pub setting: Setting,
     /// Whether times say anything about hardware: false on an emulated CPU.
     pub timing_valid: bool,
-    /// The name of the entry that this one is compared with, whether that entry was measured or not.
+    /// The name of the entry that this entry is compared with, whether that entry was measured or not.
     pub reference: Option<String>,
     /// What a reader must know to understand the row's numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,12 +67,12 @@ pub enum Outcome {
     Measured(Box<Measured>),
     /// The host or the backend cannot run the entry, or the command stopped before.
     Skipped {
-        /// Why.
+        /// Why the entry was skipped.
         reason: Option<String>,
     },
     /// The entry failed while it was set up or run.
     Failed {
-        /// Why.
+        /// Why the entry failed.
         reason: Option<String>,
     },
 }

@@ -129,12 +129,12 @@ pub struct ComparedRow {
     pub ratio: Option<f64>,
     /// The 95 % confidence interval of the ratio; `None` if there are too few samples for one.
     pub interval: Option<[f64; 2]>,
-    /// The p-value: the share of permutations that give a difference at least as large as this one. What is permuted
-    /// would be interchangeable if nothing had changed. `None` if the numbers are exact or insufficient.
+    /// The p-value: the share of permutations with a difference at least as large as the measured one. The permuted
+    /// values would be interchangeable if nothing had changed. `None` if the numbers are exact or insufficient.
     pub p: Option<f64>,
     /// `p` as the least false discovery rate (Benjamini-Hochberg) at which this row counts as changed among all rows.
     pub adjusted_p: Option<f64>,
-    /// The verdict from all of these.
+    /// The verdict from the ratio, the interval and the p-value.
     pub verdict: Verdict,
     /// Why the row has no verdict: set exactly if it is inconclusive.
     pub reason: Option<NoVerdict>,

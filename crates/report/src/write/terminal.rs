@@ -259,7 +259,7 @@ struct Sized<'t> {
     column: &'t Column,
     /// The column's index in the table.
     place: usize,
-    /// The number of blanks before it, unless it is the first column of a line.
+    /// The number of blanks before the column, unless it is the first column of a line.
     gap: usize,
     /// The title in two lines. The first line is empty if the title is not broken.
     title: [&'t str; 2],
