@@ -50,7 +50,7 @@ pub enum PassthroughErrorKind {
     Open {
         /// The file's path.
         path: PathBuf,
-        /// Why.
+        /// Why the file cannot be opened.
         source: io::Error,
     },
     /// The kernel's VFIO lacks what is needed.
@@ -88,7 +88,7 @@ pub enum PassthroughErrorKind {
     System {
         /// What the request was to do.
         operation: &'static str,
-        /// Why.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The device is of a bus that cannot be assigned here.
@@ -110,7 +110,7 @@ pub enum PassthroughErrorKind {
     Region {
         /// The region's index.
         region: u32,
-        /// Why.
+        /// What is invalid.
         source: RegionError,
     },
     /// What the device reports about its interrupts is invalid.
@@ -157,7 +157,7 @@ pub enum PassthroughErrorKind {
         operation: &'static str,
         /// The index.
         index: u32,
-        /// Why.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The device cannot be reset by itself.
@@ -188,7 +188,7 @@ pub enum PassthroughErrorKind {
         address: u64,
         /// The size.
         size: u64,
-        /// Why.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The VMM has to see the accesses to a region that the guest reaches without an exit.

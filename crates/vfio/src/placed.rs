@@ -249,7 +249,7 @@ impl DeviceLines {
     }
 }
 
-/// A region in its place, until this is dropped.
+/// A region in its place, until the value is dropped.
 struct PlacedRegion {
     mmio: Arc<Bus>,
     range: BusRange,

@@ -17,13 +17,13 @@ pub enum Obstacle {
     /// The device is not a candidate for assignment.
     #[error("the device {}", reason.reason())]
     LeftOut {
-        /// Why.
+        /// Why the device is not a candidate.
         reason: LeftOut,
     },
     /// The device has no IOMMU group, so nothing would confine its DMA to the guest's memory.
     #[error("no iommu group: {}", cause.reason())]
     NoIommuGroup {
-        /// Why.
+        /// Why the device has no group.
         cause: NoIommu,
     },
     /// The kernel does not have the driver that assigns devices of this bus.
@@ -123,7 +123,7 @@ impl Obstacle {
         }
     }
 
-    /// Whether the device cannot be assigned before this is fixed. Other obstacles are warnings.
+    /// Whether the obstacle prevents an assignment until it is removed. Other obstacles are warnings.
     pub const fn is_blocking(&self) -> bool {
         !matches!(self, Self::NoReset { required: false })
     }

@@ -31,7 +31,7 @@ pub enum InterruptPath {
     },
 }
 
-/// An interrupt of a device as a GSI of the guest, until this is dropped.
+/// An interrupt of a device as a GSI of the guest, until the value is dropped.
 #[derive(Debug)]
 pub struct Line {
     device: Arc<Device>,
@@ -99,7 +99,8 @@ impl Line {
         })
     }
 
-    /// Makes the device signal its interrupts: the last step, since an interrupt may come before this returns.
+    /// Makes the device signal its interrupts. This is the last step, since an interrupt may come before the call
+    /// returns.
     fn start(device: &Arc<Device>, index: u32, way: Way) -> Result<Self, PassthroughError> {
         let line = Self {
             device: Arc::clone(device),

@@ -9,10 +9,10 @@ use crate::device::{Device, DeviceKind};
 use crate::error::PassthroughError;
 use vmbell_devices::Listener;
 
-/// A thread that waits for the host to ask for the device back. It ends when this is dropped.
+/// A thread that waits for the host to ask for the device back. It ends when the value is dropped.
 #[derive(Debug)]
 pub struct RemovalRequest {
-    // Weak, so that this does not keep the device open: the host waits until it is closed.
+    // Weak, so that the thread does not keep the device open: the host waits until it is closed.
     device: Weak<Device>,
     _listener: Listener,
 }

@@ -11,7 +11,7 @@ use vmbell::eventfd::EFD_NONBLOCK;
 use vmbell::irq::Msi;
 use vmbell_devices::pci::{MessageIrqfd, Routes};
 
-/// All vectors of an interrupt index that is enabled, until this is dropped.
+/// All vectors of an interrupt index, which is enabled until the value is dropped.
 #[derive(Debug)]
 pub struct Vectors {
     device: Arc<Device>,

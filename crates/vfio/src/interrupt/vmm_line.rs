@@ -16,7 +16,7 @@ use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_devices::Listener;
 use vmbell_hypervisor::{Error, Irqs};
 
-/// The line, until this is dropped.
+/// The line, until the value is dropped.
 #[derive(Debug)]
 pub(super) struct VmmLine {
     // Dropped first: the listener's thread raises the line.

@@ -28,13 +28,13 @@ pub enum TreeError {
     Folder {
         /// The folder.
         path: PathBuf,
-        /// Why.
+        /// Why the folder cannot be read.
         source: io::Error,
     },
     /// The bytes are not a device tree.
     #[error("this is not a compiled device tree")]
     Blob {
-        /// Why.
+        /// What is wrong with the bytes.
         source: dtoolkit::error::FdtParseError,
     },
     /// The tree is larger than any sensible tree.

@@ -27,7 +27,7 @@ pub enum NodeError {
     Device {
         /// The node.
         node: String,
-        /// Why.
+        /// Why no guest could use the node.
         problem: NodeProblem,
     },
     /// An output name is empty or contains a zero byte.

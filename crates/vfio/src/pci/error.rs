@@ -78,7 +78,7 @@ impl fmt::Display for Space {
 pub struct AssignedError {
     /// What failed.
     pub attempt: Attempt,
-    /// Why.
+    /// The error of the attempt.
     pub source: PassthroughErrorKind,
 }
 

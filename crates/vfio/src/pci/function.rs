@@ -41,7 +41,7 @@ pub struct GuestParts {
     pub dma: Arc<DmaMap>,
 }
 
-/// A host's device that a guest uses, until it is given back or this is dropped.
+/// A host's device that a guest uses, until the device is given back or this value is dropped.
 pub struct AssignedPci {
     shape: Shape,
     on_error: OnError,

@@ -5,7 +5,7 @@ use std::fs;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use vmbell::irq::Gic;
 
-/// The CPUs of the clock's interrupt and of this thread, until this is dropped.
+/// Keeps the clock's interrupt and this thread on one CPU each, until the value is dropped.
 pub struct Cpus {
     affinity: String,
     before: String,

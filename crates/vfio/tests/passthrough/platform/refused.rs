@@ -127,8 +127,8 @@ fn without_the_module_the_capability_says_so_and_the_classic_way_is_there<H: Hyp
     assert!(h.support(Capability::ForwardedInterrupts).is_yes());
 }
 
-/// The module's file under another name, until this is dropped. A test that is alone with the clock is also alone with
-/// this file.
+/// The module's file under another name, until the value is dropped. A test that is alone with the clock is also alone
+/// with this file.
 struct Hidden;
 
 impl Hidden {
