@@ -1,4 +1,5 @@
-//! Linux's rings with a value in every field: no side reads a stale one. With `--weaken`, which barriers this needs.
+//! Linux's rings with a value in every field: no side reads a stale one. With `--weaken`, the test shows which barriers
+//! they need.
 #![cfg(feature = "c")]
 
 use vmbell_check::{Explorer, Model};

@@ -1,4 +1,5 @@
-//! vmbell's rings with a value in every field: no side reads a stale one. With `--weaken`, which orders this needs.
+//! vmbell's rings with a value in every field: no side reads a stale one. With `--weaken`, the test shows which orders
+//! they need.
 
 use vmbell_check::{Explorer, Format};
 use vmbell_subjects::Values;

@@ -172,7 +172,7 @@ impl BenchEntry {
         self.backend
     }
 
-    /// The name of the entry that this one is compared with.
+    /// The name of the entry that this entry is compared with.
     pub fn reference(&self) -> Option<&str> {
         self.reference.as_deref()
     }

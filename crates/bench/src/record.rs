@@ -16,7 +16,7 @@ pub struct SampleSeries {
     pub group: Group,
     /// The name of the backend that runs the entry's guest, or `host`.
     pub backend: &'static str,
-    /// The name of the entry that this one is compared with.
+    /// The name of the entry that this entry is compared with.
     pub reference: Option<String>,
     /// Whether the entry was measured; `Skipped` until it has a sample.
     pub status: Status,

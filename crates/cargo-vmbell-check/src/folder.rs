@@ -40,7 +40,7 @@ impl Folder {
         Ok(Self { path, identity })
     }
 
-    /// Counts the folders next to this one: those of other compilers, flags and versions.
+    /// Counts the folders of other compilers, flags and versions, which are next to this folder.
     pub(crate) fn others(&self) -> usize {
         let siblings = self.path.parent().and_then(|parent| parent.read_dir().ok());
         siblings

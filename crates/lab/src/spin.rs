@@ -23,7 +23,7 @@ pub const PERIOD: Duration = Duration::from_millis(250);
 /// Where KVM has a folder for each guest, named after the thread that created it.
 const KVM: &str = "/sys/kernel/debug/kvm";
 
-/// The thread that watches a guest. It stops when this is dropped.
+/// The thread that watches a guest. It stops when the value is dropped.
 #[derive(Debug)]
 pub struct Watch {
     found: Arc<AtomicBool>,

@@ -87,7 +87,7 @@ pub(crate) fn spawn(
 /// A registered program.
 pub(crate) struct UnfinishedProgram {
     group: Option<Pid>,
-    /// The shell kills the group when this is closed.
+    /// The shell kills the group when this descriptor is closed.
     _open: Option<ChildStdin>,
 }
 

@@ -83,7 +83,7 @@ pub enum BtfError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Why the file cannot be read.
         source: io::Error,
     },
     /// The bytes are not BTF of a known version.

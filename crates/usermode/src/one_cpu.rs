@@ -67,7 +67,7 @@ enum Place {
     Refused,
 }
 
-/// Two threads that are bound to one CPU. They are released when this is dropped.
+/// Two threads that are bound to one CPU until the value is dropped.
 #[derive(Debug)]
 pub struct Together {
     cpu: Claim,

@@ -4,7 +4,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::*;
 
-/// A thread that acts as a vCPU until this is dropped.
+/// A thread that acts as a vCPU until the value is dropped.
 struct Vcpu {
     id: Pid,
     end: Option<mpsc::Sender<()>>,

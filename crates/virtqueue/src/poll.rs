@@ -143,7 +143,7 @@ pub trait Progress<B: Brand>: Copy + Sealed {
     #[doc(hidden)]
     fn now<R: Ring>(state: &PollState) -> Self;
 
-    /// Whether anything was used or consumed since this was made. False if the queue is broken.
+    /// Whether anything was used or consumed since the token was made. False if the queue is broken.
     #[doc(hidden)]
     fn is_past<R: Ring>(self, state: &PollState, ring: &R) -> bool;
 }

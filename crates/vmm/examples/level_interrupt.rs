@@ -65,7 +65,7 @@ pub fn serve(hypervisor: &dyn Hypervisor, work: u32) -> Result<u64, Box<dyn Erro
     };
     let device = Listener::start(|| {}, resampled)?;
     let gsi = Gsi::new(PIN.into())?;
-    // The irqfd is removed when this is dropped.
+    // Dropping the returned value removes the irqfd.
     let irqfd = machine
         .vm()
         .register_irqfd(&event, gsi, Some(device.event()))?;

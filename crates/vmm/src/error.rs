@@ -123,7 +123,7 @@ pub enum BoardError {
     Assign {
         /// The device.
         name: String,
-        /// Why.
+        /// Why the device cannot be assigned.
         source: AssignError,
     },
     /// The board has no place for a platform device.

@@ -211,7 +211,7 @@ impl Progress {
         }
     }
 
-    /// Shows that `done` of these were explored.
+    /// Shows that `done` of the orders and stores were explored.
     pub(super) fn show(&self, done: usize) {
         if !self.shown {
             return;

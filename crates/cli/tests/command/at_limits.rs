@@ -1,5 +1,5 @@
-//! `vmbell lab` at its fixed time limits of about 15 s. Tests begin in the order of their names, so these wait while all
-//! others run.
+//! `vmbell lab` at its fixed time limits of about 15 s. Tests begin in the order of their names, so these tests wait
+//! while all others run.
 
 use std::fs;
 

@@ -17,7 +17,7 @@ pub const MAIN: &str = "vmbell";
 /// The name of the first vCPU's thread.
 pub const VCPU: &str = "vcpu-0";
 
-/// A process that runs a guest; it is killed when this is dropped.
+/// A process that runs a guest; it is killed when the value is dropped.
 pub struct Guest {
     child: Child,
     folder: TempDir,

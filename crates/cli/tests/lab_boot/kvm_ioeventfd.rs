@@ -7,7 +7,7 @@ use super::selftests::pass_on;
 #[test]
 #[ignore = "boots the lab: cargo xtask lab"]
 fn groups_come_and_go_on_three_kernels_and_ioeventfds_are_kvms_on_the_oldest_and_the_newest() {
-    // Without the module these are skipped.
+    // Without the module, these tests are skipped.
     let tests = ["ioeventfd_groups_test", "ioeventfd_ring_test"];
     pass_on(&["debian:6.12"], &["--kvm-ioeventfd"], &tests);
     let tests = ["ioeventfd_test", tests[0], tests[1]];

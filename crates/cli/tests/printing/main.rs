@@ -45,7 +45,7 @@ mod kvm {
         code
     }
 
-    /// A process that runs a guest; it is killed when this is dropped.
+    /// A process that runs a guest; it is killed when the value is dropped.
     struct Run {
         child: Child,
         output: Option<PipeReader>,

@@ -264,7 +264,8 @@ impl Poller {
             let kick = Arc::new(EventFd::new(EFD_NONBLOCK)?);
             let (theirs, look) = (Arc::clone(&kick), look());
             thread.add(kick.try_clone()?, EventSet::IN, move || {
-                // The read does not block. The eventfd is empty if this is called again because there was more to do.
+                // The read does not block. The eventfd is empty if the callback is called again because there was more
+                // to do.
                 let _ = theirs.read();
                 look()
             })?;

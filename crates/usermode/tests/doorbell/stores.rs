@@ -57,7 +57,7 @@ enum Base {
 /// A store, and the register values before it.
 #[derive(Clone, Debug)]
 struct Store {
-    /// The width is 2 to the power of this, in bytes.
+    /// The width in bytes, as a base-2 logarithm.
     width: usize,
     source: Source,
     base: Base,

@@ -78,7 +78,7 @@ fn a_guest_without_apics_refuses_everything<H: Hypervisor>(h: &H) {
         assert!(text.contains("interrupt controller"), "{text}");
     }
     drop(vcpu);
-    // Without interrupt controllers these are not emulated.
+    // Without interrupt controllers, these operations are not emulated.
     for op in [Op::Mask, Op::Unmask] {
         let vm = plain(h);
         let mut player = Player::new(&vm);

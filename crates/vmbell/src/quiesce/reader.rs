@@ -56,7 +56,7 @@ impl fmt::Debug for Reader {
     }
 }
 
-/// A read-side section, which ends when this is dropped.
+/// A read-side section, which ends when the value is dropped.
 #[derive(Debug)]
 pub struct Section<'r> {
     reader: &'r Reader,

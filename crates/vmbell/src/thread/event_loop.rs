@@ -29,7 +29,7 @@ const WAKE: u64 = 0;
 
 type Descriptor = Box<dyn AsRawFd + Send>;
 
-/// A thread that waits for descriptors, until this is dropped.
+/// A thread that waits for descriptors, until the value is dropped.
 ///
 /// ```
 /// use std::sync::mpsc::channel;

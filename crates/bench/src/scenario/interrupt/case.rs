@@ -144,7 +144,7 @@ impl InterruptCase {
         }
     }
 
-    /// The case that this one is compared with.
+    /// The case that this case is compared with.
     pub(super) const fn reference(self) -> Option<Self> {
         match self {
             Self::Eoi(EoiMethod::Pv | EoiMethod::Xapic) => Some(Self::Eoi(EoiMethod::X2apic)),

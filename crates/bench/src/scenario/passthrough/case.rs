@@ -106,7 +106,7 @@ impl PassthroughCase {
         }
     }
 
-    /// The case that this one is compared with: the path through the VMM, or the shortest path without forwarding.
+    /// The case that this case is compared with: the path through the VMM, or the shortest path without forwarding.
     pub(super) const fn reference(self) -> Option<Self> {
         match self {
             Self::Interrupt {

@@ -95,7 +95,7 @@ pub(crate) struct CountedBatch {
 /// A boot without results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VmmFailure {
-    /// Why.
+    /// Why there are no results.
     pub(crate) reason: String,
     /// The last line of output.
     pub(crate) last: Option<String>,

@@ -42,7 +42,7 @@ fn the_status_names_entries_of_every_kind_and_those_of_no_kind_as_old() {
         let found = lines.find_map(|line| line.strip_prefix(&begins).map(str::to_owned));
         found.unwrap_or_else(|| panic!("{kind}: {said}"))
     };
-    // The recipes of these do not depend on a run.
+    // The recipes of these kinds do not depend on a run.
     let fixed = ["qemu", "linux", "shell"];
     for kind in kinds {
         let old = if fixed.contains(&kind) { OLD } else { "" };

@@ -58,8 +58,8 @@ impl DiskError {
     }
 }
 
-/// Fails if this is not a file with contents or a block device. Other kinds have no size or no positions, and opening a
-/// pipe waits for its other end.
+/// Fails if the file is not a file with contents or a block device. Other kinds have no size or no positions, and
+/// opening a pipe waits for its other end.
 pub(super) fn check(found: &Metadata) -> Result<(), DiskError> {
     let kind = match found.file_type() {
         found if found.is_file() || found.is_block_device() => return Ok(()),

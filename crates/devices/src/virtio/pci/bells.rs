@@ -22,7 +22,7 @@ use vmbell_hypervisor::{Doorbell, Error, IoEvents};
 /// Bytes of a notification with `VIRTIO_F_NOTIFICATION_DATA` (virtio 1.3, 4.1.5.2).
 const DATA_LEN: u32 = 4;
 
-/// The doorbells of a device. A drop removes them.
+/// The doorbells of a device, until the value is dropped.
 pub(super) struct Bells {
     server: Arc<dyn Server>,
     queues: u16,

@@ -181,7 +181,8 @@ impl Device {
         Ok(())
     }
 
-    /// Makes two requests, and keeps the first answer to compare later answers with. A device that fails is reset.
+    /// Makes two requests, and keeps a checksum of the first answer to check later answers. A device that fails is
+    /// reset.
     fn tried(mut self) -> Result<Self, &'static str> {
         // The requests of rows are for split rings.
         if self.packed {

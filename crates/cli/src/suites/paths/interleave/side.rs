@@ -36,7 +36,7 @@ pub(super) enum SideError {
     Run {
         /// The program.
         program: String,
-        /// Why.
+        /// Why the program cannot be run.
         source: io::Error,
     },
     /// The program exited without printing a report.
@@ -68,7 +68,7 @@ pub(super) enum SideError {
     Report {
         /// The program.
         program: String,
-        /// Why.
+        /// Why the output is not a report.
         source: ReadError,
     },
 }
