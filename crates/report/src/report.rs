@@ -16,7 +16,7 @@ pub struct Report {
     pub kind: Kind,
     /// The program that measured.
     pub tool: Tool,
-    /// The host that it measured on.
+    /// The host on which the program measured.
     pub host: Host,
     /// When measuring began, in RFC 3339.
     pub started: String,

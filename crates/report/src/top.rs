@@ -135,7 +135,7 @@ pub struct TopAccess {
 pub struct TopEventfd {
     /// The eventfd's number in the kernel.
     pub id: u32,
-    /// A descriptor of it in the VMM's process.
+    /// A descriptor of the eventfd in the VMM's process.
     pub fd: Option<u32>,
     /// Other processes that hold the eventfd.
     pub holders: Vec<TopHolder>,

@@ -9,7 +9,7 @@ use super::Status;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Vmm {
-    /// The name of its column; its rows have it as their backend.
+    /// The name of the VMM's column, which is also the backend of the VMM's rows.
     pub name: String,
     /// Failed if one boot or more gave no results.
     pub status: Status,
@@ -56,7 +56,7 @@ pub struct VmmGuest {
     pub tsc_hz: Option<f64>,
     /// Where that frequency comes from: `pvclock`, `cpuid` or `pm-timer`.
     pub tsc_source: Option<String>,
-    /// The virtio devices that it found.
+    /// The virtio devices that the image found.
     pub devices: Vec<VmmDevice>,
     /// The way to end the machine that its tables or ports offer: `debug-exit`, `acpi-sleep`, `pm1a` or `i8042`. The
     /// image tries the others too, and cannot tell which one ended it.
@@ -71,7 +71,7 @@ pub struct VmmDevice {
     pub kind: String,
     /// How the device is reached: `pci` or `mmio`.
     pub transport: String,
-    /// How the image found it: `cmdline`, `dsdt`, `pci-cf8` or `pci-ecam`.
+    /// How the image found the device: `cmdline`, `dsdt`, `pci-cf8` or `pci-ecam`.
     pub found_by: String,
     /// How the device interrupts: `msix`, `intx` or `line`; `None` if it cannot.
     pub interrupt: Option<String>,

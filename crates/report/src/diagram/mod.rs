@@ -11,7 +11,7 @@ use self::draw::{Caption, Costs, draw};
 use super::{Report, Timing, units};
 use crate::text::{shortened, visible};
 
-/// The widest line of text above the picture, in cells.
+/// The maximum width of a line of text above the picture, in cells.
 const WIDEST: usize = 108;
 
 /// Why a report has no diagram.

@@ -91,7 +91,7 @@ fn the_headline_and_the_table_have_one_ratio() {
         .unwrap();
     assert_eq!(cheaper(headline), "3.5x", "{headline}");
     assert_eq!(cheaper(of_row), cheaper(headline), "{of_row}");
-    // The overview's sentences do not say it again.
+    // The overview's sentences do not repeat the ratio.
     assert_eq!(text.matches("3.5x cheaper than").count(), 2, "{text}");
 }
 

@@ -18,7 +18,7 @@ const SKIPPED: usize = 6;
 /// The width of a label.
 const LABEL: usize = 10;
 
-/// The widest line, even on a wider terminal.
+/// The maximum width of a line, even on a wider terminal.
 pub(super) const WIDEST: usize = 80;
 
 pub(super) fn blocks(report: &Report, look: Look) -> Vec<Block> {
