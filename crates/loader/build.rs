@@ -17,7 +17,7 @@ fn main() {
     let arch = variable("CARGO_CFG_TARGET_ARCH");
     if !["x86_64", "aarch64"].contains(&arch.as_str()) || variable("CARGO_CFG_TARGET_OS") != "linux"
     {
-        // The lab reports at run time that it is not supported here.
+        // The lab reports at run time that this target is not supported.
         std::fs::write(&elf, [])
             .unwrap_or_else(|error| panic!("cannot write {}: {error}", elf.display()));
         return;

@@ -54,7 +54,7 @@ pub struct About {
     pub name: &'static str,
     /// The version on the registry.
     pub version: &'static str,
-    /// The layouts of virtqueues that it supports.
+    /// The layouts of virtqueues that the subject supports.
     pub formats: &'static [Format],
     /// Whether a split ring can begin at an index other than 0.
     pub starts: bool,

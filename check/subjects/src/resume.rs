@@ -61,7 +61,7 @@ pub const SAVED_QUEUES: [SavedQueue; 3] = [
 pub enum Place {
     /// Only where the device sleeps until it is notified.
     EventLoop,
-    /// Also between any two steps of its handler.
+    /// Also between any two steps of the device's handler.
     Anywhere,
 }
 

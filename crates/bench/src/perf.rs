@@ -73,7 +73,7 @@ pub enum PerfError {
     /// The CPU, or the hypervisor that this host runs on, has no such counter.
     #[error("this host has no counter for it")]
     Absent(#[source] io::Error),
-    /// `kernel.perf_event_paranoid`, a security module or a container forbids it.
+    /// `kernel.perf_event_paranoid`, a security module or a container forbids the counter.
     #[error("this host does not allow it, see /proc/sys/kernel/perf_event_paranoid")]
     Forbidden(#[source] io::Error),
     /// `perf_event_open(2)` failed for another reason.

@@ -118,7 +118,7 @@ pub(crate) fn nanoseconds(time: Duration) -> f64 {
 /// Why a subject could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum SubjectError {
-    /// The host or the backend cannot do it: the row is reported as skipped, with the reason.
+    /// The host or the backend cannot run the subject: its row is reported as skipped, with the reason.
     #[error("{0}")]
     Skipped(String),
     /// The subject failed: its row is reported as failed.

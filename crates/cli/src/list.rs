@@ -51,7 +51,7 @@ struct ListedRow<'a> {
     reference: Option<&'a str>,
     /// The device that the host needs, by its name in `vmbell lab --device`.
     device: Option<&'a str>,
-    /// Whether `vmbell bench` measures it without `--all` or a name.
+    /// Whether `vmbell bench` measures the row without `--all` or a name.
     first: bool,
     backends: Vec<&'a str>,
 }

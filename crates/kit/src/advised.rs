@@ -8,7 +8,7 @@ pub enum Tested {
     Runs(&'static str),
     /// A test runs a command with the same options: the file in `crates/cli/tests`, and the test's name.
     By(&'static str, &'static str),
-    /// No test runs it. The text says why.
+    /// No test runs the command. The text says why.
     No(&'static str),
 }
 use Tested::{By, No, Runs};

@@ -5,9 +5,9 @@
 /// A device of L1.
 #[derive(Debug, PartialEq, Eq)]
 pub struct L1Device {
-    /// The name by which a user asks for it.
+    /// The name by which a user asks for the device.
     pub name: &'static str,
-    /// The bus that it is on.
+    /// The device's bus.
     pub bus: L1Bus,
     /// The device's address in L1, as sysfs names it.
     pub address: &'static str,

@@ -114,7 +114,7 @@ const fn is_l1(depth: &u32) -> bool {
 /// The next Linux inside. `vmbell run` or QEMU starts it before this Linux gets its job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nested {
-    /// The depth of the Linux that starts it.
+    /// The depth of the Linux that starts the guest.
     pub depth: u32,
     /// Whether time is counted in instructions.
     pub deterministic: bool,
@@ -124,7 +124,7 @@ pub struct Nested {
     pub vcpus: u32,
     /// The command line of the guest's kernel.
     pub parameters: String,
-    /// QEMU, if QEMU is what starts it.
+    /// QEMU, if QEMU starts the guest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qemu: Option<NestedQemu>,
     /// How many levels of Linux run inside each other, from this one on and including it.
@@ -136,7 +136,7 @@ pub struct Nested {
 pub struct NestedQemu {
     /// The words of a command line up to QEMU's own arguments.
     pub words: Vec<String>,
-    /// The environment variables that it needs.
+    /// The environment variables that QEMU needs.
     pub environment: Vec<(String, String)>,
 }
 
@@ -145,7 +145,7 @@ pub struct NestedQemu {
 pub struct JobDevice {
     /// The device's name, for errors.
     pub name: String,
-    /// The name of its bus, as sysfs names it.
+    /// The name of the device's bus, as sysfs names it.
     pub bus: String,
     /// The device's address, as sysfs names it.
     pub address: String,
@@ -161,7 +161,7 @@ pub struct JobDevice {
 pub enum ProgramEnding {
     /// The program exited with this status (8 bits).
     Exited(u8),
-    /// A signal killed it.
+    /// A signal killed the program.
     Signalled {
         /// The signal's number.
         signal: i32,

@@ -76,13 +76,13 @@ pub const MAX_DEVICE_MAPPINGS: usize = 12;
 #[repr(C)]
 #[derive(Debug)]
 pub struct DeviceMapping {
-    /// The address at which the guest finds it.
+    /// The address at which the guest finds the mapping.
     pub address: AtomicU64,
     /// The size of the mapping in bytes; 0 if this mapping and all later ones are unused.
     pub size: AtomicU64,
     /// The offset of the mapping in its file, in bytes.
     pub offset: AtomicU64,
-    /// Not 0 if the guest may write to it.
+    /// Not 0 if the guest may write to the mapping.
     pub writable: AtomicU64,
 }
 

@@ -73,10 +73,10 @@ pub enum CountersError {
         /// The folder.
         folder: PathBuf,
     },
-    /// The files' permissions forbid it.
+    /// The files' permissions forbid reading them.
     #[error("debugfs is for root: run as root or with CAP_DAC_READ_SEARCH")]
     NotRoot,
-    /// The kernel forbids it.
+    /// The kernel forbids reading the files.
     #[error("the kernel's lockdown (Secure Boot) forbids debugfs")]
     Lockdown,
     /// Reading failed for another reason.

@@ -60,7 +60,7 @@ pub struct Irqfd {
     pub count: u64,
     /// Signals whose interrupt a kernel worker had to raise later.
     pub by_worker: u64,
-    /// The thread that signalled it first.
+    /// The thread that signalled the eventfd first.
     pub first_signaller: Option<u32>,
 }
 

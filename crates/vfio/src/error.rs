@@ -94,7 +94,7 @@ pub enum PassthroughErrorKind {
     /// The device is of a bus that cannot be assigned here.
     #[error("neither a pci nor a platform device (flags {flags:#x})")]
     Kind {
-        /// The flags that it reports.
+        /// The flags that the device reports.
         flags: u32,
     },
     /// The device has more regions or interrupt indexes than any device has.
@@ -141,7 +141,7 @@ pub enum PassthroughErrorKind {
         index: u32,
         /// The interrupt.
         subindex: u32,
-        /// How many the index has.
+        /// How many interrupts the index has.
         count: u32,
     },
     /// The interrupts of this index are edges, which cannot be masked.

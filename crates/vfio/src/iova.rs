@@ -32,7 +32,7 @@ pub const IOMMU_INFO_MAX: usize = 1 << 16;
 /// The addresses that an IOMMU can map, and how many mappings it can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Iova {
-    /// The smallest page that it can map, in bytes.
+    /// The smallest page that the IOMMU can map, in bytes.
     pub page: u64,
     /// The ranges of addresses, in ascending order. Between them are reserved addresses, such as those of interrupt
     /// messages.
@@ -54,7 +54,7 @@ pub enum IovaError {
     /// The answer wants more room than any IOMMU needs.
     #[error("the answer asks for {len} bytes, more than {IOMMU_INFO_MAX}")]
     Long {
-        /// The length that it asks for.
+        /// The length that the answer asks for.
         len: u32,
     },
     /// The chain of capabilities is broken.

@@ -69,7 +69,7 @@ pub struct Place {
     pub region: u32,
     /// The region's guest-physical address.
     pub address: u64,
-    /// How the guest reaches it.
+    /// How the guest reaches the region.
     pub access: Access,
 }
 

@@ -74,7 +74,7 @@ pub enum RegionError {
     /// The answer wants more room than any device needs.
     #[error("the answer asks for {len} bytes, more than {REGION_INFO_MAX}")]
     Long {
-        /// The length that it asks for.
+        /// The length that the answer asks for.
         len: u32,
     },
     /// The region does not fit in the file.

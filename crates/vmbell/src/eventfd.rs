@@ -12,8 +12,8 @@
 //! (IOCB_FLAG_RESFD in Linux `include/uapi/linux/aio_abi.h`), which a [`Signaller`] uses. `pwritev2` with RWF_NOWAIT is
 //! refused for an eventfd.
 //!
-//! Any thread may use this. [`EventFd`] is the type of the vmm-sys-util crate, in the version that this library's
-//! interface uses.
+//! Any thread may use the types and functions. [`EventFd`] is the type of the vmm-sys-util crate, in the version that
+//! this library's interface uses.
 //!
 //! ```
 //! use vmbell::eventfd::{EFD_NONBLOCK, EventFd, EventId};

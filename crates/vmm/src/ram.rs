@@ -30,7 +30,7 @@ pub enum RamError {
         /// The maximum, in bytes.
         most: u64,
     },
-    /// The host has no memory of a file for it.
+    /// The host cannot provide the RAM as the memory of a file.
     #[error("cannot make {size} bytes of memory that another process can map")]
     Shared {
         /// The size of RAM.

@@ -10,7 +10,7 @@ pub(super) const MAX_PIECES: u16 = 8;
 /// How many buffers the driver keeps in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batch {
-    /// Always this many.
+    /// Always this number.
     Fixed(u16),
     /// A number from one to the ring's size, drawn each time that the driver adds buffers.
     Random,

@@ -88,7 +88,7 @@ impl Mutant {
             let outcome = self.outcomes.entry(model.clone()).or_default();
             let words = text_of(&value["result"]);
             let known = WORDS.iter().find(|(name, _)| *name == words);
-            // An unknown word is a limit, so that nothing is concluded.
+            // An unknown word counts as a limit, from which nothing is concluded.
             let result = known.map_or(MutantResult::Limit, |(_, result)| *result);
             outcome.result = outcome.result.max(result);
             if result == MutantResult::Found {

@@ -226,7 +226,7 @@ fn fences(graph: &Graph) -> u128 {
     })
 }
 
-/// The node of an access, if the access is a node.
+/// The node of an access, if it has one.
 fn node(graph: &Graph, access: Id) -> u128 {
     let at = graph.sc.iter().position(|&(id, _)| id == access);
     at.map_or(0, |at| 1 << at)
@@ -472,7 +472,7 @@ fn psc_from_scratch(graph: &mut Graph) -> bool {
             close(graph, into, 1 << at);
         }
     }
-    // From accesses that are nodes, by `eco` to what happens before a fence.
+    // Edges from accesses that are nodes, by `eco`, to fences.
     for at in 0..count {
         let id = graph.sc[at].0;
         if graph.event(id).kind == Kind::Fence {

@@ -37,7 +37,7 @@ pub(super) struct Window {
 pub(super) struct Held {
     access: Access,
     value: u64,
-    /// The accesses that it is moved past: stores, or else loads.
+    /// The accesses that the store is moved past: stores, or else loads.
     past: Vec<CallSite>,
     /// The fences that the task has passed since.
     fences: Vec<(Order, usize)>,

@@ -58,7 +58,7 @@ pub enum Effect {
     Weakened {
         /// The weakest order with which all executions were explored and none failed.
         least: Order,
-        /// The failures one step below it.
+        /// The failures with the order that is one step below `least`.
         breaks: Vec<Break>,
         /// An order one step below it with which a limit ended the exploration.
         limit: Option<Order>,

@@ -25,9 +25,9 @@ const SWEEP: &str = "sweep";
 /// A command of this program that is to run in L1.
 #[derive(Debug)]
 pub(super) struct Inner {
-    /// The suite that it measures, if any.
+    /// The suite that the command measures, if any.
     pub(super) suite: Option<BenchSuite>,
-    /// The sweep that it is, if any.
+    /// The sweep, if the command is one.
     pub(super) sweep: Option<SweepArgs>,
     /// The words that follow `vmbell`.
     words: Vec<OsString>,

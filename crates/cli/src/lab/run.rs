@@ -111,7 +111,7 @@ struct LabProgram {
     /// vmbell's own command line, if the program is vmbell.
     inner: Option<Inner>,
     needs: Needs,
-    /// Files of this host that it reads, as absolute paths.
+    /// Files of this host that the program reads, as absolute paths.
     reads: Vec<PathBuf>,
     exports: Vec<Exported>,
 }

@@ -336,7 +336,7 @@ fn devices_work_by_each_way_that_qemu_has() {
             format!("{pc} -device virtio-rng-pci,vectors=0"),
             ["multiboot", "pci-cf8", "intx"],
         ),
-        // The first one lacks the modern interface that the image needs.
+        // The first device lacks the modern interface that the image needs.
         (
             "second",
             format!(

@@ -111,9 +111,9 @@ impl CpuVendor {
 /// A model of Intel's CPUs that Bochs emulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntelCpu {
-    /// The name by which a user asks for it.
+    /// The name by which a user asks for the CPU.
     pub name: &'static str,
-    /// Bochs's name for it.
+    /// Bochs's name for the CPU.
     pub(crate) model: &'static str,
 }
 

@@ -40,7 +40,7 @@ const UNIT: u64 = 2 << 20;
 pub(crate) struct FlatKernel {
     /// The address of its first byte.
     pub begin: u64,
-    /// The first address after it.
+    /// The first address after the kernel.
     pub end: u64,
     /// The address of the kernel's PVH entry.
     pub entry: u32,

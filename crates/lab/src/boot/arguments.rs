@@ -36,7 +36,7 @@ pub(super) enum Start {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QemuFiles<'a> {
     pub start: Start,
-    /// `None` if the guest does not read it again.
+    /// `None` if the guest does not read the initramfs again.
     pub initramfs: Option<RawFd>,
     pub window: RawFd,
     /// The virtio-serial ports.

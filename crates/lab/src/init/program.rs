@@ -117,7 +117,7 @@ pub fn run(job: &InitJob) -> io::Result<(ProgramEnding, [u64; 2])> {
     });
     *running() = Some(Pid::from_child(&child));
     if STOPPED.load(Ordering::SeqCst) {
-        // The host asked before the program had started.
+        // The host asked to stop the program before it had started.
         kill_others();
     }
     let status = child.wait()?;

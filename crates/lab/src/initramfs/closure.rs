@@ -1,7 +1,7 @@
 //! Finds all files that a dynamically linked program needs, in the same way as its loader.
 //!
-//! `ldd` runs the program's loader; this only reads files. Files that a program opens by name at run time (plugins,
-//! name services) are not found.
+//! `ldd` runs the program's loader; this module only reads files. Files that a program opens by name at run time
+//! (plugins, name services) are not found.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -17,7 +17,7 @@ const REVISION: u32 = 1;
 pub struct Netperf {
     /// The program that runs a measurement.
     pub netperf: PathBuf,
-    /// The program that answers it.
+    /// The program that answers netperf.
     pub netserver: PathBuf,
 }
 

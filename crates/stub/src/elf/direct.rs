@@ -173,7 +173,7 @@ fn ring_list_or_miss(signals: Signals<'_>, value: u64, one: *const u64) {
 }
 
 unsafe extern "C" {
-    // `stub.ld` defines these around all of `.text.direct*`.
+    // `stub.ld` defines these symbols around all of `.text.direct*`.
     static stub_direct_section: u8;
     static stub_direct_section_end: u8;
 }

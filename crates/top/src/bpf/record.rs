@@ -132,7 +132,7 @@ pub struct Event {
     pub vcpu: u16,
     /// What happened.
     pub kind: RecordKind,
-    /// The address where it happened; 0 if the kind has no address.
+    /// The address of the event; 0 if the kind has no address.
     pub address: u64,
     /// Whether the access was a write.
     pub is_write: bool,

@@ -98,7 +98,7 @@ impl Watch {
     }
 }
 
-/// Ends a call, even by a panic.
+/// Ends the record of a call when the value is dropped, even by a panic.
 struct End<'w> {
     watch: &'w Watch,
     key: u64,

@@ -22,7 +22,7 @@ pub struct HostDevice {
     pub path: PathBuf,
     /// What the device is.
     pub identity: Identity,
-    /// The driver that it is bound to.
+    /// The driver that the device is bound to.
     pub driver: Option<String>,
     /// The device's IOMMU group, which may be a group of vfio's no-IOMMU mode.
     pub group: Option<u32>,

@@ -16,7 +16,7 @@ pub struct Member {
     pub name: String,
     /// The device's bus, if VFIO can assign devices of that bus.
     pub bus: Option<Bus>,
-    /// The driver that it is bound to.
+    /// The driver that the device is bound to.
     pub driver: Option<String>,
     /// Whether the device is a bridge between PCI buses.
     pub is_bridge: bool,
@@ -40,7 +40,7 @@ impl Member {
 pub struct Group {
     /// The group's number, which is its name in `/dev/vfio`.
     pub number: u32,
-    /// The devices in it, sorted by name.
+    /// The devices in the group, sorted by name.
     pub members: Vec<Member>,
 }
 

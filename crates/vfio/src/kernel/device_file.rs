@@ -80,7 +80,7 @@ impl DeviceFile for KernelFile {
     }
 }
 
-/// A VFIO file that is registered with the backend as long as this exists.
+/// A VFIO file that is registered with the backend until the value is dropped.
 pub(super) struct RegisteredFile {
     pub(super) file: Arc<File>,
     backend: Option<Arc<dyn AssignedDevices>>,

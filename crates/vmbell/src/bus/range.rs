@@ -73,7 +73,7 @@ pub enum BusError {
     Overlap {
         /// The range that was to be added.
         new: BusRange,
-        /// The range on the bus that it overlaps.
+        /// The range on the bus that the new range overlaps.
         existing: BusRange,
     },
     /// The range that was to be removed is not on the bus.

@@ -67,7 +67,7 @@ pub enum DoorbellError {
     Full {
         /// The kind of piece that has run out, in the plural.
         what: &'static str,
-        /// How many of them the table can have.
+        /// How many such pieces the table can have.
         capacity: usize,
     },
     /// The signal number does not fit in the table.

@@ -150,7 +150,7 @@ impl Condvar {
         self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does the same until the condition is false.
+    /// Like [`wait`](Self::wait), repeatedly until the condition is false.
     pub fn wait_while<'a, T>(
         &self,
         mut guard: MutexGuard<'a, T>,

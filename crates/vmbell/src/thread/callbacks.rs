@@ -29,7 +29,7 @@ struct State<D> {
 
 struct Entry<D> {
     descriptor: D,
-    /// `None` while it is called.
+    /// `None` while the callback is called.
     callback: Option<Callback>,
 }
 

@@ -22,7 +22,7 @@ const HEAD: usize = multiboot::SEARCH;
 pub(super) enum Contents {
     File {
         file: Arc<File>,
-        /// The length in bytes when it was opened.
+        /// The length in bytes when the file was opened.
         len: u64,
     },
     Bytes(Arc<[u8]>),

@@ -125,7 +125,7 @@ pub enum ImageErrorKind {
          without"
     )]
     Requirement {
-        /// The bits of the header's flags that require it.
+        /// The bits of the header's flags with the requirement.
         bits: u32,
     },
     /// The addresses in the Multiboot header contradict each other or the file.
@@ -199,7 +199,7 @@ pub enum ImageErrorKind {
     Changed {
         /// The file, in words.
         file: String,
-        /// The length in bytes when it was opened.
+        /// The length in bytes when the file was opened.
         before: u64,
         /// The length now.
         now: u64,

@@ -22,7 +22,7 @@ const TRIES: usize = 9;
 /// The exits of interrupts that are not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ArrivalExits {
-    /// `None` if the backend cannot count them.
+    /// `None` if the backend cannot count light exits.
     light: Option<ExitsOfTwoRuns>,
     heavy: ExitsOfTwoRuns,
 }

@@ -44,7 +44,7 @@ pub(crate) enum InterruptSource {
 pub(crate) struct Wiring {
     /// The interrupt's route; `None` for [`InterruptSource::Itself`].
     pub(crate) route: Option<Route>,
-    /// How the program handles it.
+    /// How the program handles the interrupt.
     pub(crate) interrupts: Interrupts,
 }
 

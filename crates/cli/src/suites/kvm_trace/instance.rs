@@ -129,7 +129,7 @@ impl TraceInstance {
                 Err(error) => error,
             };
             let _ = fs::remove_dir(&folder);
-            // Another command may have removed it, because nothing held it yet.
+            // Another command may have removed the folder, because nothing held it yet.
             if error.kind() != ErrorKind::NotFound || looks == LOOKS {
                 return Err(failed("read", &path)(error));
             }

@@ -35,7 +35,7 @@ pub(crate) enum TraceError {
     /// A thread's events are out of order.
     #[error("the trace is out of order")]
     OutOfOrder,
-    /// There is more of something than any guest causes.
+    /// The trace has more of something than any guest causes.
     #[error("the trace has more than {most} {what}")]
     TooMany {
         /// The name of what exceeds the limit.

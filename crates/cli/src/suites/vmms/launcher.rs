@@ -206,13 +206,13 @@ const fn qemu(name: &'static str, board: [&'static str; 4]) -> KnownVmm {
 pub(super) struct KnownVmm {
     name: &'static str,
     program: &'static str,
-    /// The argument that makes it print its version, if there is one.
+    /// The argument with which the VMM prints its version, if there is one.
     version: Option<&'static str>,
     /// The VMM's arguments, separated by blanks.
     words: &'static str,
     /// The values of the placeholders in [`BOARD`], for QEMU.
     board: [&'static str; 4],
-    /// The devices that it supports, each with its arguments.
+    /// The devices that the VMM supports, each with its arguments.
     devices: &'static [(VmmDeviceName, &'static str)],
 }
 

@@ -105,7 +105,7 @@ pub fn enter(frame: &mut Context, cpu: &PerCpu) {
 fn enter_with_lapics(frame: &mut Context, cpu: &PerCpu) {
     let pending = cpu.pending_signals.load(Relaxed);
     if pending & KICK != 0 {
-        // The exit sequence hands the vCPU over first, and calls this again.
+        // The exit sequence hands the vCPU over first, and calls this function again.
         return;
     }
     if pending & INTERRUPT != 0 {

@@ -236,7 +236,7 @@ fn second_edge_while_active_is_taken_after_the_end_and_a_third_is_one_with_it() 
     let mut guest = Guest::new();
     (0..3).for_each(|_| guest.raise());
     assert_eq!(guest.taken, 1);
-    // The guest ends it by the register, because another interrupt waits.
+    // The guest ends the interrupt by the register, because another interrupt waits.
     guest.end();
     assert_eq!((guest.taken, guest.has_ended()), (2, false));
     guest.end();

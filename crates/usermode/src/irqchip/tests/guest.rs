@@ -42,7 +42,7 @@ pub struct Handler {
     pub vector: u8,
     /// Whether the handler has done its EOI, by the bit or by the register.
     pub ended: bool,
-    /// Whether the code that it returns to may be interrupted.
+    /// Whether the code that the handler returns to may be interrupted.
     interruptible: bool,
 }
 

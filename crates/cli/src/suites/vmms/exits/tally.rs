@@ -37,7 +37,7 @@ struct ThreadTally {
     sequence: u64,
     /// Whether the thread's last exit was the write of a mark.
     at_mark: bool,
-    /// The batch that it is in.
+    /// The batch that the thread is in.
     open: Option<OpenBatch>,
 }
 
@@ -45,7 +45,7 @@ struct ThreadTally {
 struct OpenBatch {
     mark: u8,
     batch: ReasonsOfRun,
-    /// The reason of the last exit in it.
+    /// The reason of the last exit in the batch.
     last: Option<String>,
 }
 
@@ -81,7 +81,7 @@ impl kvm_trace::EventTally for MarkedTally {
                     self.close(open, mark == Some(0))?;
                 }
             }
-            // These are not recorded.
+            // A recording for this purpose does not have these events.
             KvmEventKind::Port(_)
             | KvmEventKind::MmioWrite(_)
             | KvmEventKind::MmioRead(_)
