@@ -10,7 +10,7 @@ use crate::{Look, Report, Run, TimeUnit, blocks, csv, json, markdown, openmetric
 pub struct Exporter {
     /// The option that exports to this format, without its hyphens: `export-json`.
     pub option: &'static str,
-    /// The extension of its files.
+    /// The extension of files in this format.
     pub extension: &'static str,
     /// The help text of the option.
     pub help: &'static str,

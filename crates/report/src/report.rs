@@ -26,7 +26,7 @@ pub struct Report {
     pub interrupted: bool,
     /// Whether the command's own time limit stopped it before it was done.
     pub timed_out: bool,
-    /// What one nanosecond of its times means.
+    /// What one nanosecond of the report's times means.
     #[serde(flatten)]
     pub timing: Timing,
     /// The seed of the random order of runs and of the bootstrap.
@@ -62,12 +62,12 @@ pub enum Kind {
     },
     /// One guest image in several VMMs.
     Vmms {
-        /// These VMMs.
+        /// The VMMs.
         vmms: Vec<Vmm>,
     },
     /// Linux's network driver in a guest, over each path by which a VMM can serve it.
     Net {
-        /// These paths, each as a VMM.
+        /// The paths, each as a VMM.
         vmms: Vec<Vmm>,
     },
 }

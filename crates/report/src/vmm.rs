@@ -18,9 +18,9 @@ pub struct Vmm {
     /// The VMM's last output in the first boot that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_output: Option<String>,
-    /// The path of its program.
+    /// The path of the VMM's program.
     pub program: Option<String>,
-    /// The first line that its program prints about its version.
+    /// The first line that the program prints about its version.
     pub version: Option<String>,
     /// How many boots gave results.
     pub boots: u32,

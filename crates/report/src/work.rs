@@ -22,7 +22,7 @@ pub struct Work {
 pub struct Counted {
     /// The event's name, as `perf list` has it.
     pub event: String,
-    /// The unit of its counts.
+    /// The unit of the counts.
     pub unit: EventUnit,
     /// Which part of the work is counted; `None` if this host does not count the event.
     pub scope: Option<Scope>,

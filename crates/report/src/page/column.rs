@@ -15,7 +15,7 @@ pub(super) struct PageColumn<'r> {
     pub(super) report: &'r Report,
     /// The name of the report's file.
     run: &'r str,
-    /// The index of its report among the reports.
+    /// The index of the column's report among the reports.
     pub(super) of_run: usize,
     /// The backend whose rows it has. The rows of the host itself are in every column.
     pub(super) backend: &'r str,
