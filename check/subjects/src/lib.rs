@@ -50,7 +50,7 @@ pub type NewDevice = fn(&Site, bool) -> Box<dyn DeviceSide>;
 /// The name of a subject, and what it supports.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
-    /// The name of its package.
+    /// The name of the subject's package.
     pub name: &'static str,
     /// The version on the registry.
     pub version: &'static str,

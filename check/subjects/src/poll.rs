@@ -14,7 +14,7 @@ use crate::{Bells, Checked, DriverSide, Site, device, native};
 
 /// A driver that polls.
 pub trait Polls {
-    /// The driver side of its queue.
+    /// The driver side of the queue.
     fn side(&mut self) -> &mut dyn DriverSide;
 
     /// Returns the driver's answer: whether a buffer was used since the driver remembered its place.

@@ -97,7 +97,7 @@ pub const FIRST: [&str; 18] = [
     "floor-signal",
 ];
 
-/// The same rows on arm64, which has neither ports nor PV EOI.
+/// The rows for a first look at an arm64 host, which has neither ports nor PV EOI.
 #[cfg(target_arch = "aarch64")]
 pub const FIRST: [&str; 17] = [
     "mmio-no-eventfd",

@@ -23,7 +23,7 @@ pub(crate) fn build(
     if archive.exists() {
         return Ok(archive);
     }
-    // Another run may compile them at the same time: use a unique name, then one rename.
+    // Another run may compile the hooks at the same time: use a unique name, then one rename.
     let own = folder
         .path
         .join(format!("passthrough-{}", std::process::id()));

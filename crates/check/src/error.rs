@@ -41,7 +41,7 @@ pub enum Error {
     Diverged {
         /// The task.
         task: String,
-        /// The number of its step.
+        /// The number of the step among the task's steps.
         step: usize,
         /// What the task did in the recorded execution.
         recorded: String,

@@ -35,7 +35,7 @@ pub enum L1Bus {
 }
 
 impl L1Bus {
-    /// The name of its folder in `/sys/bus`.
+    /// The name of the bus's folder in `/sys/bus`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pci => "pci",
@@ -43,7 +43,7 @@ impl L1Bus {
         }
     }
 
-    /// The VFIO driver for its devices.
+    /// The VFIO driver for devices on the bus.
     pub fn vfio_driver(self) -> &'static str {
         match self {
             Self::Pci => "vfio-pci",

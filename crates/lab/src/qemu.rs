@@ -13,9 +13,9 @@ use crate::error::{LabError, cannot, failed};
 /// The origin of a QEMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The caller gave its path.
+    /// The caller gave the path.
     Named,
-    /// This QEMU is on PATH.
+    /// The program is on PATH.
     Path,
     /// Unpacked from a package into the cache.
     Package,

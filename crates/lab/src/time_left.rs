@@ -23,7 +23,7 @@ pub struct TimeLeft {
 #[derive(Clone, Copy, Debug)]
 struct StepBudget {
     time: Duration,
-    /// This many steps are done in any case.
+    /// The number of steps that are done in any case.
     least: u64,
 }
 

@@ -194,7 +194,7 @@ fn number(text: &str) -> Option<u64> {
 /// A virtio-mmio device that the command line names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MmioDevice {
-    /// The guest-physical address of its registers.
+    /// The guest-physical address of the device's registers.
     pub address: u64,
     /// The GSI of the device's interrupt.
     pub gsi: u32,

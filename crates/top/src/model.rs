@@ -30,7 +30,7 @@ pub struct Vm {
     pub has_ended: bool,
     /// Whether the CPU ends interrupts itself (AVIC, APICv), so that EOIs are not counted.
     pub eois_by_cpu: bool,
-    /// The threads of its vCPUs, by number.
+    /// The threads of the VM's vCPUs, by number.
     pub vcpus: BTreeMap<u32, u32>,
     /// CPU time of the vCPUs' threads, in clock ticks.
     pub cpu: Option<u64>,

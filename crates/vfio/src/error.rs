@@ -69,7 +69,7 @@ pub enum PassthroughErrorKind {
         "its iommu group {group} is not viable: another device of it is bound to a driver of the host"
     )]
     NotViable {
-        /// The number of its group.
+        /// The number of the device's group.
         group: u32,
     },
     /// The device is not bound to a driver of VFIO.
@@ -78,7 +78,7 @@ pub enum PassthroughErrorKind {
     /// Another process has the group.
     #[error("its iommu group {group} is in use by another process or another container")]
     InUse {
-        /// The number of its group.
+        /// The number of the device's group.
         group: u32,
         /// What the kernel said.
         source: io::Error,

@@ -35,7 +35,7 @@ pub enum MachineError {
     Virtio {
         /// The name of the device.
         device: &'static str,
-        /// The error of its line or its doorbells.
+        /// The error of the device's line or doorbells.
         source: Error,
     },
     /// Two devices have overlapping addresses.

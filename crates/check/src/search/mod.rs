@@ -152,7 +152,7 @@ pub(crate) struct Task {
     reads: Vec<Id>,
     /// The sites of weak compare-exchanges that it has already failed for no reason.
     failed: Vec<usize>,
-    /// The stores that its next access may be paired with.
+    /// The stores that the task's next access may be paired with.
     window: swap::Window,
     /// The store that an order mutant holds back.
     held: Option<swap::Held>,

@@ -14,7 +14,7 @@ use vmbell_report::{Block, Look, Report, Screen, blocks, terminal, widest};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     pub(crate) style: Style,
-    /// Whether to print the reasons to doubt its numbers.
+    /// Whether to print the reasons to doubt the numbers.
     pub(crate) warns: bool,
     /// What is shown.
     pub(crate) look: Look,

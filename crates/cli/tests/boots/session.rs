@@ -190,7 +190,7 @@ impl Ran {
         &self.stdout
     }
 
-    /// All of its output, with standard error at the end.
+    /// All output of the script, with standard error at the end.
     pub fn all(&self) -> String {
         format!("{}{}", self.stdout, text(&self.left("stderr")))
     }

@@ -78,7 +78,7 @@ impl Guest {
             .join(name)
     }
 
-    /// The folders of its threads in /proc.
+    /// The folders of the process's threads in /proc.
     pub fn tasks(&self) -> Vec<PathBuf> {
         let tasks = fs::read_dir(self.folder("task")).unwrap();
         tasks.map(|task| task.unwrap().path()).collect()

@@ -76,7 +76,7 @@ pub(super) struct Slot {
     initial: ConfigSpace,
     /// Whether the function answers for registers itself.
     has_own: bool,
-    /// When these registers may change.
+    /// When the function's own registers may change.
     own: OwnRegisters,
     /// Whether the function has been told the current registers.
     is_announced: bool,

@@ -66,7 +66,7 @@ pub(super) struct Live {
     order: Option<Order>,
 }
 
-/// Requests that were completed before an earlier one.
+/// Requests that were completed before an earlier request.
 struct Order {
     /// The number of the chain that goes back next.
     next: u64,

@@ -38,7 +38,7 @@ const UNIT: u64 = 2 << 20;
 /// A kernel as it is loaded into memory.
 #[derive(Debug)]
 pub(crate) struct FlatKernel {
-    /// The address of its first byte.
+    /// The address of the kernel's first byte.
     pub begin: u64,
     /// The first address after the kernel.
     pub end: u64,

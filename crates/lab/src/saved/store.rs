@@ -35,7 +35,7 @@ pub struct StateDraft {
 /// A state in the list.
 #[derive(Debug)]
 pub struct ListedState {
-    /// The name of its folder, see [`StateKey::name`].
+    /// The name of the state's folder, see [`StateKey::name`].
     pub name: String,
     /// The space allocated on disk.
     pub size: DiskSize,

@@ -6,7 +6,7 @@ use crate::number::{u8_at, u32_at};
 /// A virtio-mmio device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// The guest-physical address of its registers.
+    /// The guest-physical address of the device's registers.
     pub address: u64,
     /// The device's interrupt, if it has one.
     pub interrupt: Option<Interrupt>,

@@ -18,9 +18,9 @@ pub enum Entry {
 /// An I/O APIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoApic {
-    /// The guest-physical address of its registers.
+    /// The guest-physical address of the I/O APIC's registers.
     pub address: u64,
-    /// The GSI of its pin 0.
+    /// The GSI of pin 0.
     pub first_gsi: u32,
 }
 

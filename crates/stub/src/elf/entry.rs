@@ -189,7 +189,7 @@ global_asm!(
     "call {take_pending}",
     "jmp stub_exit_begin",
 
-    // Does the same for stub code. The return frame may be on any stack of the stub.
+    // Resumes stub code in the same way. The return frame may be on any stack of the stub.
     "stub_resume:",
     "restore_extended_state",
     "return_to_context",

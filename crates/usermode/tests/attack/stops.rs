@@ -88,7 +88,7 @@ struct Ringing<'r> {
 /// A doorbell whose registration succeeded or failed.
 struct Bell {
     event: Arc<EventFd>,
-    /// `None` if its registration failed.
+    /// `None` if the registration failed.
     doorbell: Option<Doorbell>,
     /// Whether the doorbell's removal has returned `Ok`.
     is_removed: bool,

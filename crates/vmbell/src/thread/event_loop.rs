@@ -87,7 +87,7 @@ impl EventLoop {
         Self::with_setup(kind, name, || {})
     }
 
-    /// Does the same, but the thread calls `setup` first.
+    /// Like [`new`](Self::new), but the thread calls `setup` first.
     ///
     /// # Errors
     ///

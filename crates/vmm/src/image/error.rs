@@ -92,7 +92,7 @@ pub enum ImageErrorKind {
          2.6.31): give a newer kernel"
     )]
     OldKernel {
-        /// The version in its setup header.
+        /// The version in the kernel's setup header.
         version: u16,
     },
     /// A file was given for which this kind of image has no use.

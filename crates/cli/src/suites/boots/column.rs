@@ -11,7 +11,7 @@ pub(super) const TCG: &str = "TCGTCGTCGTCG";
 
 /// A VMM with a guest.
 pub(crate) trait BootWay {
-    /// The name of its column.
+    /// The name of the column.
     fn name(&self) -> &str;
 
     /// The VMM's program, or why it cannot be booted here.
@@ -61,7 +61,7 @@ pub(crate) struct BootRow {
     pub(crate) name: String,
     /// What one operation is, if that is known of this name.
     pub(crate) description: Option<String>,
-    /// The times of its batches, or why there are none.
+    /// The times of the row's batches, or why there are none.
     pub(crate) batches: Result<BatchTimes, String>,
     /// What was counted during the row, or why nothing was; `None` if counting was not requested.
     pub(crate) counted: Option<Result<Vec<CountedBatch>, String>>,

@@ -61,7 +61,7 @@ pub(crate) enum TracefsError {
 pub(crate) struct WantedEvent {
     /// The event's name.
     event: &'static str,
-    /// The filter on its fields; `None` records all.
+    /// The filter on the event's fields; `None` records all.
     filter: Option<&'static str>,
 }
 
@@ -96,7 +96,7 @@ pub(crate) enum TracedThreads {
 #[derive(Debug)]
 pub(crate) struct TraceInstance {
     folder: PathBuf,
-    /// One of its files, open until the instance is removed.
+    /// One of the instance's files, open until the instance is removed.
     held: Option<File>,
 }
 
@@ -227,7 +227,7 @@ fn remove_unused(instances: &Path) {
     };
     for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(is_ours) {
-            // If a process holds it, it is busy and stays.
+            // An instance that a process holds is busy, and stays.
             let _ = fs::remove_dir(entry.path());
         }
     }

@@ -11,7 +11,7 @@ use vmbell_bench::workload::{Tokens, WorkloadOptions};
 pub(super) struct RingVariant {
     /// The switches in which it differs from the others; all switches if it is the only variant.
     pub(super) name: String,
-    /// All of its switches.
+    /// All switches of the variant.
     pub(super) switches: String,
     pub(super) options: WorkloadOptions,
 }

@@ -46,7 +46,7 @@ pub(super) enum SideError {
         program: String,
         /// The program's exit status.
         status: ExitStatus,
-        /// The last line of its messages.
+        /// The last line of the program's messages.
         last: String,
     },
     /// The program did not end.

@@ -33,7 +33,7 @@ pub(super) struct MarkedTally {
 /// The state of a thread.
 #[derive(Debug, Default)]
 struct ThreadTally {
-    /// The sequence number of its last event.
+    /// The sequence number of the thread's last event.
     sequence: u64,
     /// Whether the thread's last exit was the write of a mark.
     at_mark: bool,
