@@ -166,7 +166,7 @@ pub struct Tool {
     pub name: String,
     /// The program's version.
     pub version: String,
-    /// The git revision that it was built from; `None` if it was not built in a repository.
+    /// The git revision that the program was built from; `None` if it was not built in a repository.
     pub git: Option<String>,
 }
 

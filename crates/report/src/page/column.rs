@@ -17,7 +17,7 @@ pub(super) struct PageColumn<'r> {
     run: &'r str,
     /// The index of the column's report among the reports.
     pub(super) of_run: usize,
-    /// The backend whose rows it has. The rows of the host itself are in every column.
+    /// The backend whose rows the column has. The rows of the host itself are in every column.
     pub(super) backend: &'r str,
     /// Whether there are several reports.
     has_other_runs: bool,
