@@ -212,7 +212,7 @@ impl Device {
 ///
 /// # Errors
 ///
-/// If the checker cannot explore them.
+/// If the checker cannot explore the device.
 pub fn resumed(
     explorer: &Explorer,
     queue: &SavedQueue,

@@ -48,7 +48,7 @@ impl Bells for Checked {
 ///
 /// # Errors
 ///
-/// If the checker cannot explore them.
+/// If the checker cannot explore the driver and the device.
 ///
 /// # Panics
 ///
@@ -67,7 +67,7 @@ pub fn pair(
 ///
 /// # Errors
 ///
-/// If the checker cannot explore them, or they are not complete and clean as they are.
+/// If the checker cannot explore the two sides, or if they are not complete and clean without changes.
 ///
 /// # Panics
 ///

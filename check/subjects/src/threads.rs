@@ -187,7 +187,7 @@ fn serve(queue: &Queue) {
 ///
 /// # Errors
 ///
-/// If the checker cannot explore them.
+/// If the checker cannot explore the threads.
 pub fn explore(explorer: &Explorer, acts: &[Act]) -> Result<Report, Error> {
     let explorer = explorer.clone().pages(2).with_guarded_data();
     explorer.run(|scenario| set_up(scenario, acts))

@@ -146,7 +146,7 @@ impl Output {
     /// bytes.
     pub fn drain(&self, mut go_on: impl FnMut() -> bool) -> u64 {
         loop {
-            // Called without the lock, because it may ask for the output's state.
+            // Called without the lock, because the callback may ask for the output's state.
             let goes_on = go_on();
             let state = self.shared().lock();
             if state.len() == 0 || !goes_on {

@@ -150,7 +150,7 @@ pub(crate) struct Task {
     announced_by: Vec<usize>,
     /// The reads since the task's last step of another kind, to detect that the task spins.
     reads: Vec<Id>,
-    /// The sites of weak compare-exchanges that it has already failed for no reason.
+    /// The sites of weak compare-exchanges that the task has already failed for no reason.
     failed: Vec<usize>,
     /// The stores that the task's next access may be paired with.
     window: swap::Window,

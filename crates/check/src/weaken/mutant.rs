@@ -133,7 +133,7 @@ impl Mutant {
         format!("the store at {store} past the {operation} at {past}")
     }
 
-    /// Whether a model shows it.
+    /// Whether a model shows the mutant.
     pub fn is_found(&self) -> bool {
         let mut outcomes = self.outcomes.iter();
         outcomes.any(|(_, outcome)| matches!(outcome, Outcome::Found(_)))

@@ -75,7 +75,7 @@ pub(super) fn begin(devices: &DeviceNeeds) -> Result<()> {
             }
         }) as OnStart
     };
-    // Only this call sets it, because the process has one guest.
+    // Only this call sets the function, because the process has one guest.
     let _ = on_spawn(Box::new(prepare));
     Ok(())
 }

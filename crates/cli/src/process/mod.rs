@@ -37,7 +37,7 @@ pub(super) struct ProgramTask<'a> {
     pub(super) stop: &'a CommandLimit,
     /// Whether to end the program if it is a VMM whose guest spins ([`vmbell_lab::spin`]).
     pub(super) ends_if_spinning: bool,
-    /// The CPUs that it may use; empty means all CPUs of this process.
+    /// The CPUs that the program may use; empty means all CPUs of this process.
     pub(super) cpus: &'a [usize],
     /// Whether a piece of its output has the mark that completes the output.
     pub(super) is_complete: &'a dyn Fn(&[u8]) -> bool,

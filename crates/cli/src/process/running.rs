@@ -27,7 +27,7 @@ pub(crate) struct RunningProgram {
 /// The result of waiting for a mark.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reached {
-    /// The program printed it.
+    /// The program printed the mark.
     Mark,
     /// The program exited (`None`), or has to be ended for this reason.
     End(Option<ProgramEnd>),

@@ -195,7 +195,7 @@ impl Ran {
         format!("{}{}", self.stdout, text(&self.left("stderr")))
     }
 
-    /// A file that it left in `out`; fails with its standard error.
+    /// A file that the script left in `out`; fails with the script's standard error.
     pub fn left(&self, name: &str) -> Vec<u8> {
         let file = self.out.path().join(name);
         std::fs::read(&file).unwrap_or_else(|error| panic!("{name}: {error}"))

@@ -63,8 +63,8 @@ impl Resampled {
         self.pin_line().eoi(4, &mut ModelEoi(self));
     }
 
-    /// Checks that the interrupt is pending if the line is up, and that the ack came after the device raised the line
-    /// if it is down.
+    /// Checks the interrupt: if the line is up, it is pending; if the line is down, the ack came after the device
+    /// raised the line.
     fn check(&self) {
         let pending = self.lapic.irr.contains(VECTOR);
         assert_eq!(self.line.has_remote_irr(), pending);

@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(pin(&two, 23), Some((0xfec0_0000, 23)));
         assert_eq!(pin(&two, 47), Some((0xfec1_0000, 23)));
         assert_eq!(pin(&[], 5), Some((0xfec0_0000, 5)));
-        // An I/O APIC whose pins begin after the GSI does not include it.
+        // An I/O APIC whose pins begin after the GSI does not have it.
         assert_eq!(pin(&[io_apic(1, 6)], 5), Some((0xfec0_0000, 5)));
     }
 

@@ -17,14 +17,14 @@ use vmbell_hypervisor::{AssignedDevices, Error, ForwardedInterrupt, ForwardedSta
 /// What raises an interrupt in the guest, and what unmasks it at the device when it ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InterruptPath {
-    /// An irqfd delivers it. The interrupt is an edge, and the device is not told of its end.
+    /// An irqfd delivers the interrupt, which is an edge. The device is not told of its end.
     Irqfd,
-    /// An irqfd delivers it, and the guest's EOI unmasks it through the resample eventfd.
+    /// An irqfd delivers the interrupt, and the guest's EOI unmasks it through the resample eventfd.
     Resample,
     /// The guest takes and ends the interrupt without an exit to the host: the host's interrupt controller ties it to
     /// an interrupt of the guest.
     Forwarded,
-    /// A thread of the VMM delivers it, and the guest's next access to the device ends it.
+    /// A thread of the VMM delivers the interrupt, and the guest's next access to the device ends it.
     Vmm {
         /// Why there is no shorter path.
         reason: String,

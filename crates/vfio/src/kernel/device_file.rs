@@ -122,7 +122,7 @@ pub(super) struct Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // The kernel does it when the file is closed, at the latest.
+        // The kernel does this when the file is closed, at the latest.
         let _ = ioctl::unset_container(&self.registered.file);
     }
 }

@@ -136,7 +136,7 @@ impl DmaSpace for Ioas {
 
 impl Drop for Ioas {
     fn drop(&mut self) {
-        // The kernel does it when the file is closed, at the latest.
+        // The kernel does this when the file is closed, at the latest.
         let _ = self.iommufd.0.destroy_iommu_object(self.id);
     }
 }

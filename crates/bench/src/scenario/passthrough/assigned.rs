@@ -24,7 +24,7 @@ pub(super) struct AssignedModel {
     pub(super) needed: NeededDevice,
     /// What the device is, for a user whose host has no such device.
     pub(super) words: &'static str,
-    /// The command that runs its rows on a host that has such a device.
+    /// The command that runs the device's rows on a host that has such a device.
     pub(super) command: &'static str,
     /// Whether a device of the host is of this kind.
     pub(super) is: fn(&HostDevice) -> bool,

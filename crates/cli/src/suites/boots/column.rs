@@ -59,7 +59,7 @@ pub(crate) struct BootResult {
 pub(crate) struct BootRow {
     /// The name.
     pub(crate) name: String,
-    /// What one operation is, if that is known of this name.
+    /// What one operation of the row is, if that is known.
     pub(crate) description: Option<String>,
     /// The times of the row's batches, or why there are none.
     pub(crate) batches: Result<BatchTimes, String>,

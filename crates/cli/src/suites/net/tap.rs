@@ -32,7 +32,7 @@ impl HostTap {
             _ => InterfaceError::OpenTap(error),
         })?;
         let tap = Self { name };
-        // A VMM opens it by name, which fails while it is open here.
+        // A VMM opens the tap by name, which fails while the tap is open here.
         keep(&file, true).map_err(|source| InterfaceError::Setting {
             operation: "keep the file",
             name: name.to_string(),

@@ -9,7 +9,7 @@ use vmbell_bench::workload::{Tokens, WorkloadOptions};
 /// One variant of the work.
 #[derive(Clone, Debug)]
 pub(super) struct RingVariant {
-    /// The switches in which it differs from the others; all switches if it is the only variant.
+    /// The switches in which the variant differs from the others; all switches if it is the only variant.
     pub(super) name: String,
     /// All switches of the variant.
     pub(super) switches: String,
@@ -162,8 +162,8 @@ fn axes(args: &RingsArgs) -> Vec<Axis> {
     ];
     let is_pair = axes.iter().any(|axis| axis.choices.len() > 1);
     let any = args.no_wrap_counters || args.wrap_counters || args.wide_tokens;
-    // Without a pair of switches or a way to poll, all ways to poll are compared; but not with a delayed interrupt,
-    // which the driver requests without a token.
+    // If the user gives neither both switches of a pair nor a way to poll, all ways to poll are compared. A delayed
+    // interrupt is requested without a token, so it excludes them.
     let every = !is_pair && !any && !args.delayed_interrupt;
     axes.push(Axis::of(
         &[
