@@ -46,7 +46,7 @@ impl<'a, W: Write> Json<'a, W> {
         self.to.write_char(':')
     }
 
-    /// Writes a string. Characters other than printable ASCII become `?`, because it goes over a serial line.
+    /// Writes a string. Characters other than printable ASCII become `?`, because the report goes over a serial line.
     pub fn text(&mut self, text: &str) -> fmt::Result {
         self.comma()?;
         self.to.write_char('"')?;

@@ -19,7 +19,7 @@ use vmbell::sync::{Mutex, MutexGuard};
 /// One boot of this process at a time. `cargo xtask lab` has two such processes.
 static BOOT: Mutex<()> = Mutex::new(());
 
-/// Prevents other boots of this process until it is dropped.
+/// Prevents other boots of this process until the returned value is dropped.
 pub fn only_boot() -> MutexGuard<'static, ()> {
     BOOT.lock()
 }

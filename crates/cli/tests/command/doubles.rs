@@ -60,7 +60,7 @@ impl Doubles {
         self.script(name, &format!("{script}\ncat $folder/image.txt"))
     }
 
-    /// The command with all of them, in this order.
+    /// The command with all of these VMMs, in this order.
     pub fn command(&self, names: impl Words, args: impl Words) -> assert_cmd::Command {
         let mut command = vmbell("bench vmms");
         command.args(names.words());

@@ -36,8 +36,8 @@ pub struct StateManifest {
     pub state: Seal,
 }
 
-/// A saved state in use. While this exists, it is not removed to save space. If it is removed as damaged, its open
-/// files can still be read.
+/// A saved state in use. It is not removed to save space. If it is removed because it is damaged, its open files can
+/// still be read.
 #[derive(Debug)]
 pub struct Saved {
     path: PathBuf,

@@ -127,7 +127,7 @@ pub struct Registers {
 
 macro_rules! accessors {
     ($read:ident, $write:ident, $type:ty) => {
-        /// Reads a register; returns all ones if it is outside.
+        /// Reads a register; returns all ones if the register is outside.
         #[inline]
         pub fn $read(self, offset: u64) -> $type {
             let Some(place) = self.place(offset, size_of::<$type>() as u64) else {
@@ -137,7 +137,7 @@ macro_rules! accessors {
             unsafe { (place as *const $type).read_volatile() }
         }
 
-        /// Writes a register; does nothing if it is outside.
+        /// Writes a register; does nothing if the register is outside.
         #[inline]
         pub fn $write(self, offset: u64, value: $type) {
             if let Some(place) = self.place(offset, size_of::<$type>() as u64) {

@@ -209,7 +209,7 @@ pub fn defer(frame: &mut Context, cpu: &PerCpu, signal: u32) {
     }
 }
 
-/// Counts one vCPU more (`open`) or less that has an interrupt waiting until it unmasks.
+/// Counts the vCPUs with an interrupt that waits until they unmask: one more if `open`, otherwise one less.
 pub fn count_window(open: bool) {
     if open {
         WINDOWS.fetch_add(1, SeqCst);

@@ -52,7 +52,7 @@ impl Removed {
         self.0.push(event);
     }
 
-    /// Checks that none has been signalled since.
+    /// Checks that no eventfd has been signalled since its removal.
     pub fn check(&self) {
         for event in &self.0 {
             let count = count(event);

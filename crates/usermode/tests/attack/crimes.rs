@@ -41,7 +41,7 @@ pub fn a_system_call_is_a_fault<H: Hypervisor>(h: &H) {
     }
 }
 
-/// AMD processors do not have it in 64-bit mode; on Intel processors the kernel returns to 32-bit code.
+/// AMD processors do not have `sysenter` in 64-bit mode; on Intel processors the kernel returns to 32-bit code.
 pub fn sysenter_ends_the_guest<H: Hypervisor>(h: &H) {
     let (vm, sandbox) = with_sandbox(h, &VmConfig::default());
     let mut vcpu = start(

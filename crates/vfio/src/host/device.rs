@@ -99,7 +99,7 @@ pub enum Identity {
     Described {
         /// `compatible` of its device-tree node, the most specific name first; empty without a node.
         compatible: Vec<String>,
-        /// The alias by which the kernel finds the module of its driver.
+        /// The alias by which the kernel finds the module of the device's driver.
         modalias: Option<String>,
     },
 }

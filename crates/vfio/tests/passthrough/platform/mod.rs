@@ -89,7 +89,7 @@ impl Clock {
         })
     }
 
-    /// The addresses that it sees.
+    /// The addresses that the device sees.
     pub fn space(&self) -> Arc<dyn DmaSpace> {
         self.vfio.dma_space()
     }
