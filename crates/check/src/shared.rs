@@ -39,7 +39,7 @@ impl Memory {
     ///
     /// # Panics
     ///
-    /// If they are outside the memory.
+    /// If the bytes are outside the memory.
     pub fn preset(&self, at: usize, bytes: &[u8]) {
         assert!(
             at + bytes.len() <= self.len,
@@ -64,7 +64,7 @@ impl Memory {
     ///
     /// # Panics
     ///
-    /// If it is outside the memory, or no task runs.
+    /// If the value is outside the memory, or no task runs.
     pub fn load(&self, at: usize, size: u8, order: Order) -> u64 {
         let access = self.access(at, size, order);
         native::load(access).unwrap_or_else(|| task::call(|search| search.load(access)))
@@ -74,7 +74,7 @@ impl Memory {
     ///
     /// # Panics
     ///
-    /// If it is outside the memory, or no task runs.
+    /// If the value is outside the memory, or no task runs.
     pub fn store(&self, at: usize, size: u8, value: u64, order: Order) {
         let access = self.access(at, size, order);
         native::store(access, value)
@@ -85,7 +85,7 @@ impl Memory {
     ///
     /// # Panics
     ///
-    /// If it is outside the memory, or no task runs.
+    /// If the value is outside the memory, or no task runs.
     pub fn update(
         &self,
         at: usize,
@@ -101,7 +101,7 @@ impl Memory {
     ///
     /// # Panics
     ///
-    /// If it is outside the memory, or no task runs.
+    /// If the value is outside the memory, or no task runs.
     pub fn compare_exchange(
         &self,
         at: usize,

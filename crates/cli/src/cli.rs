@@ -80,7 +80,7 @@ pub(super) enum CliCommand {
 pub fn main() -> ExitCode {
     // Process 1 of the lab's Linux gets the kernel's arguments, not the user's.
     lab::init_if_called();
-    // Commands that describe the parser, or that pass arguments on, need this.
+    // Commands that describe the parser, or that pass arguments on, need the definition of the parser.
     let program = Cli::command();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -231,7 +231,7 @@ impl Verdict {
 /// A side of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SideOf {
-    /// The reports from before.
+    /// The old reports.
     Old,
     /// The reports that are compared with the old ones.
     New,

@@ -8,13 +8,13 @@ use kit::image::Segment;
 
 /// How often the other vCPU has started.
 const COUNTER: u32 = 0x500;
-/// What the other vCPU found in its register at each start, and what it read back.
+/// What the other vCPU found in its PV EOI register at each start, and what it read back.
 const FOUND: u32 = 0x510;
-/// The register's value, switched on.
+/// The value that switches PV EOI on, with its word at 0x3000.
 const SWITCHED_ON: u32 = 0x3001;
 const ICR: u32 = 0xfee0_0300;
 const SPURIOUS: u32 = 0xfee0_00f0;
-/// To all but the sender, asserted: INIT, and a start at page 0.
+/// Interrupt commands to all vCPUs but the sender: INIT, and a start-up at page 0.
 const INIT: u32 = 0x000c_4500;
 const SIPI: u32 = 0x000c_4600;
 

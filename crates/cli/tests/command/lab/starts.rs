@@ -123,7 +123,7 @@ fn what_bochs_does_not_have_is_refused_by_its_name() {
     ";
     let line = "lab kernel --cpu intel {} -- /bin/true";
     sandbox.refuses(125, line, rows);
-    // These are refused for both CPUs before the first machine boots.
+    // These options are refused for both CPUs before the first machine boots.
     let rows = "
         --device edu     => --device edu: Bochs has no IOMMU, so --cpu intel assigns no device
         --memory 3G      => L1 would need 3072 MiB of memory, and Bochs has at most 2048: use less --memory

@@ -174,7 +174,7 @@ fn sides(args: &PathsArgs, other: &str, program: &Command) -> Result<[Interleave
     ])
 }
 
-/// Takes the turns, until done or a signal.
+/// Takes the turns, until all are done or a signal arrives.
 fn take(
     args: &PathsArgs,
     sides: &[InterleavedSide; 2],
