@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bpf::{CountedRecord, Event};
+use crate::bpf::{CountedEvent, CountedRecord};
 use crate::names::{self, Name, Space};
 use crate::process::Holder;
 use crate::waiters::Waiter;
@@ -71,13 +71,13 @@ impl Address {
     }
 
     /// Adds accesses that KVM answered.
-    pub(crate) fn kvm(&mut self, event: &Event, counted: CountedRecord) {
+    pub(crate) fn kvm(&mut self, event: &CountedEvent, counted: CountedRecord) {
         self.by_kvm += counted.count;
         self.accesses.insert((event.is_write, event.size));
     }
 
     /// Adds exits to the VMM.
-    pub(crate) fn exit(&mut self, event: &Event, counted: CountedRecord) {
+    pub(crate) fn exit(&mut self, event: &CountedEvent, counted: CountedRecord) {
         self.vmm_time += counted.nanoseconds;
         self.to_vmm += counted.count;
         self.accesses.insert((event.is_write, event.size));
@@ -86,7 +86,7 @@ impl Address {
     /// Adds signals of an ioeventfd; `eventfd` describes the one with a number.
     pub(crate) fn ring(
         &mut self,
-        event: &Event,
+        event: &CountedEvent,
         counted: CountedRecord,
         eventfd: impl Fn(u32) -> Eventfd,
     ) {
@@ -129,7 +129,7 @@ pub(crate) fn named(addresses: BTreeMap<(Space, u64), Address>) -> Vec<Address> 
 pub(crate) fn at<'a>(
     addresses: &'a mut BTreeMap<(Space, u64), Address>,
     space: Space,
-    event: &Event,
+    event: &CountedEvent,
 ) -> &'a mut Address {
     let new = || Address::new(space, event.address);
     addresses.entry((space, event.address)).or_insert_with(new)

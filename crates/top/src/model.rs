@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::address::{Address, Eventfd, at, named};
-use crate::bpf::{CountedRecord, Event, KernelVm, Metric, RecordKind};
+use crate::bpf::{CountedEvent, CountedRecord, KernelVm, Metric, RecordKind};
 use crate::counters::{Directory, Statistics};
 pub use crate::exits::Reason;
 use crate::names::Space;
@@ -272,7 +272,7 @@ impl Vm {
     }
 }
 
-fn irqfd(irqfds: &mut BTreeMap<u64, Irqfd>, event: &Event, counted: CountedRecord) {
+fn irqfd(irqfds: &mut BTreeMap<u64, Irqfd>, event: &CountedEvent, counted: CountedRecord) {
     let irqfd = irqfds.entry(event.address).or_insert(Irqfd {
         gsi: event.address,
         count: 0,
@@ -287,7 +287,7 @@ fn irqfd(irqfds: &mut BTreeMap<u64, Irqfd>, event: &Event, counted: CountedRecor
     irqfd.first_signaller = irqfd.first_signaller.or_else(|| counted.thread());
 }
 
-fn reason(event: &Event) -> String {
+fn reason(event: &CountedEvent) -> String {
     match event.kind {
         RecordKind::Failed => {
             // The error as 32 bits, negative.

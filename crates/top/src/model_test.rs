@@ -14,8 +14,8 @@ fn kernel_vm(page: u32) -> KernelVm {
     KernelVm { page, creator: PID }
 }
 
-fn event(vm: u32, kind: RecordKind, address: u64) -> Event {
-    Event {
+fn event(vm: u32, kind: RecordKind, address: u64) -> CountedEvent {
+    CountedEvent {
         vm: kernel_vm(vm),
         vcpu: 0,
         kind,
@@ -29,7 +29,7 @@ fn event(vm: u32, kind: RecordKind, address: u64) -> Event {
 /// A reading of one process with these folders (descriptor, exits, thread of vCPU 0) and counts.
 fn reading(
     folders: &[(u32, u64, Option<u32>)],
-    counts: &[(Event, u64, u64)],
+    counts: &[(CountedEvent, u64, u64)],
     vcpus: &[(u32, u32)],
 ) -> Reading {
     let directory = |(fd, exits, thread): &(u32, u64, Option<u32>)| {
@@ -45,7 +45,7 @@ fn reading(
         };
         (directory, statistics)
     };
-    let counted = |(event, count, detail): &(Event, u64, u64)| {
+    let counted = |(event, count, detail): &(CountedEvent, u64, u64)| {
         let (count, detail) = (*count, *detail);
         let counted = CountedRecord {
             count,
@@ -87,7 +87,7 @@ fn reading(
 }
 
 /// `count` writes of a VM that signalled the ioeventfd at an address.
-fn ring(vm: u32, count: u64, eventfd: u64) -> (Event, u64, u64) {
+fn ring(vm: u32, count: u64, eventfd: u64) -> (CountedEvent, u64, u64) {
     (event(vm, RecordKind::Ring, 0x50), count, eventfd)
 }
 
@@ -97,7 +97,7 @@ fn first(reading: &Reading) -> Vm {
 }
 
 /// The only VM, with these counts.
-fn counted(counts: &[(Event, u64, u64)]) -> Vm {
+fn counted(counts: &[(CountedEvent, u64, u64)]) -> Vm {
     first(&reading(&[(5, 0, None)], counts, &[]))
 }
 
@@ -169,7 +169,7 @@ fn what_a_source_does_not_tell_is_missing_and_not_zero() {
 
 #[test]
 fn exits_and_rings_of_an_address_are_one_row_with_its_eventfd_and_its_name() {
-    let read = Event {
+    let read = CountedEvent {
         is_write: false,
         size: 4,
         ..event(1, RecordKind::Port, 0x608)
@@ -234,7 +234,7 @@ fn exits_and_rings_of_an_address_are_one_row_with_its_eventfd_and_its_name() {
 #[test]
 fn a_doorbell_by_fast_mmio_has_the_name_that_its_first_write_gave_it() {
     let fast_mmio_bus = 3;
-    let without_size = Event {
+    let without_size = CountedEvent {
         size: 0,
         ..event(1, RecordKind::Ring, 0xfebf_1000)
     };
@@ -253,7 +253,7 @@ fn a_doorbell_by_fast_mmio_has_the_name_that_its_first_write_gave_it() {
 
 #[test]
 fn an_irqfd_counts_what_a_worker_had_to_raise() {
-    let at_once = Event {
+    let at_once = CountedEvent {
         is_write: false,
         ..event(1, RecordKind::Irqfd, 24)
     };
@@ -369,7 +369,7 @@ fn the_share_of_pv_eoi_is_of_all_ends() {
 
 #[test]
 fn reasons_of_exits_have_names_and_the_most_frequent_of_all_vcpus_is_first() {
-    let of = |vcpu, reason| Event {
+    let of = |vcpu, reason| CountedEvent {
         vcpu,
         ..event(1, RecordKind::Exit, reason)
     };
@@ -418,7 +418,7 @@ fn what_kvm_answers_is_told_apart_from_exits_to_the_vmm_at_the_same_address() {
 }
 
 /// A reading of exits to the VMM, with the time that they took.
-fn timed(exit: Event, count: u64, nanoseconds: u64) -> Reading {
+fn timed(exit: CountedEvent, count: u64, nanoseconds: u64) -> Reading {
     let mut reading = reading(&[(5, 0, None)], &[(exit, count, 0)], &[]);
     let counts = &mut reading.bpf.as_mut().unwrap().counts;
     counts.get_mut(&exit).unwrap().nanoseconds = nanoseconds;
@@ -460,7 +460,7 @@ fn samples_are_those_of_the_only_vm_of_a_process() {
 
 #[test]
 fn a_register_that_was_read_earlier_is_not_one_that_is_only_written() {
-    let read = Event {
+    let read = CountedEvent {
         is_write: false,
         ..event(1, RecordKind::Mmio, 0xfebf_1000)
     };

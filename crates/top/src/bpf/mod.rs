@@ -24,7 +24,7 @@ pub use self::metric::Metric;
 pub use self::programs::Isa;
 use self::programs::{Cpu, Program};
 use self::record::{AWAY_VALUE, COUNTER_KEY, COUNTER_VALUE, VCPU_KEY, VCPU_VALUE, vcpu_of};
-pub use self::record::{CountedRecord, Event, KernelVm, RecordKind};
+pub use self::record::{CountedEvent, CountedRecord, KernelVm, RecordKind};
 use self::syscall::{Link, Map, MapType};
 use crate::btf::Btf;
 
@@ -49,7 +49,7 @@ pub struct Bpf {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BpfReading {
     /// The events.
-    pub counts: HashMap<Event, CountedRecord>,
+    pub counts: HashMap<CountedEvent, CountedRecord>,
     /// The process and the thread of each vCPU that an event was counted on.
     pub vcpus: HashMap<(KernelVm, u32), (u32, u32)>,
     /// Events that were not counted, because a map was full or the same program was already running.
@@ -174,7 +174,7 @@ impl Bpf {
             ..BpfReading::default()
         };
         for (key, value) in self.counters.entries().map_err(read())? {
-            if let Some(event) = Event::of(&key) {
+            if let Some(event) = CountedEvent::of(&key) {
                 reading.counts.insert(event, CountedRecord::of(&value));
             }
         }
@@ -198,7 +198,7 @@ impl Bpf {
     pub fn forget(&self, ended: impl Fn(KernelVm) -> bool) -> Result<(), BpfError> {
         let forget = || system("cannot remove what was counted of an ended VM");
         for (key, _) in self.counters.entries().map_err(forget())? {
-            if Event::of(&key).is_some_and(|event| ended(event.vm)) {
+            if CountedEvent::of(&key).is_some_and(|event| ended(event.vm)) {
                 self.counters.remove(&key).map_err(forget())?;
             }
         }

@@ -125,7 +125,7 @@ pub struct KernelVm {
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Event {
+pub struct CountedEvent {
     /// The VM.
     pub vm: KernelVm,
     /// The vCPU's number; 0 for an event of the whole VM.
@@ -154,7 +154,7 @@ pub struct CountedRecord {
     pub(crate) waiter: u64,
 }
 
-impl Event {
+impl CountedEvent {
     /// Decodes a key; `None` if no program would write these bytes.
     pub(super) fn of(key: &[u8; COUNTER_KEY]) -> Option<Self> {
         let access = key[counter::ACCESS.unsigned_abs() as usize];

@@ -19,7 +19,7 @@ fn a_key_says_what_happened_where_and_to_which_vm() {
         page: 0x8810_0000,
         creator: 4711,
     };
-    let event = Event {
+    let event = CountedEvent {
         vm,
         vcpu: 300,
         kind: RecordKind::Ring,
@@ -28,7 +28,7 @@ fn a_key_says_what_happened_where_and_to_which_vm() {
         size: 2,
         device: 0x77,
     };
-    assert_eq!(Event::of(&key()), Some(event));
+    assert_eq!(CountedEvent::of(&key()), Some(event));
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn a_key_of_no_known_kind_is_no_event() {
     let mut key = key();
     for kind in [0, 17, 255] {
         key[22] = kind;
-        assert_eq!(Event::of(&key), None);
+        assert_eq!(CountedEvent::of(&key), None);
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use self::error::causes;
 pub use self::error::{NoBpf, NoCounters, TopError};
-use crate::bpf::{Bpf, BpfReading, CountedRecord, Event, KernelVm, Metric, RecordKind};
+use crate::bpf::{Bpf, BpfReading, CountedEvent, CountedRecord, KernelVm, Metric, RecordKind};
 use crate::counters::{self, Directory, Statistics};
 use crate::model::{self, Vm};
 use crate::process::{self, Holder, Process};
@@ -230,7 +230,7 @@ impl Sources {
     fn waiters(&mut self, reading: &Reading) -> BTreeMap<u32, Waiter> {
         let counts = reading.bpf.iter().flat_map(|bpf| &bpf.counts);
         let rings = counts.filter(|(event, _)| event.kind == RecordKind::Ring);
-        let rings: Vec<(&Event, &CountedRecord)> = rings.collect();
+        let rings: Vec<(&CountedEvent, &CountedRecord)> = rings.collect();
         let addresses = rings.iter().map(|(_, counted)| counted.waiter).collect();
         self.functions.find(&self.proc, &addresses);
         let mut threads = BTreeMap::new();

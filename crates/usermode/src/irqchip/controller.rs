@@ -18,7 +18,7 @@ use vmbell_core::ioapic::{EoiActions, Pin, PinLine, Source, eoi_pins};
 use vmbell_core::lapic::Message;
 
 use super::apics::Apics;
-use super::ioapic::{Change, IoApic};
+use super::ioapic::{IoApic, StoreEffect};
 use super::irqfd::{Irqfd, Resampler};
 use super::messages;
 
@@ -206,15 +206,15 @@ impl<'s> Controller<'s> {
     /// Handles a store to the I/O APIC; returns `None` if there is no I/O APIC here. Otherwise returns the resamplefds
     /// that the caller signals after it has released the controller's lock.
     pub fn write_ioapic(&mut self, offset: u64, value: u32) -> Option<Vec<Arc<Resampler>>> {
-        let change = self
+        let effect = self
             .state
             .ioapic
             .as_mut()?
             .write(offset, value, &self.apics);
-        if change != Change::None {
+        if effect != StoreEffect::None {
             self.scan();
         }
-        let Change::Pending(pin) = change else {
+        let StoreEffect::Pending(pin) = effect else {
             return Some(Vec::new());
         };
         let acked: Vec<_> = self.resamplers(pin).cloned().collect();

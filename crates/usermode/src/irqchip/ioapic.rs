@@ -33,7 +33,7 @@ pub struct IoApic {
 /// What to do after a store of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Change {
+pub enum StoreEffect {
     /// Nothing has to be done.
     None,
     /// A redirection entry was written, so the EOI exit bitmap must be filled again.
@@ -84,7 +84,7 @@ impl IoApic {
     }
 
     /// Stores 32 bits at an offset from [`BASE`].
-    pub fn write(&mut self, offset: u64, value: u32, apics: &Apics<'_>) -> Change {
+    pub fn write(&mut self, offset: u64, value: u32, apics: &Apics<'_>) -> StoreEffect {
         match offset {
             IOREGSEL => self.ioregsel = (value & 0xff) as u8,
             IOWIN if self.ioregsel == IOAPICID => self.id = (value >> 24 & 0xf) as u8,
@@ -95,11 +95,16 @@ impl IoApic {
             }
             _ => {}
         }
-        Change::None
+        StoreEffect::None
     }
 }
 
-fn write_redirection_entry(number: u8, pin_line: PinLine<'_>, high: bool, value: u32) -> Change {
+fn write_redirection_entry(
+    number: u8,
+    pin_line: PinLine<'_>,
+    high: bool,
+    value: u32,
+) -> StoreEffect {
     let entry = pin_line.pin.entry().with_half(high, value);
     pin_line.pin.program(entry);
     if !entry.is_level() {
@@ -107,7 +112,7 @@ fn write_redirection_entry(number: u8, pin_line: PinLine<'_>, high: bool, value:
         pin_line.line.clear_remote_irr();
     }
     if pin_line.may_send() {
-        return Change::Pending(number);
+        return StoreEffect::Pending(number);
     }
-    Change::Entry
+    StoreEffect::Entry
 }

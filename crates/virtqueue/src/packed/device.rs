@@ -1,7 +1,7 @@
 //! The device side of a packed ring, owned by one thread at a time (virtio 1.3, 2.8).
 
 use super::PackedLayout;
-use super::ring::{Event, LAP_FLAGS, PackedRing, Position, look};
+use super::ring::{EventSuppression, LAP_FLAGS, PackedRing, Position, look};
 use crate::descriptor::{self, Chain, Descriptor, Head, INDIRECT, NEXT, WRITE};
 use crate::device::{DeviceControl, DeviceQueue};
 use crate::error::{QueueError, SetupError, UsedError};
@@ -253,9 +253,9 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
 
     fn enable_notification(&mut self) -> bool {
         self.ring.set_device_event(if self.features.event_idx {
-            Event::Descriptor(self.next_avail())
+            EventSuppression::Descriptor(self.next_avail())
         } else {
-            Event::Enable
+            EventSuppression::Enable
         });
         // Orders the store of the device's event suppression before the load of a descriptor's flags.
         fence(Ordering::SeqCst);
@@ -263,7 +263,7 @@ impl<M: RingMemory> DeviceQueue for PackedDevice<M> {
     }
 
     fn disable_notification(&mut self) {
-        self.ring.set_device_event(Event::Disable);
+        self.ring.set_device_event(EventSuppression::Disable);
     }
 }
 

@@ -2,7 +2,7 @@
 //! resets (virtio 1.3, 2.8.6, 2.8.14 and 2.8.21), and consumes used buffers (2.8.5, 2.8.9 and 2.8.22).
 
 use super::PackedLayout;
-use super::ring::{Event, PackedRing, Position, look};
+use super::ring::{EventSuppression, PackedRing, Position, look};
 use crate::brand::Brand;
 use crate::descriptor::packed::rest;
 use crate::descriptor::{self, Buffer, NEXT, Used, WRITE};
@@ -175,12 +175,12 @@ impl<M: RingMemory> Side for PackedSide<M> {
     fn set_event(&self, event_idx: bool, after: Option<u16>) {
         let position = Position::of(&self.used);
         self.ring.set_driver_event(match after {
-            None => Event::Disable,
-            Some(_) if !event_idx => Event::Enable,
-            Some(0) => Event::Descriptor(position.off_wrap()),
+            None => EventSuppression::Disable,
+            Some(_) if !event_idx => EventSuppression::Enable,
+            Some(0) => EventSuppression::Descriptor(position.off_wrap()),
             Some(after) => {
                 let event = position.advance(after, self.ring.size());
-                Event::Descriptor(event.off_wrap())
+                EventSuppression::Descriptor(event.off_wrap())
             }
         });
     }

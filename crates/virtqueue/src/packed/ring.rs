@@ -17,7 +17,7 @@ use crate::sync::{AtomicU32, Ordering};
 
 /// The contents of an event suppression structure (virtio 1.3, 2.8.14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum EventSuppression {
     /// All notifications are enabled.
     Enable,
     /// All notifications are disabled.
@@ -26,7 +26,7 @@ pub(super) enum Event {
     Descriptor(u16),
 }
 
-impl Event {
+impl EventSuppression {
     const DISABLE: u32 = 1;
     const DESCRIPTOR: u32 = 2;
 
@@ -89,20 +89,20 @@ impl<M: RingMemory> PackedRing<M> {
         Ok(ring)
     }
 
-    pub(super) fn driver_event(&self) -> Event {
-        Event::of(u32::from_le(self.driver_event.load(Ordering::Relaxed)))
+    pub(super) fn driver_event(&self) -> EventSuppression {
+        EventSuppression::of(u32::from_le(self.driver_event.load(Ordering::Relaxed)))
     }
 
-    pub(super) fn set_driver_event(&self, event: Event) {
+    pub(super) fn set_driver_event(&self, event: EventSuppression) {
         let word = event.word().to_le();
         self.driver_event.store(word, Ordering::Relaxed);
     }
 
-    pub(super) fn device_event(&self) -> Event {
-        Event::of(u32::from_le(self.device_event.load(Ordering::Relaxed)))
+    pub(super) fn device_event(&self) -> EventSuppression {
+        EventSuppression::of(u32::from_le(self.device_event.load(Ordering::Relaxed)))
     }
 
-    pub(super) fn set_device_event(&self, event: Event) {
+    pub(super) fn set_device_event(&self, event: EventSuppression) {
         let word = event.word().to_le();
         self.device_event.store(word, Ordering::Relaxed);
     }
@@ -158,8 +158,8 @@ impl<M: RingMemory> Ring for PackedRing<M> {
         for descriptor in self.descriptors.all() {
             descriptor.store(0, 0, Ordering::Release);
         }
-        self.set_driver_event(Event::Enable);
-        self.set_device_event(Event::Enable);
+        self.set_driver_event(EventSuppression::Enable);
+        self.set_device_event(EventSuppression::Enable);
     }
 
     #[inline]

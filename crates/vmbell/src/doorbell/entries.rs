@@ -15,14 +15,14 @@ use super::{DoorbellError, IoEventAddress, Pattern};
 
 /// A doorbell to add or remove.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Change<'a> {
+pub(super) struct DoorbellChange<'a> {
     pub(super) address: IoEventAddress,
     pub(super) pattern: Pattern,
     /// For a wildcard: the datamatch values at its address and length, whose signal lists include the wildcard.
     pub(super) values: &'a [u64],
 }
 
-impl Change<'_> {
+impl DoorbellChange<'_> {
     /// The cells for the doorbell's length; all cells for length 0.
     fn cells(&self) -> std::ops::Range<usize> {
         match self.pattern.len {
@@ -103,7 +103,11 @@ impl Entries {
     }
 
     /// Checks whether the table has room for the doorbell.
-    pub(super) fn check(&self, table: &Table, change: &Change<'_>) -> Result<(), DoorbellError> {
+    pub(super) fn check(
+        &self,
+        table: &Table,
+        change: &DoorbellChange<'_>,
+    ) -> Result<(), DoorbellError> {
         let slot = change.slot(table);
         let slot = slot.as_ref();
         let more = usize::from(slot.is_none());
@@ -133,7 +137,7 @@ impl Entries {
     }
 
     /// Adds a doorbell for which [`check`](Self::check) has found room.
-    pub(super) fn add(&mut self, table: &Table, change: &Change<'_>, signal: u32) {
+    pub(super) fn add(&mut self, table: &Table, change: &DoorbellChange<'_>, signal: u32) {
         let slot = change.slot(table).unwrap_or_else(|| {
             let (kind, address) = (change.address.kind(), change.address.value());
             self.addresses += 1;
@@ -152,7 +156,7 @@ impl Entries {
         &mut self,
         table: &Table,
         slot: &AddressSlot<'_>,
-        change: &Change<'_>,
+        change: &DoorbellChange<'_>,
         signal: u32,
         edit: fn(&Table, &mut Arena, u32, u32) -> u32,
     ) {
@@ -172,7 +176,7 @@ impl Entries {
         &mut self,
         table: &Table,
         slot: &AddressSlot<'_>,
-        change: &Change<'_>,
+        change: &DoorbellChange<'_>,
         value: u64,
         signal: u32,
     ) {
@@ -198,7 +202,7 @@ impl Entries {
     pub(super) fn remove(
         &mut self,
         table: &Table,
-        change: &Change<'_>,
+        change: &DoorbellChange<'_>,
         signal: u32,
         rest: Rest,
     ) -> Unlinked {

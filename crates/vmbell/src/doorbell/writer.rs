@@ -5,7 +5,7 @@ use vmbell_core::table::{MAX_ITEMS, MAX_SIGNAL, PAYLOAD, Table};
 
 use super::{
     DoorbellError, IoEventAddress, Pattern, RegisterError, Sharing,
-    entries::{Change, Entries, Rest, Unlinked},
+    entries::{DoorbellChange, Entries, Rest, Unlinked},
     registry::Registry,
 };
 use crate::eventfd::EventId;
@@ -52,7 +52,7 @@ impl TableWriter {
         pattern.check(address)?;
         self.registry.check(event, address, pattern, sharing)?;
         let values = self.listed_values(address, pattern);
-        let change = Change {
+        let change = DoorbellChange {
             address,
             pattern,
             values: &values,
@@ -81,7 +81,7 @@ impl TableWriter {
     ) -> Result<Removal, DoorbellError> {
         let signal = self.registry.remove(event, address, pattern)?;
         let values = self.listed_values(address, pattern);
-        let change = Change {
+        let change = DoorbellChange {
             address,
             pattern,
             values: &values,
