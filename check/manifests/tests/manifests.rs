@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::batch::v1::CronJob;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaim};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,7 +32,10 @@ fn keeps_every_field<T: Serialize + DeserializeOwned>(name: &str) -> T {
 }
 
 fn container(set: DaemonSet) -> Container {
-    let mut containers = set.spec.unwrap().template.spec.unwrap().containers;
+    only(set.spec.unwrap().template.spec.unwrap().containers)
+}
+
+fn only(mut containers: Vec<Container>) -> Container {
     assert_eq!(containers.len(), 1);
     containers.remove(0)
 }
@@ -68,6 +71,34 @@ fn the_claim_is_one_of_kubernetes_and_the_one_of_the_cron_job() {
         .run_as_user;
     assert!(user.is_some());
     assert_eq!(pod.security_context.unwrap().fs_group, user);
+}
+
+#[test]
+fn the_pods_of_the_sweep_try_all_shards_and_pass_what_a_vmm_lost() {
+    let job: Job = keeps_every_field("sweep.yaml");
+    let job = job.spec.unwrap();
+    let container = only(job.template.spec.unwrap().containers);
+    let folder = tempfile::tempdir().unwrap();
+    let vmbell = folder.path().join("vmbell");
+    fs::write(&vmbell, "#!/bin/sh\necho $6\nexit $STATUS\n").unwrap();
+    fs::set_permissions(&vmbell, fs::Permissions::from_mode(0o755)).unwrap();
+    let [shell, option] = container.command.unwrap().try_into().unwrap();
+    let [script] = container.args.unwrap().try_into().unwrap();
+    let script = script.replace("/history", &folder.path().display().to_string());
+    let path = format!("{}:/usr/bin:/bin", folder.path().display());
+    let completions = job.completions.unwrap();
+    for index in 0..completions {
+        for (status, expected) in [(0, 0), (1, 0), (3, 0), (2, 2), (69, 69), (77, 77)] {
+            let mut command = Command::new(&shell);
+            command.arg(&option).arg(&script);
+            command.env("PATH", &path).env("INDEX", index.to_string());
+            let ended = command.env("STATUS", status.to_string()).status().unwrap();
+            assert_eq!(ended.code(), Some(expected));
+        }
+        let shard = format!("{}/{completions}", index + 1);
+        let report = folder.path().join(format!("sweep-{}.json", index + 1));
+        assert_eq!(fs::read_to_string(report).unwrap(), format!("{shard}\n"));
+    }
 }
 
 #[test]
