@@ -16,7 +16,7 @@ pub enum Edit {
     StaleEventIndex,
     /// The driver's last request is no longer available: the device never sees it.
     ForgottenRequest,
-    /// The last answer is there once more.
+    /// The device answers the next descriptor without having done anything for it.
     RepeatedAnswer,
     /// The wrap counter of the device's event index in a packed ring is that of another lap.
     ForgottenWrapCounter,
@@ -83,22 +83,28 @@ fn packed(
     /// In a position, and in a descriptor's flags.
     const WRAP: u16 = 1 << 15;
     const AVAILABLE: u16 = 1 << 7;
+    /// The device wants a notification at a position.
+    const AT_POSITION: u16 = 2;
     let [available, used, ..] = state.words();
-    let is_idle = open.answers == 0 && open.requests == 0;
-    let at = place.device;
+    let at_position = |position| {
+        vec![
+            (place.device, position),
+            (place.device_flags(), AT_POSITION),
+        ]
+    };
     Some(match edit {
-        // An index of the lap before, which the device has passed.
-        Edit::StaleEventIndex | Edit::ForgottenWrapCounter
-            if event_idx && is_idle && state.device_event == available =>
-        {
-            vec![(at, state.device_event ^ WRAP)]
+        Edit::StaleEventIndex if event_idx && open.requests == 0 => {
+            at_position(state.back(state.back(available)))
+        }
+        Edit::ForgottenWrapCounter if event_idx && open.requests == 0 => {
+            at_position(available ^ WRAP)
         }
         Edit::ForgottenRequest if open.requests != 0 => {
             let last = state.back(available);
             let flags = if last & WRAP == 0 { AVAILABLE } else { 0 };
             vec![(place.flags(last), flags)]
         }
-        Edit::RepeatedAnswer if is_idle => {
+        Edit::RepeatedAnswer if open.answers == 0 => {
             let flags = if used & WRAP == 0 {
                 0
             } else {
@@ -187,7 +193,7 @@ mod tests {
             (0, Edit::RepeatedAnswer, true, (0, 1, true)),
             (1, Edit::StaleEventIndex, false, (1, 0, false)),
             (1, Edit::ForgottenRequest, true, (0, 0, true)),
-            (1, Edit::RepeatedAnswer, false, (1, 0, false)),
+            (1, Edit::RepeatedAnswer, true, (0, 1, false)),
         ] {
             let (_file, memory) = memory();
             let place = RingPlace::Packed(PACKED);

@@ -29,7 +29,7 @@ Examples:
   vmbell sweep my-vmm --vmm my-vmm.toml      any other VMM, described in a file
   vmbell sweep qemu-pc --device rng --instant 17 --seed 3
       repeat one instant's delay, and print its diagnosis
-  vmbell sweep qemu-pc --edit stale-event-index
+  vmbell sweep qemu-pc --device rng --wait timer --edit forgotten-request
       break each snapshot, to see that the sweep finds it
   vmbell sweep qemu-pc --shard 1/4 --json > 1.json
       a quarter of the instants
@@ -234,7 +234,7 @@ names! {
         StaleEventIndex => Edit::StaleEventIndex,
         /// The last request is no longer in the ring
         ForgottenRequest => Edit::ForgottenRequest,
-        /// The last answer is there once more (packed ring)
+        /// An answer is there before the device has done anything (packed ring)
         RepeatedAnswer => Edit::RepeatedAnswer,
         /// The device's event index is that of another lap (packed ring)
         ForgottenWrapCounter => Edit::ForgottenWrapCounter,

@@ -199,12 +199,18 @@ impl TrafficSweep<'_> {
         let rounds = self.restored(1, source, trial, enough, &mut restored)?;
         trial.paused.restored = true;
         trial.conclude(&rounds);
-        if rounds.is_empty() {
-            // Nothing was open. What a plain pause loses is another event's.
-            return Ok(source.vm.resume().is_ok());
+        if let Some(vm) = restored.pop().filter(|_| trial.result.fault.is_none()) {
+            source.replace(vm);
+            return Ok(true);
         }
-        let vm = restored.pop().filter(|_| trial.result.fault.is_none());
-        Ok(vm.map(|vm| source.replace(vm)).is_some())
+        // Nothing was open, or the restored VM is lost. Whether the source goes on is part of the fault's name.
+        let goes_on = match source.vm.resume() {
+            Ok(()) => self.judge(source.vm.as_mut(), enough)? == Behaviour::WentOn,
+            Err(_) => false,
+        };
+        trial.paused.source_went_on = Some(goes_on);
+        trial.conclude(&rounds);
+        Ok(goes_on)
     }
 
     /// Pauses a source before its traffic, and learns which of its eventfds are unread then; false if it does not go on.

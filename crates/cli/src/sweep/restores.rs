@@ -78,12 +78,12 @@ impl TrafficSweep<'_> {
         let memory = GuestMemory::of_file(&file, MEMORY)?;
         let ready = &source.ready;
         let is_made = edit(&memory, &ready.place, ready.event_idx, fault)?;
-        let ring = ready.place.read(&memory)?;
+        let after = ready.place.read(&memory)?.open(ready.event_idx);
         // Without the edit, nothing is restored, so nothing counts as open.
         trial.paused.open = match is_made {
             true => OpenRing {
-                suppressed: ring.open(ready.event_idx).suppressed,
-                ..trial.paused.open
+                requests: trial.paused.open.requests,
+                ..after
             },
             false => OpenRing::default(),
         };
