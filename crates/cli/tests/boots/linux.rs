@@ -23,8 +23,9 @@ pub const KERNEL: &str = "/guest/kernel";
 /// The program with which a guest and L1 talk over vsock.
 pub const TALK: &str = "/bin/talk";
 
-/// A guest prints this if the flags of its emulated CPU are corrupted: docs/emulator-bugs.md.
-const OOPS: &str = "Oops: general protection fault";
+/// A guest prints one of these if its emulated CPU had corrupt flags, or ran code from before a patch:
+/// docs/emulator-bugs.md.
+const OOPSES: [&str; 2] = ["Oops: general protection fault", "Oops: int3"];
 
 /// The drivers of the guests.
 pub const DRIVERS: [&str; 5] = [
@@ -160,7 +161,7 @@ impl Guest {
     pub fn in_l1(&self, l1: &Session, script: &str) -> Ran {
         let script = format!("cat {} init >initrd\n{script}", self.archives);
         let ran = l1.run(&script, &self.files);
-        if !ran.all().contains(OOPS) {
+        if !OOPSES.iter().any(|oops| ran.all().contains(oops)) {
             return ran;
         }
         eprintln!(
