@@ -77,7 +77,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 
 /// [`std::sync::RwLock`] without poison.
 #[derive(Default)]
-pub struct RwLock<T>(base::RwLock<T>);
+pub struct RwLock<T: ?Sized>(base::RwLock<T>);
 
 impl<T> RwLock<T> {
     /// A lock that is free.
@@ -91,7 +91,9 @@ impl<T> RwLock<T> {
     pub fn new(value: T) -> Self {
         Self(base::RwLock::new(value))
     }
+}
 
+impl<T: ?Sized> RwLock<T> {
     /// Waits until no thread writes, and takes the lock for reading.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
@@ -112,7 +114,7 @@ impl<T> RwLock<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for RwLock<T> {
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

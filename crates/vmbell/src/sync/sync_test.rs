@@ -19,6 +19,13 @@ fn a_lock_goes_on_after_a_panic_of_its_holder() {
 }
 
 #[test]
+fn a_lock_of_a_type_is_one_of_a_trait_object() {
+    let lock: Arc<Mutex<dyn FnMut() -> u8 + Send>> = Arc::new(Mutex::new(|| 1));
+    let shared: Arc<RwLock<dyn Fn() -> u8 + Send + Sync>> = Arc::new(RwLock::new(|| 2));
+    assert_eq!((lock.lock()(), shared.read()()), (1, 2));
+}
+
+#[test]
 fn a_lock_that_is_held_is_not_taken_by_a_try() {
     let lock = Mutex::new(());
     let held = lock.lock();
