@@ -69,7 +69,7 @@ impl Sandbox {
             lapic.reset(id);
         }
         read_only
-            .write_all_at(&hypercall_page::assemble()?, HYPERCALL_OFFSET)
+            .write_all_at(&hypercall_page::code(), HYPERCALL_OFFSET)
             .map_err(Error::system("write the hypercall page"))?;
         let trampolines = map_trampolines(&read_only)?;
         // From here on no further writable mapping of this file can be made, in particular not by the sandbox.
