@@ -2,14 +2,17 @@
 //!
 //! A trampoline is assembled on the thread that runs the vCPU.
 
-use iced_x86::code_asm::{
-    CodeAssembler, dx, eax, edi, edx, esi, qword_ptr, r8, r9, r10, r11, rax, rcx, rdi, rdx, rsi,
-    rsp,
+use iced_x86::{
+    BlockEncoder, BlockEncoderOptions, Code, IcedError, Instruction, InstructionBlock,
+    MemoryOperand, Mnemonic, OpKind, Register,
 };
-use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 use stub::layout::{PATCH_BASE, PATCH_SIZE, PORT_ENTRY, STORE_ENTRY};
 use stub::trampoline::{INVALID, PROLOGUE};
-use vmbell_core::addresses::HYPERCALL_PAGE;
+
+/// The labels of a trampoline, which are addresses that no store reaches: those near guest memory are much lower or, if
+/// they wrap, higher.
+const SLOW: u64 = 1 << 63;
+const END: u64 = SLOW + 1;
 
 /// The address ranges of the trampolines' memory that are in use.
 #[derive(Debug, Default)]
@@ -63,53 +66,64 @@ pub fn assemble_trampoline(address: u64, site: &Instruction) -> Option<Vec<u8>> 
 }
 
 fn assemble(address: u64, site: &Instruction) -> Result<Vec<u8>, IcedError> {
-    let mut code = CodeAssembler::new(64)?;
-    let (mut slow, mut end) = (code.create_label(), code.create_label());
-    code.db(&PROLOGUE)?;
-    let saved = [rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11];
-    let entry = if is_store(site) {
-        pass_store(&mut code, site)?;
-        STORE_ENTRY
+    let (entry, mut code) = if is_store(site) {
+        (STORE_ENTRY, pass_store(site)?)
     } else {
-        pass_out(&mut code, site)?;
-        PORT_ENTRY
+        (PORT_ENTRY, pass_out(site)?)
     };
-    code.mov(rax, entry)?;
-    code.call(rax)?;
-    code.test(eax, eax)?;
-    code.jne(slow)?;
-    for register in saved.into_iter().rev() {
-        code.pop(register)?;
-    }
-    code.popfq()?;
-    code.lea(rsp, rsp + 128)?;
-    code.jmp(end)?;
-    code.set_label(&mut slow)?;
-    for register in saved.into_iter().rev() {
-        code.pop(register)?;
-    }
-    code.popfq()?;
-    code.lea(rsp, rsp + 128)?;
-    code.add_instruction(*site)?;
-    code.jmp(end)?;
-    code.set_label(&mut end)?;
-    code.zero_bytes()?;
-    code.assemble(address)
+    let at = |label, mut instruction: Instruction| {
+        instruction.set_ip(label);
+        instruction
+    };
+    let restore = restore()?;
+    let to_end = Instruction::with_branch(Code::Jmp_rel8_64, END)?;
+    code.extend([
+        Instruction::with2(Code::Mov_r64_imm64, Register::RAX, entry)?,
+        Instruction::with1(Code::Call_rm64, Register::RAX)?,
+        Instruction::with2(Code::Test_rm32_r32, Register::EAX, Register::EAX)?,
+        Instruction::with_branch(Code::Jne_rel8_64, SLOW)?,
+    ]);
+    code.extend(&restore);
+    code.extend([to_end, at(SLOW, restore[0])]);
+    code.extend(&restore[1..]);
+    // The site's own address is no label: a store to its own bytes must not become a store to the copy.
+    code.extend([at(0, *site), to_end]);
+    code.push(at(END, Instruction::with(Code::Zero_bytes)));
+    let block = InstructionBlock::new(&code, address + PROLOGUE.len() as u64);
+    let encoded = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE)?;
+    Ok([&PROLOGUE[..], &encoded.code_buffer].concat())
+}
+
+/// Restores the registers that the prologue has saved.
+fn restore() -> Result<Vec<Instruction>, IcedError> {
+    use Register::{R8, R9, R10, R11, RAX, RCX, RDI, RDX, RSI, RSP};
+    let pop = |register| Instruction::with1(Code::Pop_r64, register);
+    let pops = [R11, R10, R9, R8, RDI, RSI, RDX, RCX, RAX].map(pop);
+    let popfq = Instruction::with(Code::Popfq);
+    let red_zone = MemoryOperand::with_base_displ(RSP, 128);
+    let lea = Instruction::with2(Code::Lea_r64_m, RSP, red_zone);
+    pops.into_iter().chain([Ok(popfq), lea]).collect()
 }
 
 /// Puts the port, width and value of an `out` where the entry expects them.
-fn pass_out(code: &mut CodeAssembler, out: &Instruction) -> Result<(), IcedError> {
+fn pass_out(out: &Instruction) -> Result<Vec<Instruction>, IcedError> {
     let width = match out.op1_register() {
         Register::AL => 1,
         Register::AX => 2,
         _ => 4,
     };
-    match out.op0_kind() {
-        OpKind::Immediate8 => code.mov(edi, u32::from(out.immediate8()))?,
-        _ => code.movzx(edi, dx)?,
-    }
-    code.mov(esi, width)?;
-    code.mov(edx, eax)
+    let port = match out.op0_kind() {
+        OpKind::Immediate8 => {
+            let port = u32::from(out.immediate8());
+            Instruction::with2(Code::Mov_r32_imm32, Register::EDI, port)
+        }
+        _ => Instruction::with2(Code::Movzx_r32_rm16, Register::EDI, Register::DX),
+    };
+    Ok(vec![
+        port?,
+        Instruction::with2(Code::Mov_r32_imm32, Register::ESI, width)?,
+        Instruction::with2(Code::Mov_rm32_r32, Register::EDX, Register::EAX)?,
+    ])
 }
 
 /// Returns whether an instruction is a store. It must be an `out` or have a memory operand.
@@ -132,25 +146,19 @@ pub fn is_replaceable(store: &Instruction) -> bool {
     // `lea` can encode an absolute address only if it fits into 32 bits.
     let is_absolute = store.memory_base() == Register::None
         && i32::try_from(store.memory_displacement64().cast_signed()).is_err();
-    // The assembler uses the lowest addresses for its labels.
-    let is_label =
-        store.is_ip_rel_memory_operand() && store.ip_rel_memory_address() < HYPERCALL_PAGE;
-    let has_good_operands =
-        !is_absolute && !is_label && !is_value_of_stack && !is_stack(store.memory_base());
+    let has_good_operands = !is_absolute && !is_value_of_stack && !is_stack(store.memory_base());
     is_plain && !has_prefix && has_good_operands
 }
 
 /// Puts the address, width and value of a store where the entry expects them.
-fn pass_store(code: &mut CodeAssembler, store: &Instruction) -> Result<(), IcedError> {
-    let width = store.memory_size().size();
+fn pass_store(store: &Instruction) -> Result<Vec<Instruction>, IcedError> {
+    let width = u32::try_from(store.memory_size().size()).unwrap_or(8);
     let source = store.op1_register();
     let address = if source.full_register() == Register::R11 {
-        r10
+        Register::R10
     } else {
-        r11
+        Register::R11
     };
-    // The last instruction of the prologue has changed `r11`, after it was saved.
-    code.mov(r11, qword_ptr(rsp))?;
     let operand = MemoryOperand::new(
         store.memory_base(),
         store.memory_index(),
@@ -160,25 +168,28 @@ fn pass_store(code: &mut CodeAssembler, store: &Instruction) -> Result<(), IcedE
         false,
         Register::None,
     );
-    code.add_instruction(Instruction::with2(
-        Code::Lea_r64_m,
-        address.into(),
-        operand,
-    )?)?;
-    if store.op1_kind() == OpKind::Register {
+    let value = if store.op1_kind() == OpKind::Register {
         let (load, value) = match width {
             1 => (Code::Movzx_r32_rm8, Register::EDX),
             2 => (Code::Movzx_r32_rm16, Register::EDX),
             4 => (Code::Mov_r32_rm32, Register::EDX),
             _ => (Code::Mov_r64_rm64, Register::RDX),
         };
-        code.add_instruction(Instruction::with2(load, value, source)?)?;
+        Instruction::with2(load, value, source)
     } else {
-        let unused = 64 - 8 * u32::try_from(width).unwrap_or(8);
-        code.mov(rdx, store.immediate(1) << unused >> unused)?;
-    }
-    code.mov(rdi, address)?;
-    code.mov(esi, u32::try_from(width).unwrap_or(8))
+        let unused = 64 - 8 * width;
+        let value = store.immediate(1) << unused >> unused;
+        Instruction::with2(Code::Mov_r64_imm64, Register::RDX, value)
+    };
+    // The last instruction of the prologue has changed `r11`, after it was saved.
+    let saved = MemoryOperand::with_base(Register::RSP);
+    Ok(vec![
+        Instruction::with2(Code::Mov_r64_rm64, Register::R11, saved)?,
+        Instruction::with2(Code::Lea_r64_m, address, operand)?,
+        value?,
+        Instruction::with2(Code::Mov_rm64_r64, Register::RDI, address)?,
+        Instruction::with2(Code::Mov_r32_imm32, Register::ESI, width)?,
+    ])
 }
 
 #[cfg(test)]
@@ -203,5 +214,25 @@ mod tests {
             }
         }
         assert_eq!(found, STEPS);
+    }
+
+    #[test]
+    fn a_store_relative_to_its_own_address_keeps_its_target() {
+        const SITE: u64 = 0x20_0000;
+        // Among them the store's own bytes, and addresses that could be taken for labels.
+        for target in [0, 1, 2, SITE, SITE + 5, SITE + 6, 0x5000_0000] {
+            let distance = target.wrapping_sub(SITE + 6).to_le_bytes();
+            let mut bytes = [0x88, 0x05, 0, 0, 0, 0]; // mov [rip + distance], al
+            bytes[2..].copy_from_slice(&distance[..4]);
+            let store = Decoder::with_ip(64, &bytes, SITE, DecoderOptions::NONE).decode();
+            assert!(is_replaceable(&store));
+            let code = assemble_trampoline(PATCH_BASE, &store).unwrap();
+            let targets: Vec<u64> = Decoder::with_ip(64, &code, PATCH_BASE, DecoderOptions::NONE)
+                .into_iter()
+                .filter(Instruction::is_ip_rel_memory_operand)
+                .map(|instruction| instruction.ip_rel_memory_address())
+                .collect();
+            assert_eq!(targets, [target; 2]);
+        }
     }
 }
