@@ -11,6 +11,8 @@ use crate::{AREA, programs};
 /// Places of the general registers, in the order of their encoding.
 pub const RAX: usize = 0;
 /// See [`RAX`].
+pub const RCX: usize = 1;
+/// See [`RAX`].
 pub const RDX: usize = 2;
 /// See [`RAX`].
 pub const RBX: usize = 3;

@@ -8,6 +8,14 @@ vmbell_guest::guest_programs! {
     ports = "../guests/ports.S";
     /// All forms of stores.
     stores = "../guests/stores.S";
+    /// Executes a store that the host puts into it, again and again, and saves all registers.
+    hot_store = "../guests/hot_store.S";
+    /// Stores to each of a list of addresses by one instruction.
+    store_list = "../guests/store_list.S";
+    /// Branches past a store every second time.
+    branch_past_store = "../guests/branch_past_store.S";
+    /// Two stores next to each other, of which it executes the second or both.
+    two_stores = "../guests/two_stores.S";
     /// All forms of loads.
     loads = "../guests/loads.S";
     /// Loads all registers, leaves in a chosen way, and saves them.

@@ -5,21 +5,19 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use iced_x86::code_asm::{CodeAssembler, dword_ptr, dx, eax, ebx, edx, qword_ptr, rbx, rcx};
-use iced_x86::{BlockEncoderOptions, Code, Instruction, MemoryOperand, Register};
+use iced_x86::{Code, Encoder, Instruction, MemoryOperand, Register};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use rustix::fs::{MemfdFlags, memfd_create};
 use stub::trampoline::JMP;
 use vm_memory::{Bytes, GuestAddress};
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
-use vmbell_guest::DONE_PORT;
 use vmbell_hypervisor::{
     DeviceMemory, Doorbell, Hypervisor, Irqchip, PatchMode, Vcpu, Vm, VmConfig, VmEntry, VmExit,
 };
 
 use testbed::jumps::{self, Jump, RSP};
-use testbed::{AREA, HOLE, configured, count, event, run_to_done};
+use testbed::{AREA, HOLE, configured, count, event, programs, run_to_done};
 
 pub const CODE: u64 = AREA + 0x10_0000;
 const SAVED: u64 = AREA + 0x11_0000;
@@ -178,30 +176,13 @@ impl Store {
 }
 
 /// Executes `store` 40 times, and saves all registers.
-fn program(store: Instruction) -> Vec<u8> {
-    let mut code = CodeAssembler::new(64).unwrap();
-    let (mut again, mut left) = (code.create_label(), code.create_label());
-    code.set_label(&mut again).unwrap();
-    code.add_instruction(store).unwrap();
-    for _ in 0..4 {
-        code.nop().unwrap();
-    }
-    code.dec(dword_ptr(left)).unwrap();
-    code.jne(again).unwrap();
-    for number in 0..16 {
-        let place = MemoryOperand::with_displ(SAVED + 8 * number as u64, 8);
-        let save = Instruction::with2(Code::Mov_rm64_r64, place, general(3, number)).unwrap();
-        code.add_instruction(save).unwrap();
-    }
-    say_done(&mut code);
-    code.set_label(&mut left).unwrap();
-    code.dd(&[ROUNDS]).unwrap();
-    code.assemble(CODE).unwrap()
-}
-
-pub fn say_done(code: &mut CodeAssembler) {
-    code.mov(edx, u32::from(DONE_PORT)).unwrap();
-    code.out(dx, eax).unwrap();
+fn program(store: &Instruction) -> Vec<u8> {
+    let mut encoder = Encoder::new(64);
+    let len = encoder.encode(store, CODE).unwrap();
+    let mut code = programs::hot_store().code.to_vec();
+    code[..len].copy_from_slice(&encoder.take_buffer());
+    code.extend(ROUNDS.to_le_bytes());
+    code
 }
 
 pub fn patched(irqchip: Irqchip, patch: PatchMode) -> VmConfig {
@@ -244,7 +225,7 @@ fn a_replaced_store_rings_with_any_operands<H: Hypervisor>(h: &H) {
             .register_payload(&event, place, 1 << store.width)
             .unwrap();
         let memory = vm.memory();
-        let mut vcpu = begin(&vm, 0, &program(instruction), store.registers);
+        let mut vcpu = begin(&vm, 0, &program(&instruction), store.registers);
         prop_assert_eq!(run_to_done(&mut vcpu, |_| VmEntry::Resume), []);
         prop_assert_eq!(count(&event), u64::from(ROUNDS));
         prop_assert_eq!(bell.payload(), Some(store.value()));
@@ -270,6 +251,9 @@ fn a_replaced_store_rings_with_any_operands<H: Hypervisor>(h: &H) {
 const TASK_PRIORITY: u64 = 0xfee0_0080;
 /// Memory of a device.
 const DEVICE: u64 = HOLE + 0x10_0000;
+
+/// The store in `store_list`.
+const LIST_STORE: GuestAddress = GuestAddress(CODE + 12);
 
 /// Stores 4 bytes to each of the addresses in turn, by one instruction. Returns the exits, the count of the doorbells,
 /// and what was stored in memory.
@@ -300,30 +284,18 @@ fn store_to<H: Hypervisor>(
         vm.register_ioevent(&event, place, Datamatch::U32(None), Sharing::Exclusive)
             .unwrap()
     });
-    let mut code = CodeAssembler::new(64).unwrap();
-    let [mut again, mut site, mut list] = [(); 3].map(|()| code.create_label());
-    code.lea(rbx, qword_ptr(list)).unwrap();
-    code.set_label(&mut again).unwrap();
-    code.mov(rcx, qword_ptr(rbx)).unwrap();
-    code.mov(eax, ebx).unwrap();
-    code.set_label(&mut site).unwrap();
-    code.mov(dword_ptr(rcx), eax).unwrap();
-    code.add(rbx, 8).unwrap();
-    code.cmp(qword_ptr(rbx), 0).unwrap();
-    code.jne(again).unwrap();
-    say_done(&mut code);
-    code.set_label(&mut list).unwrap();
-    code.dq(addresses).unwrap();
-    code.dq(&[0]).unwrap();
-    let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
-    let assembled = code.assemble_options(CODE, options).unwrap();
-    let site = GuestAddress(assembled.label_ip(&site).unwrap());
-    let code = assembled.inner.code_buffer;
+    let list = addresses.iter().flat_map(|address| address.to_le_bytes());
+    let code = [
+        programs::store_list().code,
+        &list.collect::<Vec<_>>(),
+        &[0; 8],
+    ]
+    .concat();
     let mut registers = [0; 16];
     registers[RSP] = jumps::base(0) + jumps::FREE;
     let mut vcpu = begin(&vm, 0, &code, registers);
     let exits = run_to_done(&mut vcpu, |_| VmEntry::Resume);
-    let is_replaced = vm.memory().read_obj::<u8>(site).unwrap() == JMP;
+    let is_replaced = vm.memory().read_obj::<u8>(LIST_STORE).unwrap() == JMP;
     assert_eq!(is_replaced, patch == PatchMode::Jmp);
     let mut of_device = [0; 4];
     file.read_exact_at(&mut of_device, 0).unwrap();
