@@ -9,19 +9,17 @@ use std::time::Duration;
 use vm_memory::GuestMemoryMmap;
 use vmbell::doorbell::{Datamatch, IoEventAddress, Sharing};
 use vmbell::irq::{ForwardedLine, Gic, Gsi, Msi, Route};
-use vmbell::sync::Mutex;
-use vmbell_bench::{
-    BenchEntry, BenchPlan, CommandLimit, Record, SilentObserver, SubjectOptions, TickClock,
-    WantedEntries, run, scenario, select,
-};
+use vmbell_bench::BenchEntry;
+use vmbell_bench::scenario::ScanValues;
 use vmbell_hypervisor::measure::Measure;
 use vmbell_hypervisor::{
     AssignedDevices, Capability, DeviceMemory, Doorbell, Error, ForwardedInterrupt, Hypervisor,
-    IoEvents, Irqfd, Irqs, RemoveDoorbell, SpinPolicy, Support, Vcpu, Vm, VmConfig,
+    IoEvents, Irqfd, Irqs, RemoveDoorbell, Support, Vcpu, Vm, VmConfig,
 };
 use vmbell_report::Status;
-use vmbell_report::Timing;
 use vmm_sys_util::eventfd::EventFd;
+
+use crate::measure::{measured, named};
 
 /// A backend that accepts lines, messages and doorbells, and forgets them.
 #[derive(Debug)]
@@ -198,19 +196,10 @@ where
 {
     // A row that this backend cannot run is skipped, and does not end at its limit.
     let forwards = hypervisor.support(Capability::ForwardedLines).is_yes();
-    let names: Vec<String> = [ENDLESS.as_slice(), &GOOD]
-        .concat()
-        .iter()
-        .filter(|name| forwards || **name != "level-forwarded")
-        .map(|name| (*name).into())
-        .collect();
+    let mut names = [ENDLESS.as_slice(), &GOOD].concat();
+    names.retain(|name| forwards || *name != "level-forwarded");
     let forgetful: Arc<dyn Hypervisor> = Arc::new(Forgetful(hypervisor.clone()));
-    let all = scenario::entries(&forgetful, &scenario::ScanValues::default());
-    let wanted = WantedEntries::Named {
-        patterns: &names,
-        companions: false,
-    };
-    let entries = select(all, wanted).unwrap();
+    let entries = named(&forgetful, &ScanValues::default(), &names);
     // How long a row takes depends on the host's other work, so limits are tried until one is long enough for the good
     // rows.
     let mut timeout = Duration::from_millis(300);
@@ -222,23 +211,7 @@ where
 
 /// Fails unless each endless row ends at its time limit; returns whether the good rows finished before theirs.
 fn is_enough(entries: &[BenchEntry], timeout: Duration) -> bool {
-    let options = SubjectOptions {
-        cpus: vec![0, 1],
-        spin: SpinPolicy::Sleep,
-        clock: TickClock::calibrate().unwrap(),
-        limit: CommandLimit::none().with_run_timeout(Some(timeout)),
-        timing: Timing::Native,
-        marks: None,
-    };
-    let plan = BenchPlan {
-        runs: 2,
-        ops: Some(10),
-        ..BenchPlan::default()
-    };
-    let record = Mutex::new(Record::of(entries));
-    run(entries, &options, &plan, &record, &mut SilentObserver);
-    let record = record.into_inner();
-    assert_eq!(record.stopped, None);
+    let record = measured(entries, &[0, 1], [2, 10], timeout);
     let late = format!("took longer than {timeout:?}");
     let mut is_enough = true;
     for series in &record.series {

@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use vmbell::sync::Mutex;
-use vmbell_bench::scenario::{self, ScanValues};
-use vmbell_bench::{
-    BenchPlan, CommandLimit, Record, RunSample, SampleSeries, SilentObserver, SubjectOptions,
-    TickClock, WantedEntries, run, select,
-};
-use vmbell_hypervisor::{Hypervisor, SpinPolicy};
-use vmbell_report::Timing;
+use vmbell_bench::scenario::ScanValues;
+use vmbell_bench::{RunSample, SampleSeries};
+use vmbell_hypervisor::Hypervisor;
 use vmbell_usermode::Usermode;
+
+use crate::measure;
 
 /// More than the rows of registrations take.
 const OPS: u64 = 120;
@@ -19,31 +16,9 @@ const MOST_REGISTRATIONS: u64 = 100;
 /// Measures one run of each of these rows.
 fn measured(names: &[&str]) -> Vec<SampleSeries> {
     let usermode: Arc<dyn Hypervisor> = Arc::new(Usermode);
-    let patterns: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    let wanted = WantedEntries::Named {
-        patterns: &patterns,
-        companions: false,
-    };
-    let all = scenario::entries(&usermode, &ScanValues::default());
-    let entries = select(all, wanted).unwrap();
-    let options = SubjectOptions {
-        cpus: vec![0, 1],
-        spin: SpinPolicy::Sleep,
-        clock: TickClock::calibrate().unwrap(),
-        limit: CommandLimit::none().with_run_timeout(Some(kit::wait::HANG)),
-        timing: Timing::Native,
-        marks: None,
-    };
-    let plan = BenchPlan {
-        runs: 1,
-        // The guest sets a device up in its first run.
-        warmup: 1,
-        ops: Some(OPS),
-        ..BenchPlan::default()
-    };
-    let record = Mutex::new(Record::of(&entries));
-    run(&entries, &options, &plan, &record, &mut SilentObserver);
-    let series = record.into_inner().series;
+    let entries = measure::named(&usermode, &ScanValues::default(), names);
+    // In the warm-up, the guest sets its devices up.
+    let series = measure::measured(&entries, &[0, 1], [1, OPS], kit::wait::HANG).series;
     assert_eq!(series.len(), names.len());
     series
 }

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use vmbell::sync::Mutex;
 use vmbell_bench::scenario::{self, ScanValues};
 use vmbell_bench::stat::{self, InterruptPace};
-use vmbell_bench::{
-    BenchEntry, BenchPlan, CommandLimit, Record, SilentObserver, SubjectOptions, TickClock, run,
-};
-use vmbell_hypervisor::{Capability, Error, Hypervisor, SpinPolicy, Support, Vm, VmConfig};
-use vmbell_report::{Group, Status, Timing};
+use vmbell_bench::{BenchEntry, Record};
+use vmbell_hypervisor::{Capability, Error, Hypervisor, Support, Vm, VmConfig};
+use vmbell_report::{Group, Status};
+
+use crate::measure::{measured, named};
 
 /// A backend that has these capabilities, and makes no guest.
 #[derive(Debug)]
@@ -34,22 +33,7 @@ impl Hypervisor for Having {
 
 /// Tries to measure these entries.
 fn tried(entries: &[BenchEntry]) -> Record {
-    let options = SubjectOptions {
-        cpus: vec![0, 0],
-        spin: SpinPolicy::Sleep,
-        clock: TickClock::calibrate().unwrap(),
-        limit: CommandLimit::none(),
-        timing: Timing::Native,
-        marks: None,
-    };
-    let plan = BenchPlan {
-        runs: 1,
-        ops: Some(1),
-        ..BenchPlan::default()
-    };
-    let record = Mutex::new(Record::of(entries));
-    run(entries, &options, &plan, &record, &mut SilentObserver);
-    record.into_inner()
+    measured(entries, &[0, 0], [1, 1], kit::wait::HANG)
 }
 
 #[test]
@@ -86,11 +70,9 @@ fn a_row_names_the_first_capability_that_is_lacking() {
         (ENDS, "level-forwarded", Capability::ForwardedLines),
     ] {
         let backend: Arc<dyn Hypervisor> = Arc::new(Having(has));
-        let mut entries = scenario::entries(&backend, &ScanValues::default());
-        entries.retain(|entry| entry.name() == name);
-        let record = tried(&entries);
+        let record = tried(&named(&backend, &ScanValues::default(), &[name]));
         let [series] = record.series.as_slice() else {
-            panic!("{name}: {} entries", entries.len());
+            panic!("{name}: {} rows", record.series.len());
         };
         assert_eq!(
             (series.group, series.status),

@@ -14,5 +14,6 @@ mod exits;
 mod first_rows;
 mod lacking;
 mod many_vcpus;
+mod measure;
 #[cfg(target_arch = "x86_64")]
 mod stat;

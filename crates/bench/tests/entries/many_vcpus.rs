@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 
-use vmbell::sync::Mutex;
-use vmbell_bench::scenario::{self, ScanValues};
-use vmbell_bench::{
-    BenchPlan, CommandLimit, Record, SilentObserver, SubjectOptions, TickClock, WantedEntries, run,
-    select,
-};
-use vmbell_hypervisor::{Hypervisor, SpinPolicy};
-use vmbell_report::{Status, Timing};
+use vmbell_bench::scenario::ScanValues;
+use vmbell_hypervisor::Hypervisor;
+use vmbell_report::Status;
+
+use crate::measure::{measured, named};
 
 /// The last number is more than most hosts have CPUs, and more than a single register of an arm64 guest can name.
 const VCPUS: [u32; 4] = [1, 2, 5, 17];
@@ -23,27 +20,8 @@ where
         vcpus: VCPUS.to_vec(),
         ..ScanValues::default()
     };
-    let wanted = WantedEntries::Named {
-        patterns: &["ipi-all-*".to_owned()],
-        companions: false,
-    };
-    let entries = select(scenario::entries(&hypervisor, &scan), wanted).unwrap();
-    let options = SubjectOptions {
-        cpus: vec![0, 1],
-        spin: SpinPolicy::Sleep,
-        clock: TickClock::calibrate().unwrap(),
-        limit: CommandLimit::none().with_run_timeout(Some(kit::wait::HANG)),
-        timing: Timing::Native,
-        marks: None,
-    };
-    let plan = BenchPlan {
-        runs: 2,
-        ops: Some(20),
-        ..BenchPlan::default()
-    };
-    let record = Mutex::new(Record::of(&entries));
-    run(&entries, &options, &plan, &record, &mut SilentObserver);
-    let record = record.into_inner();
+    let entries = named(&hypervisor, &scan, &["ipi-all-*"]);
+    let record = measured(&entries, &[0, 1], [2, 20], kit::wait::HANG);
     assert!(record.series.len() >= 2 * VCPUS.len());
     let most = if cfg!(target_arch = "aarch64") {
         16

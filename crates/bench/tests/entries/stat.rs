@@ -1,41 +1,22 @@
 //! The counts of `vmbell bench eoi` agree with what the guest reports.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use vmbell::sync::Mutex;
 use vmbell_bench::stat::{InterruptPace, OFF, ON, SPARED, TAKEN, entries};
-use vmbell_bench::{
-    BenchPlan, CommandLimit, Record, RunSample, SampleSeries, SilentObserver, SubjectOptions,
-    TickClock, run,
-};
-use vmbell_hypervisor::{Hypervisor, SpinPolicy};
-use vmbell_report::Timing;
+use vmbell_bench::{RunSample, SampleSeries};
+use vmbell_hypervisor::Hypervisor;
 use vmbell_usermode::Usermode;
 
+use crate::measure::measured;
+
 const INTERRUPTS: u64 = 200;
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Two runs of both modes, in turn.
 fn measure(pace: InterruptPace) -> [SampleSeries; 2] {
     let hypervisor: Arc<dyn Hypervisor> = Arc::new(Usermode);
     let entries = entries(&hypervisor, pace);
-    let options = SubjectOptions {
-        cpus: vec![vmbell_bench::affinity::allowed_cpus().unwrap()[0]],
-        spin: SpinPolicy::Sleep,
-        clock: TickClock::calibrate().unwrap(),
-        limit: CommandLimit::new(Some(kit::wait::HANG), &INTERRUPTED),
-        timing: Timing::Native,
-        marks: None,
-    };
-    let plan = BenchPlan {
-        runs: 2,
-        ops: Some(INTERRUPTS),
-        ..BenchPlan::default()
-    };
-    let record = Mutex::new(Record::of(&entries));
-    run(&entries, &options, &plan, &record, &mut SilentObserver);
-    let series = record.into_inner().series;
+    let cpu = vmbell_bench::affinity::allowed_cpus().unwrap()[0];
+    let series = measured(&entries, &[cpu], [2, INTERRUPTS], kit::wait::HANG).series;
     assert_eq!(
         series.iter().map(|one| &one.name).collect::<Vec<_>>(),
         [OFF, ON]
