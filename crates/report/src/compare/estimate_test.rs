@@ -78,3 +78,30 @@ fn a_time_of_nothing_has_no_ratio() {
         assert_eq!(row.reason, Some(NoVerdict::NotPositive));
     }
 }
+
+#[test]
+fn a_verdict_needs_a_significant_change_whose_interval_leaves_out_1() {
+    use NoVerdict::{NotSignificant, TooFew, WideInterval};
+    use Verdict::{Faster, Inconclusive, Same, Slower};
+    // 39 reports against 1 are the fewest that can be significant at all.
+    let some = |low, high| Some([low, high]);
+    for (old, interval, adjusted_p, verdict, reason) in [
+        (39, some(1.1, 1.2), ALPHA, Slower, None),
+        (39, some(0.8, 0.9), ALPHA, Faster, None),
+        (39, some(1.1, 1.2), 0.06, Inconclusive, Some(NotSignificant)),
+        (39, some(0.8, 0.9), 0.06, Inconclusive, Some(NotSignificant)),
+        (39, some(0.5, 1.0), 0.01, Inconclusive, Some(WideInterval)),
+        (39, some(1.0, 2.0), 0.01, Inconclusive, Some(WideInterval)),
+        (38, some(0.5, 2.0), 0.06, Inconclusive, Some(TooFew)),
+        (39, some(1.0 - 0.05, 1.0 + 0.05), 0.5, Same, None),
+        (39, None, 0.01, Inconclusive, Some(TooFew)),
+    ] {
+        let side = reports(&[&[1.0]], None);
+        let mut row = only(&side, &side, CompareOptions::default());
+        (row.old.reports, row.reason) = (old, None);
+        (row.interval, row.adjusted_p) = (interval, Some(adjusted_p));
+        decide(&mut row, &CompareOptions::default());
+        let found = (row.verdict, row.reason);
+        assert_eq!(found, (verdict, reason), "{old} {interval:?} {adjusted_p}");
+    }
+}
