@@ -67,13 +67,16 @@ pub enum Capability {
     /// Device memory can be mapped and unmapped while the guest runs; otherwise its mappings are fixed when the guest
     /// is created.
     MovableDeviceMemory,
+    /// A guest can be saved, and continued in another process ([`Vcpu::save`](super::Vcpu::save),
+    /// [`Vm::save`](super::Vm::save)).
+    Snapshots,
     /// A heavy exit switches threads, so it matters how each side waits for the other.
     SpinPolicy,
 }
 
 impl Capability {
     /// All capabilities, in the order in which `probe` prints them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Run,
         Self::PioDoorbell,
         Self::MmioDoorbell,
@@ -100,6 +103,7 @@ impl Capability {
         Self::ForwardedInterrupts,
         Self::ForwardedLines,
         Self::MovableDeviceMemory,
+        Self::Snapshots,
         Self::SpinPolicy,
     ];
 
@@ -132,6 +136,7 @@ impl Capability {
             Self::ForwardedInterrupts => "forwarded-interrupts",
             Self::ForwardedLines => "forwarded-lines",
             Self::MovableDeviceMemory => "movable-device-memory",
+            Self::Snapshots => "snapshots",
             Self::SpinPolicy => "spin-policy",
         }
     }

@@ -100,6 +100,22 @@ pub enum Error {
         /// The property of the guest that forbids it.
         guest: &'static str,
     },
+    /// A vCPU cannot be saved in the state that it is in.
+    #[error("cannot save {what}")]
+    Unsaved {
+        /// What cannot be saved, in words.
+        what: &'static str,
+    },
+    /// This host, or the guest to restore, differs from where the state was saved.
+    #[error("cannot restore {what}: it was {saved:#x}, and is {here:#x} here")]
+    Unrestored {
+        /// What differs, in words.
+        what: String,
+        /// Its saved value.
+        saved: u64,
+        /// Its value here.
+        here: u64,
+    },
     /// The guest faulted before and cannot continue.
     #[error("the guest faulted before and cannot be entered again")]
     Faulted,

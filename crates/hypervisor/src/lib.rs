@@ -25,6 +25,7 @@ mod exit;
 mod irqs;
 mod registration;
 mod stage;
+mod state;
 mod vcpu;
 mod vm;
 
@@ -44,6 +45,7 @@ pub use exit::{Buses, Fault, VmEntry, VmExit};
 pub use irqs::{ForwardedInterrupt, ForwardedState, Irqs};
 pub use registration::{Doorbell, IoEvents, IrqTrigger, Irqfd, Payload, RemoveDoorbell};
 pub use stage::{CreatedVcpus, Stage};
+pub use state::{VcpuState, VmState};
 pub use vcpu::{EntryPoint, Kick, Vcpu};
 pub use vm::{Hypervisor, IRQ_ARCH, Vm};
 pub use vmbell::irq::Irqchip;

@@ -30,6 +30,14 @@ impl Vcpu for Scripted {
         Ok(self.exits.pop_front().unwrap_or(VmExit::Halt))
     }
 
+    fn save(&self) -> Result<VcpuState, Error> {
+        unreachable!("no test saves it")
+    }
+
+    fn restore(&mut self, _: &VcpuState) -> Result<(), Error> {
+        unreachable!("no test restores it")
+    }
+
     fn is_kicked(&self) -> bool {
         self.kicked.load(Ordering::Relaxed)
     }

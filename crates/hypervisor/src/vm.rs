@@ -13,6 +13,7 @@ use super::error::Error;
 use super::irqs::Irqs;
 use super::measure::Measure;
 use super::registration::IoEvents;
+use super::state::VmState;
 use super::vcpu::Vcpu;
 
 /// The architecture of the guests that this host can run.
@@ -62,6 +63,14 @@ pub trait Vm: IoEvents + Irqs + AssignedDevices + fmt::Debug {
     fn gic(&self) -> Option<Gic> {
         None
     }
+
+    /// Saves the state of the guest's controllers and clock while no vCPU runs; its memory and
+    /// [vCPUs](Vcpu::save) are saved separately. Needs [`Capability::Snapshots`](super::Capability::Snapshots).
+    fn save(&self) -> Result<VmState, Error>;
+
+    /// Restores a saved state, after that of all vCPUs and before one of them runs. Fails with [`Error::Unrestored`] if
+    /// the guest has other controllers.
+    fn restore(&self, state: &VmState) -> Result<(), Error>;
 
     /// The measurements of this guest and its backend.
     fn measure(&self) -> &dyn Measure;

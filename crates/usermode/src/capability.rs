@@ -30,6 +30,7 @@ pub const fn why_never(capability: Capability) -> Option<&'static str> {
         Capability::Kernels | Capability::Virtualization | Capability::NativeKernelMode => {
             Some("guest code runs in ring 3")
         }
+        Capability::Snapshots => Some("the state of its sandbox process is not saved"),
         Capability::MovableDeviceMemory => Some("the sandbox maps no memory once it has started"),
         Capability::ForwardedInterrupts => {
             Some("the guest's local apics are memory, and no controller of the host knows them")

@@ -15,7 +15,7 @@ use vmbell::irq::IrqError;
 use vmbell_hypervisor::Stage;
 use vmbell_hypervisor::x86_64::{PAGE_FAULT, exception};
 use vmbell_hypervisor::{
-    Capability, EntryPoint, Error, Fault, Kick, SpinPolicy, Vcpu, VmEntry, VmExit,
+    Capability, EntryPoint, Error, Fault, Kick, SpinPolicy, Vcpu, VcpuState, VmEntry, VmExit,
 };
 
 /// A virtual CPU of a [`super::UsermodeVm`].
@@ -302,6 +302,14 @@ impl Vcpu for UsermodeVcpu {
             one_cpu.let_go();
         }
         exit
+    }
+
+    fn save(&self) -> Result<VcpuState, Error> {
+        Err(unsupported(Capability::Snapshots))
+    }
+
+    fn restore(&mut self, _: &VcpuState) -> Result<(), Error> {
+        Err(unsupported(Capability::Snapshots))
     }
 
     fn is_kicked(&self) -> bool {

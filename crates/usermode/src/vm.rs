@@ -16,7 +16,7 @@ use vmbell_core::ioapic::Source;
 use vmbell_hypervisor::measure::{EventCounts, EventSource, ExitCounts, Measure};
 use vmbell_hypervisor::{
     AssignedDevices, Capability, CreatedVcpus, DeviceMemory, Doorbell, Error, ForwardedInterrupt,
-    IoEvents, IrqTrigger, Irqfd, Irqs, Payload, Vcpu, Vm, VmConfig,
+    IoEvents, IrqTrigger, Irqfd, Irqs, Payload, Vcpu, Vm, VmConfig, VmState,
 };
 use vmm_sys_util::eventfd::EventFd;
 
@@ -117,6 +117,14 @@ impl Vm for UsermodeVm {
             Ok((vcpu, ()))
         })?;
         Ok(Box::new(vcpu))
+    }
+
+    fn save(&self) -> Result<VmState, Error> {
+        Err(unsupported(Capability::Snapshots))
+    }
+
+    fn restore(&self, _: &VmState) -> Result<(), Error> {
+        Err(unsupported(Capability::Snapshots))
     }
 
     fn measure(&self) -> &dyn Measure {

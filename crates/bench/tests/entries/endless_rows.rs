@@ -14,7 +14,7 @@ use vmbell_bench::scenario::ScanValues;
 use vmbell_hypervisor::measure::Measure;
 use vmbell_hypervisor::{
     AssignedDevices, Capability, DeviceMemory, Doorbell, Error, ForwardedInterrupt, Hypervisor,
-    IoEvents, Irqfd, Irqs, RemoveDoorbell, Support, Vcpu, Vm, VmConfig,
+    IoEvents, Irqfd, Irqs, RemoveDoorbell, Support, Vcpu, Vm, VmConfig, VmState,
 };
 use vmbell_report::Status;
 use vmm_sys_util::eventfd::EventFd;
@@ -53,6 +53,14 @@ impl Vm for ForgetfulVm {
 
     fn create_vcpu(&self, index: u32) -> Result<Box<dyn Vcpu>, Error> {
         self.0.create_vcpu(index)
+    }
+
+    fn save(&self) -> Result<VmState, Error> {
+        self.0.save()
+    }
+
+    fn restore(&self, state: &VmState) -> Result<(), Error> {
+        self.0.restore(state)
     }
 
     fn gic(&self) -> Option<Gic> {

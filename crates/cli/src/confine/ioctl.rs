@@ -6,8 +6,8 @@ use kvm_bindings::{
 };
 #[cfg(target_arch = "x86_64")]
 use kvm_bindings::{
-    kvm_debugregs, kvm_fpu, kvm_lapic_state, kvm_mp_state, kvm_msrs, kvm_sregs, kvm_vcpu_events,
-    kvm_xcrs,
+    kvm_debugregs, kvm_lapic_state, kvm_mp_state, kvm_msrs, kvm_sregs, kvm_vcpu_events, kvm_xcrs,
+    kvm_xsave,
 };
 use libc::{_IO, _IOR, _IOW, Ioctl};
 
@@ -53,11 +53,11 @@ pub(super) const WAKE: &[u32] = &[
     request(_IOR::<kvm_sregs>(KVMIO, 0x83)),       // KVM_GET_SREGS
     request(_IOW::<kvm_sregs>(KVMIO, 0x84)),       // KVM_SET_SREGS
     request(_IOW::<kvm_msrs>(KVMIO, 0x89)),        // KVM_SET_MSRS
-    request(_IOW::<kvm_fpu>(KVMIO, 0x8d)),         // KVM_SET_FPU
     request(_IOW::<kvm_lapic_state>(KVMIO, 0x8f)), // KVM_SET_LAPIC
     request(_IOW::<kvm_mp_state>(KVMIO, 0x99)),    // KVM_SET_MP_STATE
     request(_IOW::<kvm_vcpu_events>(KVMIO, 0xa0)), // KVM_SET_VCPU_EVENTS
     request(_IOW::<kvm_debugregs>(KVMIO, 0xa2)),   // KVM_SET_DEBUGREGS
+    request(_IOW::<kvm_xsave>(KVMIO, 0xa5)),       // KVM_SET_XSAVE
     request(_IOW::<kvm_xcrs>(KVMIO, 0xa7)),        // KVM_SET_XCRS
 ];
 /// arm64's board does not sleep.

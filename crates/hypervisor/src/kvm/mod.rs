@@ -121,7 +121,8 @@ impl Hypervisor for Kvm {
             | Capability::NativeKernelMode
             | Capability::EndOfInterrupt
             | Capability::HypercallInstruction
-            | Capability::HypercallExit => support::support(&self.system, capability),
+            | Capability::HypercallExit
+            | Capability::Snapshots => support::support(&self.system, capability),
             Capability::ForwardedInterrupts => forward::support(),
             Capability::ForwardedLines => no(NO_FORWARDED_LINES),
             Capability::HypercallDoorbell => no(NO_HYPERCALL_DOORBELLS),

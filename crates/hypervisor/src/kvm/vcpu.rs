@@ -9,7 +9,9 @@ use kvm_ioctls::VcpuFd;
 use vmbell::doorbell::IoEventAddress;
 
 use super::super::stage::Stage;
+use super::super::state::VcpuState;
 use super::super::{EntryPoint, Error, Kick, Vcpu, VmEntry, VmExit};
+use super::arch::state::Registers;
 use super::arch::{boot, entry, exits, last_words};
 use super::error::KvmError;
 use super::guest::KvmGuest;
@@ -30,7 +32,7 @@ pub struct KvmVcpu {
     stage: Stage,
     pending: Pending,
     /// The state after a reset, for a vCPU that can be reset.
-    initial: Option<Box<entry::ResetState>>,
+    initial: Option<Box<Registers>>,
     /// An exit that is reported after the coalesced writes that came before it.
     held: Option<Exit>,
 }
@@ -66,6 +68,13 @@ impl KvmVcpu {
             held: None,
         };
         Ok((vcpu, statistics))
+    }
+
+    /// Saves the registers for a reset. The vCPU has not run.
+    fn save_initial(&mut self) -> Result<(), Error> {
+        let registers = Registers::save(&self.guest.system.fd, &self.fd, self.guest.irqchip)?;
+        self.initial = Some(Box::new(registers));
+        Ok(())
     }
 
     /// Enters the guest until there is an exit that the VMM has to answer.
@@ -292,15 +301,13 @@ impl Vcpu for KvmVcpu {
         match (&self.initial, entry) {
             (Some(initial), EntryPoint::RealMode { .. } | EntryPoint::Secondary) => {
                 self.stage.check_sound()?;
-                initial.restore(&self.fd)?;
+                initial.reset(&self.fd)?;
                 (self.pending, self.held) = (Pending::Nothing, None);
             }
             _ => self.stage.check_fresh()?,
         }
         if self.initial.is_none() && !matches!(entry, EntryPoint::Program { .. }) {
-            let state =
-                entry::ResetState::save(&self.guest.system.fd, &self.fd, self.guest.irqchip)?;
-            self.initial = Some(Box::new(state));
+            self.save_initial()?;
         }
         if matches!(entry, EntryPoint::Program { .. }) && self.guest.boot_area.is_none() {
             return Err(Error::Entry {
@@ -330,6 +337,22 @@ impl Vcpu for KvmVcpu {
         }
         self.kicks.enter();
         self.enter()
+    }
+
+    fn save(&self) -> Result<VcpuState, Error> {
+        self.stage.check_sound()?;
+        if !matches!(self.pending, Pending::Nothing) || self.held.is_some() {
+            return Err(Error::Unsaved {
+                what: "a vcpu whose last exit was not answered",
+            });
+        }
+        VcpuState::save(&self.guest.system.fd, &self.fd, self.guest.irqchip)
+    }
+
+    fn restore(&mut self, state: &VcpuState) -> Result<(), Error> {
+        self.stage.check_fresh()?;
+        self.save_initial()?;
+        state.restore(&self.fd)
     }
 
     fn is_kicked(&self) -> bool {

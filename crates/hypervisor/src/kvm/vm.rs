@@ -18,6 +18,7 @@ use super::vfio::VfioFiles;
 use super::{doorbells, forward};
 use crate::measure::Measure;
 use crate::stage::CreatedVcpus;
+use crate::state::VmState;
 use crate::{
     AssignedDevices, DeviceMemory, Doorbell, Error, ForwardedInterrupt, IoEvents, Vcpu, Vm,
     VmConfig,
@@ -82,6 +83,14 @@ impl Vm for KvmVm {
 
     fn gic(&self) -> Option<Gic> {
         self.guest.parts.gic()
+    }
+
+    fn save(&self) -> Result<VmState, Error> {
+        VmState::save(self.descriptor(), self.guest.irqchip)
+    }
+
+    fn restore(&self, state: &VmState) -> Result<(), Error> {
+        state.restore(self.descriptor(), self.guest.irqchip)
     }
 
     fn measure(&self) -> &dyn Measure {

@@ -21,5 +21,7 @@ mod levels;
 mod order;
 mod resamplers;
 #[cfg(target_arch = "x86_64")]
+mod snapshots;
+#[cfg(target_arch = "x86_64")]
 mod taken_twice;
 mod vcpus;

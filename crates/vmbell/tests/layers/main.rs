@@ -52,7 +52,7 @@ const MODULES: &[(&str, &str, Layers)] = &[
         "hypervisor",
         "",
         &[
-            &["aarch64", "capability", "cpu_features", "exit", "x86_64"],
+            &["aarch64", "capability", "cpu_features", "exit", "state", "x86_64"],
             &["error"],
             &["measure", "registration", "stage", "vcpu"],
             &["irqs"],

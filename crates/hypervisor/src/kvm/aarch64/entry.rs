@@ -1,12 +1,9 @@
 //! The initial registers of a vCPU, set by the thread that owns the vCPU before its first run: EL1 with the MMU and the
 //! caches on (Arm DDI 0487, D19.2).
-//!
-//! KVM itself resets a vCPU when another vCPU switches it on (Linux `arch/arm64/kvm/psci.c`), so no state is saved for
-//! resets.
+//! KVM itself resets a vCPU when another vCPU switches it on (Linux `arch/arm64/kvm/psci.c`).
 
 use kvm_bindings::{KVM_MP_STATE_STOPPED, kvm_mp_state};
-use kvm_ioctls::{Kvm, VcpuFd};
-use vmbell::irq::Irqchip;
+use kvm_ioctls::VcpuFd;
 
 use super::super::guest::KvmGuest;
 use super::{boot, ioctl, register};
@@ -112,20 +109,4 @@ fn share_counter(vcpu: &VcpuFd) -> Result<(), Error> {
         shortest = shortest.min(took);
     }
     Ok(())
-}
-
-/// The state of a vCPU after its reset. It is empty: KVM resets the vCPU itself.
-#[derive(Debug)]
-pub struct ResetState;
-
-impl ResetState {
-    /// Never fails.
-    pub const fn save(_: &Kvm, _: &VcpuFd, _: Irqchip) -> Result<Self, Error> {
-        Ok(Self)
-    }
-
-    /// Never fails.
-    pub const fn restore(&self, _: &VcpuFd) -> Result<(), Error> {
-        Ok(())
-    }
 }

@@ -9,5 +9,6 @@ pub mod host;
 mod ioctl;
 pub mod last_words;
 mod register;
+pub mod state;
 pub mod support;
 pub mod vm;

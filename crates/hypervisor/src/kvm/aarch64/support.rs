@@ -6,6 +6,7 @@ use vmbell::irq::Gic;
 
 use super::super::system::System;
 use super::host::NO_PORTS;
+use super::state::NO_SNAPSHOTS;
 use crate::{Capability, Support};
 
 /// Returns whether the backend has `capability`, for capabilities that depend on the architecture.
@@ -13,6 +14,7 @@ pub fn support(system: &Arc<System>, capability: Capability) -> Support {
     let no = |reason: &str| Support::No(reason.to_owned());
     match capability {
         Capability::PioDoorbell | Capability::KernelPort => no(NO_PORTS.unwrap_or_default()),
+        Capability::Snapshots => no(NO_SNAPSHOTS),
         Capability::HypercallExit if !system.host.hypercall_exits => {
             no("this kernel sends no hypercall on to the VMM (Linux 6.4)")
         }

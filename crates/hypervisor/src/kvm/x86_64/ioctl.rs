@@ -4,7 +4,9 @@
 
 use std::io;
 
-use kvm_bindings::{KVM_CAP_ENFORCE_PV_FEATURE_CPUID, KVMIO, kvm_device_attr, kvm_enable_cap};
+use kvm_bindings::{
+    KVM_CAP_ENFORCE_PV_FEATURE_CPUID, KVMIO, kvm_device_attr, kvm_enable_cap, kvm_xsave,
+};
 use kvm_ioctls::VcpuFd;
 use vmm_sys_util::ioctl::ioctl_with_ref;
 use vmm_sys_util::ioctl_iow_nr;
@@ -51,4 +53,11 @@ pub fn set_vcpu_attribute(vcpu: &VcpuFd, group: u32, number: u32, value: u64) ->
         return Err(io::Error::last_os_error());
     }
     Ok(())
+}
+
+/// Sets the FPU and vector registers of a vCPU, in the layout of XSAVE.
+pub fn set_xsave(vcpu: &VcpuFd, state: &kvm_xsave) -> io::Result<()> {
+    // SAFETY: the kernel reads 4096 bytes, the size of `state`, unless the process was permitted larger states
+    // (`ARCH_REQ_XCOMP_GUEST_PERM`), which it does not ask for.
+    unsafe { vcpu.set_xsave(state) }.map_err(io::Error::from)
 }
