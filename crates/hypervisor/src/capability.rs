@@ -67,7 +67,7 @@ pub enum Capability {
     /// Device memory can be mapped and unmapped while the guest runs; otherwise its mappings are fixed when the guest
     /// is created.
     MovableDeviceMemory,
-    /// A guest can be saved, and continued in another process ([`Vcpu::save`](super::Vcpu::save),
+    /// A guest can be saved, and continued in another process ([`VcpuSnapshot`](super::VcpuSnapshot),
     /// [`Vm::save`](super::Vm::save)).
     Snapshots,
     /// A heavy exit switches threads, so it matters how each side waits for the other.

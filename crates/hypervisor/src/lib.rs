@@ -46,6 +46,6 @@ pub use irqs::{ForwardedInterrupt, ForwardedState, Irqs};
 pub use registration::{Doorbell, IoEvents, IrqTrigger, Irqfd, Payload, RemoveDoorbell};
 pub use stage::{CreatedVcpus, Stage};
 pub use state::{VcpuState, VmState};
-pub use vcpu::{EntryPoint, Kick, Vcpu};
+pub use vcpu::{EntryPoint, Kick, Vcpu, VcpuSnapshot};
 pub use vm::{Hypervisor, IRQ_ARCH, Vm};
 pub use vmbell::irq::Irqchip;

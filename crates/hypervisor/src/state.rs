@@ -1,4 +1,4 @@
-//! The states of a vCPU and of a guest, which a backend saves and restores ([`Vcpu::save`](super::Vcpu::save),
+//! The states of a vCPU and of a guest, which a backend saves and restores ([`VcpuSnapshot`](super::VcpuSnapshot),
 //! [`Vm::save`](super::Vm::save)). They hold KVM's own structures and can be written in any format of serde. No thread
 //! owns them.
 

@@ -8,8 +8,22 @@ use super::error::Error;
 use super::exit::{Buses, VmEntry, VmExit};
 use super::state::VcpuState;
 
+/// Saves and restores a virtual CPU. Every [`Vcpu`] implements it.
+pub trait VcpuSnapshot {
+    /// Saves the state of the vCPU. The last exit must have been [`VmExit::Kicked`], so that no answer is missing, and
+    /// no vCPU may run meanwhile. Needs [`Capability::Snapshots`](super::Capability::Snapshots).
+    ///
+    /// Fails with [`Error::Unsaved`] if the last exit still needs an answer, or the guest uses virtualization itself.
+    fn save(&self) -> Result<VcpuState, Error>;
+
+    /// Restores a saved state instead of [setting an entry point](Vcpu::set_entry_point). Fails with
+    /// [`Error::Running`] once the vCPU has run, and with [`Error::Unrestored`] if the CPU or the guest's settings
+    /// differ from where the state was saved.
+    fn restore(&mut self, state: &VcpuState) -> Result<(), Error>;
+}
+
 /// A virtual CPU, owned by the one thread that runs it.
-pub trait Vcpu: fmt::Debug + Send {
+pub trait Vcpu: VcpuSnapshot + fmt::Debug + Send {
     /// Sets where the first [`run`](Self::run) starts. Fails with [`Error::Running`] once the vCPU has run. The
     /// exceptions are [`EntryPoint::RealMode`] and [`EntryPoint::Secondary`], which reset a vCPU unless it began as
     /// [`EntryPoint::Program`].
@@ -46,17 +60,6 @@ pub trait Vcpu: fmt::Debug + Send {
             }
         }
     }
-
-    /// Saves the state of the vCPU. The last exit must have been [`VmExit::Kicked`], so that no answer is missing, and
-    /// no vCPU may run meanwhile. Needs [`Capability::Snapshots`](super::Capability::Snapshots).
-    ///
-    /// Fails with [`Error::Unsaved`] if the last exit still needs an answer, or the guest uses virtualization itself.
-    fn save(&self) -> Result<VcpuState, Error>;
-
-    /// Restores a saved state instead of [setting an entry point](Self::set_entry_point). Fails with
-    /// [`Error::Running`] once the vCPU has run, and with [`Error::Unrestored`] if the CPU or the guest's settings
-    /// differ from where the state was saved.
-    fn restore(&mut self, state: &VcpuState) -> Result<(), Error>;
 
     /// Returns whether a kick waits for the next [`run`](Self::run), which then leaves the guest at once. A thread
     /// calls this if it has other work to do before it enters the guest.

@@ -13,6 +13,16 @@ struct Scripted {
     kicked: Arc<AtomicBool>,
 }
 
+impl VcpuSnapshot for Scripted {
+    fn save(&self) -> Result<VcpuState, Error> {
+        unreachable!("no test saves it")
+    }
+
+    fn restore(&mut self, _: &VcpuState) -> Result<(), Error> {
+        unreachable!("no test restores it")
+    }
+}
+
 impl Vcpu for Scripted {
     fn set_entry_point(&mut self, _: EntryPoint) -> Result<(), Error> {
         Ok(())
@@ -28,14 +38,6 @@ impl Vcpu for Scripted {
             return Ok(VmExit::Kicked);
         }
         Ok(self.exits.pop_front().unwrap_or(VmExit::Halt))
-    }
-
-    fn save(&self) -> Result<VcpuState, Error> {
-        unreachable!("no test saves it")
-    }
-
-    fn restore(&mut self, _: &VcpuState) -> Result<(), Error> {
-        unreachable!("no test restores it")
     }
 
     fn is_kicked(&self) -> bool {

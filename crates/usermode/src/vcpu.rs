@@ -15,7 +15,8 @@ use vmbell::irq::IrqError;
 use vmbell_hypervisor::Stage;
 use vmbell_hypervisor::x86_64::{PAGE_FAULT, exception};
 use vmbell_hypervisor::{
-    Capability, EntryPoint, Error, Fault, Kick, SpinPolicy, Vcpu, VcpuState, VmEntry, VmExit,
+    Capability, EntryPoint, Error, Fault, Kick, SpinPolicy, Vcpu, VcpuSnapshot, VcpuState, VmEntry,
+    VmExit,
 };
 
 /// A virtual CPU of a [`super::UsermodeVm`].
@@ -257,6 +258,16 @@ fn access_width(width: u32) -> Result<u8, Error> {
     }
 }
 
+impl VcpuSnapshot for UsermodeVcpu {
+    fn save(&self) -> Result<VcpuState, Error> {
+        Err(unsupported(Capability::Snapshots))
+    }
+
+    fn restore(&mut self, _: &VcpuState) -> Result<(), Error> {
+        Err(unsupported(Capability::Snapshots))
+    }
+}
+
 impl Vcpu for UsermodeVcpu {
     fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Error> {
         self.stage.check_fresh()?;
@@ -302,14 +313,6 @@ impl Vcpu for UsermodeVcpu {
             one_cpu.let_go();
         }
         exit
-    }
-
-    fn save(&self) -> Result<VcpuState, Error> {
-        Err(unsupported(Capability::Snapshots))
-    }
-
-    fn restore(&mut self, _: &VcpuState) -> Result<(), Error> {
-        Err(unsupported(Capability::Snapshots))
     }
 
     fn is_kicked(&self) -> bool {

@@ -10,7 +10,7 @@ use vmbell::doorbell::IoEventAddress;
 
 use super::super::stage::Stage;
 use super::super::state::VcpuState;
-use super::super::{EntryPoint, Error, Kick, Vcpu, VmEntry, VmExit};
+use super::super::{EntryPoint, Error, Kick, Vcpu, VcpuSnapshot, VmEntry, VmExit};
 use super::arch::state::Registers;
 use super::arch::{boot, entry, exits, last_words};
 use super::error::KvmError;
@@ -296,6 +296,24 @@ impl KvmVcpu {
     }
 }
 
+impl VcpuSnapshot for KvmVcpu {
+    fn save(&self) -> Result<VcpuState, Error> {
+        self.stage.check_sound()?;
+        if !matches!(self.pending, Pending::Nothing) || self.held.is_some() {
+            return Err(Error::Unsaved {
+                what: "a vcpu whose last exit was not answered",
+            });
+        }
+        VcpuState::save(&self.guest.system.fd, &self.fd, self.guest.irqchip)
+    }
+
+    fn restore(&mut self, state: &VcpuState) -> Result<(), Error> {
+        self.stage.check_fresh()?;
+        self.save_initial()?;
+        state.restore(&self.fd)
+    }
+}
+
 impl Vcpu for KvmVcpu {
     fn set_entry_point(&mut self, entry: EntryPoint) -> Result<(), Error> {
         match (&self.initial, entry) {
@@ -337,22 +355,6 @@ impl Vcpu for KvmVcpu {
         }
         self.kicks.enter();
         self.enter()
-    }
-
-    fn save(&self) -> Result<VcpuState, Error> {
-        self.stage.check_sound()?;
-        if !matches!(self.pending, Pending::Nothing) || self.held.is_some() {
-            return Err(Error::Unsaved {
-                what: "a vcpu whose last exit was not answered",
-            });
-        }
-        VcpuState::save(&self.guest.system.fd, &self.fd, self.guest.irqchip)
-    }
-
-    fn restore(&mut self, state: &VcpuState) -> Result<(), Error> {
-        self.stage.check_fresh()?;
-        self.save_initial()?;
-        state.restore(&self.fd)
     }
 
     fn is_kicked(&self) -> bool {
