@@ -7,6 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use vmbell::bus::BusDevice;
 use vmbell::irq::{IrqArch, Msi};
 use vmbell::sync::{Mutex, MutexGuard};
@@ -46,7 +47,10 @@ pub struct IoApic {
     on_error: Box<dyn Fn(Error) + Send + Sync>,
 }
 
-struct IoApicRegisters {
+/// The registers of an I/O APIC: its state.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IoApicRegisters {
     id: u32,
     selected: u8,
     entries: [u64; PINS],
@@ -70,6 +74,19 @@ impl IoApic {
     /// The pin of the serial port.
     pub fn serial_pin(self: &Arc<Self>) -> IoApicPin {
         IoApicPin(Arc::clone(self))
+    }
+
+    /// The registers, for a snapshot.
+    pub fn save(&self) -> IoApicRegisters {
+        *self.lock()
+    }
+
+    /// Restores saved registers, without the bits that a guest cannot write.
+    pub fn restore(&self, saved: &IoApicRegisters) {
+        *self.lock() = IoApicRegisters {
+            entries: saved.entries.map(|entry| entry & WRITABLE),
+            ..*saved
+        };
     }
 
     fn lock(&self) -> MutexGuard<'_, IoApicRegisters> {

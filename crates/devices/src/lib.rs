@@ -41,6 +41,7 @@ mod registry_double;
 mod reset;
 mod rtc;
 mod serial;
+mod snapshot;
 pub mod virtio;
 
 pub use acpi::{ACPI_BASE, AcpiHardware, WAKING_VECTOR, acpi_tables};
@@ -48,7 +49,7 @@ pub use chr_testdev::ChrTestdev;
 pub use consumers::{DoorbellCounter, Hook, WordPoller};
 pub use doorbell_page::DoorbellPage;
 pub use fw_cfg::{FW_CFG_PORTS, FwCfg};
-pub use ioapic::{IO_APIC, IO_APIC_LEN, IoApic, IoApicPin};
+pub use ioapic::{IO_APIC, IO_APIC_LEN, IoApic, IoApicPin, IoApicRegisters};
 pub use listener::Listener;
 pub use output::Output;
 pub use power::{
@@ -57,4 +58,5 @@ pub use power::{
 };
 pub use reset::{I8042, I8042_LEN, I8042_PORTS, PORT_A, PortA, SHUTDOWN_PORT, ShutdownPort};
 pub use rtc::{RTC_CENTURY, RTC_GSI, RTC_LEN, RTC_PORTS, Rtc};
-pub use serial::{SERIAL_GSI, SERIAL_LEN, SERIAL_PORTS, Serial};
+pub use serial::{SERIAL_GSI, SERIAL_LEN, SERIAL_PORTS, Serial, UartState};
+pub use snapshot::SnapshotError;

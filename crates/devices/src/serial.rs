@@ -6,10 +6,12 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vm_superio::serial::NoEvents;
+use serde::{Deserialize, Serialize};
+use vm_superio::serial::{NoEvents, SerialState};
 use vm_superio::{Serial as Uart, Trigger};
 
 use super::output::Output;
+use super::snapshot::SnapshotError;
 
 use vmbell::bus::BusDevice;
 use vmbell::sync::{Condvar, Mutex, MutexGuard};
@@ -43,7 +45,8 @@ const TRANSMITTER_EMPTY: u8 = 0x60;
 const SETTLED: Duration = Duration::from_millis(20);
 
 /// The interrupt line; not connected if `None`.
-struct Line(Option<Box<dyn IrqTrigger>>);
+#[derive(Clone)]
+struct Line(Option<Arc<dyn IrqTrigger>>);
 
 impl Trigger for Line {
     type E = io::Error;
@@ -70,9 +73,25 @@ impl Write for Printed {
     }
 }
 
+/// The state of a serial port.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UartState {
+    divisor: u16,
+    interrupt_enable: u8,
+    interrupt_identification: u8,
+    line_control: u8,
+    line_status: u8,
+    modem_control: u8,
+    modem_status: u8,
+    scratch: u8,
+    input: Vec<u8>,
+}
+
 /// The serial port. Runs on the thread of the vCPU that accesses it.
 pub struct Serial {
     port: Mutex<Port>,
+    line: Line,
     output: Output,
     /// Signalled when the guest has read a byte, or may have become ready.
     room: Condvar,
@@ -129,11 +148,13 @@ impl Serial {
     /// Creates a serial port that prints to `output`, and signals `irq` for each interrupt. Without `irq`, guests must
     /// poll.
     pub fn new(output: &Output, irq: Option<Box<dyn IrqTrigger>>) -> Arc<Self> {
+        let line = Line(irq.map(Arc::from));
         let serial = Arc::new(Self {
             port: Mutex::new(Port {
-                uart: Uart::new(Line(irq), Printed(output.clone())),
+                uart: Uart::new(line.clone(), Printed(output.clone())),
                 ready: None,
             }),
+            line,
             output: output.clone(),
             room: Condvar::new(),
         });
@@ -158,6 +179,59 @@ impl Serial {
                 port = self.room.wait_timeout(port, SETTLED);
             }
         }
+    }
+
+    /// The registers of the port and the input that the guest has not read, for a snapshot. What the guest has printed
+    /// is in the output.
+    pub fn save(&self) -> UartState {
+        let state = self.lock().uart.state();
+        UartState {
+            divisor: u16::from_le_bytes([state.baud_divisor_low, state.baud_divisor_high]),
+            interrupt_enable: state.interrupt_enable,
+            interrupt_identification: state.interrupt_identification,
+            line_control: state.line_control,
+            line_status: state.line_status,
+            modem_control: state.modem_control,
+            modem_status: state.modem_status,
+            scratch: state.scratch,
+            input: state.in_buffer,
+        }
+    }
+
+    /// Restores a saved state. [`resume`](Self::resume) must follow.
+    ///
+    /// # Errors
+    ///
+    /// If the state has more input than the port has room for.
+    pub fn restore(&self, saved: &UartState) -> Result<(), SnapshotError> {
+        let [baud_divisor_low, baud_divisor_high] = saved.divisor.to_le_bytes();
+        let state = SerialState {
+            baud_divisor_low,
+            baud_divisor_high,
+            interrupt_enable: saved.interrupt_enable,
+            interrupt_identification: saved.interrupt_identification,
+            line_control: saved.line_control,
+            line_status: saved.line_status,
+            modem_control: saved.modem_control,
+            modem_status: saved.modem_status,
+            scratch: saved.scratch,
+            in_buffer: saved.input.clone(),
+        };
+        let printed = Printed(self.output.clone());
+        let uart = Uart::from_state(&state, self.line.clone(), NoEvents, printed);
+        let mut port = self.lock();
+        port.uart = uart.map_err(|_| SnapshotError::Different {
+            device: "serial port",
+            what: format!("it has no room for {} bytes of input", saved.input.len()),
+        })?;
+        port.look();
+        Ok(())
+    }
+
+    /// Raises the interrupt of an empty transmitter once more, if the driver has enabled it: an earlier one may have
+    /// been on its way to the guest. The driver reads the reason, and finds received bytes too.
+    pub fn resume(&self) {
+        self.lock().transmitted();
     }
 
     fn lock(&self) -> MutexGuard<'_, Port> {

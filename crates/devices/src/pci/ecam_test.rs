@@ -7,10 +7,12 @@ use vmbell::irq::Gsi;
 use vmbell::sync::Mutex;
 
 use super::*;
+use crate::SnapshotError;
 use crate::pci::{
     BARS, Board, COMMAND, CONFIG_PORTS, ConfigAccess, ConfigSpace, FunctionInfo, Identity,
     OwnRegisters, PciFunction, PciRoot, Registers, Window, Windows,
 };
+use crate::pci::{FunctionSnapshot, SavedFunction};
 
 const BASE: u64 = 0xfe00_0000;
 
@@ -92,6 +94,16 @@ fn board_with_memory_has_no_ports() {
 struct Own {
     registers: Mutex<[u8; CONFIG_SIZE]>,
     is_still: AtomicBool,
+}
+
+impl FunctionSnapshot for Own {
+    fn pause(&self) -> Result<SavedFunction, SnapshotError> {
+        unreachable!("no test saves it")
+    }
+
+    fn restore(&self, _: &SavedFunction) -> Result<(), SnapshotError> {
+        unreachable!("no test restores it")
+    }
 }
 
 impl PciFunction for Own {

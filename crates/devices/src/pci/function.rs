@@ -8,6 +8,7 @@ use vmbell::irq::Gsi;
 use super::bar::{BARS, Bar};
 use super::config::{ConfigSpace, Identity};
 use super::registers::Registers;
+use crate::snapshot::SnapshotError;
 
 /// The fixed properties of a function.
 #[derive(Clone, Debug)]
@@ -32,8 +33,34 @@ pub enum OwnRegisters {
     Live,
 }
 
+/// The state of a function other than its configuration space, which only the function itself reads. It is `null` if the
+/// function keeps nothing else.
+pub type SavedFunction = serde_json::Value;
+
+/// Saves and restores a PCI function, while no vCPU runs.
+pub trait FunctionSnapshot {
+    /// Pauses the function until [`resume`](Self::resume), and returns its state: none of its threads touches guest
+    /// memory or interrupts the guest.
+    ///
+    /// # Errors
+    ///
+    /// If the function cannot be saved.
+    fn pause(&self) -> Result<SavedFunction, SnapshotError>;
+
+    /// Restores a state, after the configuration space. The function stays paused.
+    ///
+    /// # Errors
+    ///
+    /// If the state does not fit the function.
+    fn restore(&self, state: &SavedFunction) -> Result<(), SnapshotError>;
+
+    /// Continues after [`pause`](Self::pause), even if that failed, or after [`restore`](Self::restore). Defaults to
+    /// doing nothing.
+    fn resume(&self) {}
+}
+
 /// A PCI function. Its methods run on the thread of the vCPU that accesses it.
-pub trait PciFunction: Send + Sync {
+pub trait PciFunction: FunctionSnapshot + Send + Sync {
     /// Returns the fixed properties of the function.
     fn info(&self) -> FunctionInfo;
 
@@ -77,6 +104,22 @@ impl fmt::Debug for dyn PciFunction {
 /// A host bridge that has no registers besides its header.
 #[derive(Debug)]
 pub struct HostBridge;
+
+impl FunctionSnapshot for HostBridge {
+    fn pause(&self) -> Result<SavedFunction, SnapshotError> {
+        Ok(SavedFunction::Null)
+    }
+
+    fn restore(&self, state: &SavedFunction) -> Result<(), SnapshotError> {
+        match state {
+            SavedFunction::Null => Ok(()),
+            _ => Err(SnapshotError::Different {
+                device: "host-bridge",
+                what: "it keeps no state".to_owned(),
+            }),
+        }
+    }
+}
 
 impl PciFunction for HostBridge {
     /// Intel's 82441FX, the host bridge of QEMU's `pc` machine.

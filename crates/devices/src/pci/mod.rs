@@ -30,6 +30,7 @@ mod msix_table;
 mod registers;
 mod root;
 mod routes;
+mod saved;
 mod slot;
 
 pub use bar::{BARS, Bar, BarSpace};
@@ -41,10 +42,13 @@ pub use capability::{
 pub use config::{COMMAND, COMMAND_INTX_DISABLE, ConfigSpace, INTERRUPT_LINE, Identity};
 pub use ecam::CONFIG_MEMORY_LEN;
 pub use error::PciError;
-pub use function::{FunctionInfo, HostBridge, OwnRegisters, PciFunction};
+pub use function::{
+    FunctionInfo, FunctionSnapshot, HostBridge, OwnRegisters, PciFunction, SavedFunction,
+};
 pub use msi::{MsiCapability, MsiState};
 pub use msix::{BarPart, MsixCapability, MsixControl, MsixError};
 pub use msix_table::{MsixTable, read_pending};
 pub use registers::{CapabilityList, Pin, Registers};
 pub use root::{CONFIG_PORTS, CONFIG_PORTS_LEN, PciRoot, SLOTS};
 pub use routes::{MessageIrqfd, Routes};
+pub use saved::PciState;

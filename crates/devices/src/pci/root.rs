@@ -41,17 +41,17 @@ const ENABLE: u32 = 1 << 31;
 pub struct PciRoot {
     pio: Weak<Bus>,
     mmio: Weak<Bus>,
-    state: Mutex<PciRootState>,
+    pub(super) state: Mutex<PciRootState>,
 }
 
 type OnConflict = Box<dyn Fn(PciError) + Send + Sync>;
 
-struct PciRootState {
+pub(super) struct PciRootState {
     /// The value that was written to port 0xcf8, with all bits.
-    address: u32,
+    pub(super) address: u32,
     board: Board,
     /// The functions by slot; `None` where a function was removed.
-    slots: Vec<Option<Slot>>,
+    pub(super) slots: Vec<Option<Slot>>,
     /// The memory with the registers of the first slots, and the function that takes this memory away from the guest.
     pages: Option<(ConfigPages, Box<dyn Fn() + Send + Sync>)>,
     /// Called on a conflict of a BAR: the functions for single slots, and the function for all other slots.
@@ -215,7 +215,7 @@ impl PciRoot {
     /// Maps the BARs at the addresses in their registers. All BARs that move are removed before any is added, so that
     /// two can swap addresses. In between, `act` is called for each slot, and the function is told its registers: while
     /// one of its BARs is mapped, the function knows that it decodes.
-    fn remap_bars(&self, state: &mut PciRootState, act: fn(&Slot)) {
+    pub(super) fn remap_bars(&self, state: &mut PciRootState, act: fn(&Slot)) {
         let PciRootState {
             board,
             slots,
@@ -289,7 +289,7 @@ impl PciRootState {
         }
     }
 
-    fn copy_all(&mut self) {
+    pub(super) fn copy_all(&mut self) {
         let slots = self.pages.as_ref().map_or(0, |(pages, _)| pages.slots());
         for slot in 0..slots {
             self.copy(ConfigPlace { slot, register: 0 }, CONFIG_SIZE);

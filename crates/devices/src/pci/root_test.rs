@@ -3,7 +3,9 @@ use vmbell::bus::BusReader;
 use vmbell::sync::Mutex;
 
 use super::*;
+use crate::SnapshotError;
 use crate::pci::{BARS, Bar, BarSpace, FunctionInfo, Identity, Registers, Window, Windows};
+use crate::pci::{FunctionSnapshot, SavedFunction};
 
 const PORTS: u64 = 0xc000;
 const MEMORY: u64 = 0xe000_0000;
@@ -18,6 +20,16 @@ impl Dummy {
     fn new(number: u8) -> Arc<Self> {
         let at = Mutex::default();
         Arc::new(Self { number, at })
+    }
+}
+
+impl FunctionSnapshot for Dummy {
+    fn pause(&self) -> Result<SavedFunction, SnapshotError> {
+        unreachable!("no test saves it")
+    }
+
+    fn restore(&self, _: &SavedFunction) -> Result<(), SnapshotError> {
+        unreachable!("no test restores it")
     }
 }
 

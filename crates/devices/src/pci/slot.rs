@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::bar::{BARS, Bar, BarSpace};
 use super::board::Board;
+use super::capability::CONFIG_SIZE;
 use super::config::ConfigSpace;
 use super::error::PciError;
 use super::function::{FunctionInfo, OwnRegisters, PciFunction};
@@ -268,6 +269,28 @@ impl Slot {
     /// Restores the registers of the guest's start. [`reset`](Self::reset) must follow.
     pub(super) fn restore(&mut self) {
         self.config = self.initial.clone();
+        self.is_announced = false;
+    }
+
+    /// The name of the function, for messages.
+    pub(super) const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(super) fn function(&self) -> &dyn PciFunction {
+        &*self.function
+    }
+
+    /// Reads all registers that the function does not answer for itself.
+    pub(super) fn emulated_config(&self) -> Vec<u8> {
+        let mut bytes = vec![0; CONFIG_SIZE];
+        self.config.read(0, &mut bytes);
+        bytes
+    }
+
+    /// Writes the bits that the guest can write, as it has written them.
+    pub(super) fn restore_config(&mut self, bytes: &[u8]) {
+        self.config.write(0, bytes);
         self.is_announced = false;
     }
 

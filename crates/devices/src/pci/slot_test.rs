@@ -1,10 +1,12 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::SnapshotError;
 use crate::pci::{
     Bar, Board, COMMAND, COMMAND_INTX_DISABLE, CONFIG_SIZE, Capability, CapabilityList, Identity,
     Pin, Registers, Window, Windows,
 };
+use crate::pci::{FunctionSnapshot, SavedFunction};
 use vmbell::irq::Gsi;
 use vmbell::sync::Mutex;
 
@@ -34,6 +36,16 @@ impl Owner {
 
     fn take(&self) -> Vec<Event> {
         std::mem::take(&mut self.events.lock())
+    }
+}
+
+impl FunctionSnapshot for Owner {
+    fn pause(&self) -> Result<SavedFunction, SnapshotError> {
+        unreachable!("no test saves it")
+    }
+
+    fn restore(&self, _: &SavedFunction) -> Result<(), SnapshotError> {
+        unreachable!("no test restores it")
     }
 }
 

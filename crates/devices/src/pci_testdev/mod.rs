@@ -30,7 +30,11 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 pub use self::selection::OnError;
 use self::selection::Selection;
 use self::test::{MMIO_SIZE, Modes, PORT_SIZE, Space};
-use super::pci::{BARS, Bar, BarSpace, FunctionInfo, Identity, PciFunction, Registers};
+use super::pci::{
+    BARS, Bar, BarSpace, FunctionInfo, FunctionSnapshot, Identity, PciFunction, Registers,
+    SavedFunction,
+};
+use super::snapshot::SnapshotError;
 use vmbell::sync::Mutex;
 use vmbell_hypervisor::IoEvents;
 
@@ -72,6 +76,24 @@ impl PciTestdev {
             membar: config.membar,
             selection: Mutex::new(Selection::new(modes, event, events, on_error)),
         })
+    }
+}
+
+/// Makes the refusal to save or restore the function.
+const fn unsaved() -> SnapshotError {
+    SnapshotError::Unsaved {
+        device: "pci-testdev",
+        reason: "the state of its tests is not part of a snapshot",
+    }
+}
+
+impl FunctionSnapshot for PciTestdev {
+    fn pause(&self) -> Result<SavedFunction, SnapshotError> {
+        Err(unsaved())
+    }
+
+    fn restore(&self, _: &SavedFunction) -> Result<(), SnapshotError> {
+        Err(unsaved())
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Combiner<R, C> {
 
 struct Started<R> {
     ring: Option<R>,
+    /// The ring while it is paused, when no thread may have it.
+    paused: Option<R>,
     /// How many times a ring has been started.
     starts: u64,
 }
@@ -38,6 +40,7 @@ impl<R, C> Combiner<R, C> {
         Self {
             started: Mutex::new(Started {
                 ring: None,
+                paused: None,
                 starts: 0,
             }),
             late: Mutex::new(Vec::new()),
@@ -56,10 +59,45 @@ impl<R, C> Combiner<R, C> {
     /// Stops the ring: after the return, no thread has it. Completions that wait for the ring are dropped.
     pub(super) fn stop(&self) {
         self.flags.fetch_or(LEAVE, Ordering::Relaxed);
-        self.started.lock().ring = None;
+        let mut started = self.started.lock();
+        (started.ring, started.paused) = (None, None);
+        drop(started);
         self.flags.fetch_and(!LEAVE, Ordering::Relaxed);
         // Dropped without a lock, because a completion may own anything.
         drop(self.take_late());
+    }
+
+    /// Pauses the ring, if there is one, unless `look` fails: until [`resume`](Self::resume), no thread has it, and calls
+    /// to serve have no effect. Returns what `look` returns.
+    pub(super) fn pause<T, E>(
+        &self,
+        look: impl FnOnce(&mut R) -> Result<T, E>,
+        give_back: impl FnMut(&mut Option<R>, Vec<C>),
+    ) -> Result<Option<T>, E> {
+        self.flags.fetch_or(LEAVE, Ordering::Relaxed);
+        let mut started = self.started.lock();
+        self.flags.fetch_and(!LEAVE, Ordering::Relaxed);
+        let looked = started.ring.as_mut().map(look).transpose();
+        if looked.is_ok() {
+            started.paused = started.ring.take();
+        }
+        drop(started);
+        // A completion may have found the ring taken.
+        self.flush(give_back);
+        looked
+    }
+
+    /// Ends a pause. The caller serves the ring afterwards.
+    pub(super) fn resume(&self) {
+        let mut started = self.started.lock();
+        if let Some(ring) = started.paused.take() {
+            started.ring = Some(ring);
+        }
+    }
+
+    /// Calls `work` with the ring, if there is one that is not paused. Nothing was deferred yet.
+    pub(super) fn with<T>(&self, work: impl FnOnce(&mut R) -> T) -> Option<T> {
+        self.started.lock().ring.as_mut().map(work)
     }
 
     /// Calls `serve` with the ring, and `give_back` with what was completed meanwhile. Returns whether other calls came

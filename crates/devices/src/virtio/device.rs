@@ -179,6 +179,11 @@ impl Control {
         &self.server
     }
 
+    /// How the driver is interrupted.
+    pub(super) fn interrupts(&self) -> &Arc<dyn Interrupts> {
+        &self.interrupts
+    }
+
     /// Takes the last refusal; `None` if there was none since the last call.
     pub(super) fn take_refusal(&self) -> Option<Refusal> {
         self.trouble.take()

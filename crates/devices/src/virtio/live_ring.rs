@@ -12,7 +12,9 @@ use vmbell::sync::atomic::{AtomicU64, Ordering};
 use super::combiner::Combiner;
 use super::driver::{DriverSide, HandlerError, Refusal};
 use super::ring::Ring;
-use vmbell_virtqueue::{Chain, DeviceQueue, Head, QueueError};
+use vmbell_virtqueue::{
+    Chain, DeviceControl, DeviceQueue, DeviceState, Head, QueueError, RestoreError,
+};
 
 /// How many times a thread looks again at a ring that lacks a chain that the driver announced: for about 100 us, which
 /// is long for a store on its way from one CPU to another.
@@ -44,6 +46,10 @@ pub(super) struct Late {
     pub(super) taken: Taken,
     pub(super) answer: Box<Answer>,
 }
+
+/// A chain is still in flight.
+#[derive(Debug)]
+pub(super) struct InFlight;
 
 /// Converts a length for a used element. No request has 4 GiB.
 pub(super) fn used_len(written: usize) -> u32 {
@@ -214,6 +220,36 @@ impl LiveRing {
             coalescing: Coalescing::default(),
             order: is_in_order.then(Order::new),
         });
+    }
+
+    /// Pauses the queue until [`resume`](Self::resume), and returns the ring's state; `None` if the queue is not
+    /// started. A chain that waits for the host is taken again later. Fails if a chain was not given back.
+    pub(super) fn pause(&self) -> Result<Option<DeviceState>, InFlight> {
+        let look = |live: &mut Live| {
+            let mut state = live.ring.save([]).map_err(|_| InFlight)?;
+            if let Some(head) = &live.waiting {
+                state.put_back(head);
+            }
+            if state.next_avail == state.next_used {
+                Ok(state)
+            } else {
+                Err(InFlight)
+            }
+        };
+        self.combiner.pause(look, |live, late| {
+            self.give_back_and_interrupt(live, late);
+        })
+    }
+
+    /// Ends a pause.
+    pub(super) fn resume(&self) {
+        self.combiner.resume();
+    }
+
+    /// Continues from a saved state, if the queue is started and has not been served.
+    pub(super) fn restore(&self, state: &DeviceState) -> Result<(), RestoreError> {
+        let restored = self.combiner.with(|live| live.ring.restore(state));
+        restored.unwrap_or(Ok(Vec::new())).map(drop)
     }
 
     /// Stops the queue: after the return, no thread accesses the ring, or a buffer of a request.

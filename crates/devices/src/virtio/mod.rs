@@ -31,6 +31,7 @@ mod request;
 mod reset_test;
 mod ring;
 mod rng;
+mod saved;
 mod server;
 pub mod vhost;
 #[cfg(test)]

@@ -8,14 +8,15 @@ use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::driver::{DriverSide, HandlerError, Refusal};
-use super::live_ring::{LATEST, Live, LiveRing};
+use super::live_ring::{InFlight, LATEST, Live, LiveRing};
 use super::request::{Handled, Outcome, Request, SliceList};
 use super::ring::{LastNotification, QUEUE_SIZE_MAX, Ring};
 use crate::listener::{Listener, Rest};
 use vmbell::bus::Work;
-use vmbell_virtqueue::DeviceQueue;
+use vmbell_virtqueue::{DeviceQueue, DeviceState, RestoreError};
 
 /// The maximum number of chains of one service: a full ring of the largest size, so that a second service is needed
 /// only if the driver makes chains available during the first. Linux's vhost-net yields its thread after the same
@@ -25,6 +26,11 @@ pub(super) const BUDGET: u16 = QUEUE_SIZE_MAX;
 /// How many turns a thread waits for the next chain of a driver that polls: about 200 ns on an EPYC. That is a few
 /// round trips of a cache line to the driver's CPU, and a small part of a wake-up.
 const TURNS: u32 = 8;
+
+/// How often, and how many times, a pause looks whether deferred requests are complete: a flush of a disk may take
+/// seconds.
+const PAUSE_LOOK: Duration = Duration::from_millis(1);
+const PAUSE_LOOKS: u32 = 10_000;
 
 /// The result of a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,6 +149,28 @@ impl Queue {
         } else {
             Listener::start_resting(|| {}, move || queue.serve_before_nap())
         }
+    }
+
+    /// Pauses the queue until [`resume`](Self::resume), once all requests that were deferred are complete, and returns
+    /// the ring's state; `None` if the queue is not started.
+    pub(super) fn pause(&self) -> Result<Option<DeviceState>, InFlight> {
+        for _ in 0..PAUSE_LOOKS {
+            if let Ok(state) = self.ring.pause() {
+                return Ok(state);
+            }
+            std::thread::sleep(PAUSE_LOOK);
+        }
+        self.ring.pause()
+    }
+
+    /// Ends a pause. The caller notifies the queue afterwards.
+    pub(super) fn resume(&self) {
+        self.ring.resume();
+    }
+
+    /// Continues from a saved state, if the queue is started and has not been served.
+    pub(super) fn restore(&self, state: &DeviceState) -> Result<(), RestoreError> {
+        self.ring.restore(state)
     }
 
     /// Serves the available chains up to a budget, if the queue is started.
@@ -286,6 +314,12 @@ pub trait Handler: Send + Sync {
         true
     }
 
+    /// Whether the device keeps nothing between two requests except in its file on the host, so that its registers and
+    /// rings are all that a snapshot needs. Defaults to false: the device is not saved.
+    fn is_stateless(&self) -> bool {
+        false
+    }
+
     /// Handles one request: [completes](Request::complete) it, [defers](Request::defer) it to complete it later, or
     /// leaves it [waiting](Request::wait) for its queue's [source](Self::sources). A driver cannot make more requests
     /// available than the queue has descriptors, which limits how many are pending; a device with a lower limit leaves
@@ -310,6 +344,8 @@ pub(super) trait AnyHandler: Send + Sync {
 
     fn is_awaited(&self, queue: u16) -> bool;
 
+    fn is_stateless(&self) -> bool;
+
     /// Serves chains until none is available, the budget is used up, the driver resets the device, or the device waits
     /// for the host; returns whether the device waits.
     fn drain(
@@ -331,6 +367,10 @@ impl<H: Handler> AnyHandler for H {
 
     fn is_awaited(&self, queue: u16) -> bool {
         Handler::is_awaited(self, queue)
+    }
+
+    fn is_stateless(&self) -> bool {
+        Handler::is_stateless(self)
     }
 
     fn drain(

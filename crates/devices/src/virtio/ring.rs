@@ -8,8 +8,8 @@ use vm_memory::GuestMemoryMmap;
 use vmbell::sync::Mutex;
 use vmbell_hypervisor::Doorbell;
 use vmbell_virtqueue::{
-    Chain, DeviceQueue, Features, Head, PackedDevice, PackedLayout, QueueError, SplitDevice,
-    SplitLayout, UsedError,
+    Chain, DeviceControl, DeviceQueue, DeviceState, Features, Head, PackedDevice, PackedLayout,
+    QueueError, RestoreError, SplitDevice, SplitLayout, UsedError,
 };
 
 use super::driver::Refusal;
@@ -184,6 +184,19 @@ impl DeviceQueue for Ring {
     #[inline]
     fn disable_notification(&mut self) {
         either!(self, device => device.disable_notification());
+    }
+}
+
+impl DeviceControl for Ring {
+    fn save<'h>(
+        &self,
+        heads: impl IntoIterator<Item = &'h Head>,
+    ) -> Result<DeviceState, RestoreError> {
+        either!(self, device => device.save(heads))
+    }
+
+    fn restore(&mut self, state: &DeviceState) -> Result<Vec<Head>, RestoreError> {
+        either!(self, device => device.restore(state))
     }
 }
 

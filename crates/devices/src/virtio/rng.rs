@@ -18,6 +18,10 @@ impl Handler for Entropy {
     const DEVICE_ID: u32 = 4;
     const NAME: &'static str = "virtio-rng";
 
+    fn is_stateless(&self) -> bool {
+        true
+    }
+
     fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
         let (to, _) = request.writable().split_at(MOST);
         fill_randomly(to).map_err(|source| HandlerError::Host {

@@ -12,14 +12,15 @@ use vmbell::bus::{Backlog, Work};
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
 use vmbell::sync::Mutex;
 use vmbell::thread::{EventLoop, EventSet, ThreadKind};
-use vmbell_virtqueue::Features;
+use vmbell_virtqueue::{DeviceState, Features};
 
 use super::config::Notify;
 use super::driver::{DriverSide, Refusal};
-use super::live_ring::catch;
+use super::live_ring::{InFlight, catch};
 use super::queue::{AnyHandler, Queue};
 use super::ring::{LastNotification, QueueRegisters, Ring};
 use crate::listener::Listener;
+use crate::snapshot::SnapshotError;
 
 /// The fixed properties of a device.
 #[derive(Debug)]
@@ -36,8 +37,21 @@ pub(super) struct DeviceInfo {
     pub(super) config: Box<[u8]>,
 }
 
+/// Saves and restores the positions in the rings of one device, while no vCPU runs.
+pub(super) trait ServerSnapshot {
+    /// Pauses all queues until [`resume`](Self::resume), and returns the states of their rings; `None` for a queue that
+    /// is not started. Fails if the device cannot be saved, or a request stays in flight.
+    fn pause(&self) -> Result<Vec<Option<DeviceState>>, SnapshotError>;
+
+    /// Lets the queues continue from these states. They were just started, and none was notified.
+    fn restore(&self, rings: &[Option<&DeviceState>]) -> Result<(), SnapshotError>;
+
+    /// Ends a pause. The caller notifies the queues afterwards.
+    fn resume(&self) {}
+}
+
 /// Serves the queues of one device.
-pub(super) trait Server: Send + Sync {
+pub(super) trait Server: ServerSnapshot + Send + Sync {
     /// Fails if a queue cannot be served with these features. They were accepted.
     fn check(&self, index: u16, registers: &QueueRegisters, features: u64) -> Result<(), Refusal>;
 
@@ -75,6 +89,7 @@ pub(super) struct Queues {
     listeners: Vec<Listener>,
     poller: Option<Poller>,
     _sources: Option<EventLoop>,
+    name: &'static str,
     driver: DriverSide,
     handler: Arc<dyn AnyHandler>,
     each: Vec<Arc<Queue>>,
@@ -107,6 +122,7 @@ impl Queues {
             listeners: Vec::new(),
             poller: None,
             _sources: None,
+            name,
             each: (0..queues).map(queue).collect(),
             driver,
             handler,
@@ -166,6 +182,39 @@ impl Queues {
     /// The queue with this index.
     fn queue(&self, index: u16) -> Option<&Arc<Queue>> {
         self.each.get(usize::from(index))
+    }
+}
+
+impl ServerSnapshot for Queues {
+    fn pause(&self) -> Result<Vec<Option<DeviceState>>, SnapshotError> {
+        let device = self.name;
+        if !self.handler.is_stateless() {
+            let reason = "its state on the host is not part of a snapshot";
+            return Err(SnapshotError::Unsaved { device, reason });
+        }
+        let pause = |queue: &Arc<Queue>| {
+            let paused = queue.pause();
+            let queue = queue.index();
+            paused.map_err(|InFlight| SnapshotError::InFlight { device, queue })
+        };
+        self.each.iter().map(pause).collect()
+    }
+
+    fn restore(&self, rings: &[Option<&DeviceState>]) -> Result<(), SnapshotError> {
+        for (queue, state) in self.each.iter().zip(rings) {
+            if let Some(state) = state {
+                queue.restore(state).map_err(|source| SnapshotError::Ring {
+                    device: self.name,
+                    queue: queue.index(),
+                    source,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn resume(&self) {
+        self.each.iter().for_each(|queue| queue.resume());
     }
 }
 

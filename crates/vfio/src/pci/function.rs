@@ -16,9 +16,10 @@ use crate::error::{PassthroughError, PassthroughErrorKind};
 use crate::interrupt::InterruptPath;
 use vmbell::irq::Gsi;
 use vmbell::sync::{Mutex, MutexGuard, RwLock};
+use vmbell_devices::SnapshotError;
 use vmbell_devices::pci::{
-    COMMAND, COMMAND_INTX_DISABLE, ConfigSpace, FunctionInfo, MsixTable, OwnRegisters, PciFunction,
-    Routes, read_pending,
+    COMMAND, COMMAND_INTX_DISABLE, ConfigSpace, FunctionInfo, FunctionSnapshot, MsixTable,
+    OwnRegisters, PciFunction, Routes, SavedFunction, read_pending,
 };
 use vmbell_hypervisor::AssignedDevices;
 
@@ -258,6 +259,24 @@ fn region(space: Space) -> u32 {
     match space {
         Space::Config => VFIO_PCI_CONFIG_REGION_INDEX,
         Space::Bar(bar) => u32::try_from(bar).unwrap_or(u32::MAX),
+    }
+}
+
+/// Makes the refusal to save or restore the function.
+const fn unsaved() -> SnapshotError {
+    SnapshotError::Unsaved {
+        device: "device of the host",
+        reason: "its state is in the hardware",
+    }
+}
+
+impl FunctionSnapshot for AssignedPci {
+    fn pause(&self) -> Result<SavedFunction, SnapshotError> {
+        Err(unsaved())
+    }
+
+    fn restore(&self, _: &SavedFunction) -> Result<(), SnapshotError> {
+        Err(unsaved())
     }
 }
 

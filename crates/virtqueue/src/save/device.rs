@@ -63,6 +63,20 @@ pub struct HeadState {
 }
 
 impl DeviceState {
+    /// Puts back the chain that was taken last, which has this head and is not among the saved ones: the device takes it
+    /// again.
+    pub fn put_back(&mut self, head: &Head) {
+        self.next_avail = match self.ring {
+            RingKind::Split => head.sequence,
+            RingKind::Packed => {
+                // The chain began before the ring's end if its first slot is not before the next one.
+                let wrapped = head.sequence >= self.next_avail & SLOT;
+                let wrap = self.next_avail & !SLOT ^ if wrapped { !SLOT } else { 0 };
+                head.sequence | wrap
+            }
+        };
+    }
+
     fn target(&self) -> Target {
         Target {
             ring: self.ring,

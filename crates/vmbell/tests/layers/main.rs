@@ -52,7 +52,14 @@ const MODULES: &[(&str, &str, Layers)] = &[
         "hypervisor",
         "",
         &[
-            &["aarch64", "capability", "cpu_features", "exit", "state", "x86_64"],
+            &[
+                "aarch64",
+                "capability",
+                "cpu_features",
+                "exit",
+                "state",
+                "x86_64",
+            ],
             &["error"],
             &["measure", "registration", "stage", "vcpu"],
             &["irqs"],
@@ -94,6 +101,7 @@ const MODULES: &[(&str, &str, Layers)] = &[
         "devices",
         "",
         &[
+            &["snapshot"],
             &[
                 "consumers",
                 "doorbell_page",
@@ -123,6 +131,7 @@ const MODULES: &[(&str, &str, Layers)] = &[
             &["blk", "console", "inverter", "net", "rng", "server"],
             &["vhost"],
             &["device"],
+            &["saved"],
             &["mmio", "pci"],
         ],
     ),

@@ -274,6 +274,10 @@ impl Handler for Disk {
         &self.config
     }
 
+    fn is_stateless(&self) -> bool {
+        true
+    }
+
     /// The header is at the start of the bytes that the device reads, and the status is at the end of the bytes that it
     /// writes, however these bytes are cut into pieces (virtio 1.3, 2.7.4).
     fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {

@@ -3,17 +3,24 @@
 use std::sync::Arc;
 use std::{fmt, io};
 
+use serde::{Deserialize, Serialize};
+
 use super::bells::Bells;
-use super::interrupts::{Messages, PciInterrupts};
+use super::interrupts::{InterruptsState, Messages, PciInterrupts};
 use super::layout::{self, Capabilities, Part, Space, Window};
 use super::{GuestParts, common};
-use crate::pci::{ConfigSpace, FunctionInfo, Identity, OwnRegisters, PciFunction, Registers};
+use crate::pci::{
+    ConfigSpace, FunctionInfo, FunctionSnapshot, Identity, OwnRegisters, PciFunction, Registers,
+    SavedFunction,
+};
+use crate::snapshot::SnapshotError;
 use crate::virtio::config::Notify;
 use crate::virtio::device::Control;
 use crate::virtio::device::VirtioDevice;
 use crate::virtio::driver::Interrupts;
 use crate::virtio::driver::Refusal;
 use crate::virtio::ring::QUEUE_SIZE_MAX;
+use crate::virtio::saved::VirtioState;
 use vmbell::irq::Gsi;
 use vmbell::sync::{Mutex, MutexGuard};
 use vmbell_virtqueue::Status;
@@ -28,6 +35,14 @@ const REVISION_AT: usize = 0x08;
 const CLASS_AT: usize = 0x0a;
 const SUBSYSTEM_VENDOR_AT: usize = 0x2c;
 const SUBSYSTEM_AT: usize = 0x2e;
+
+/// The state of a virtio device on a PCI bus.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VirtioPciState {
+    device: VirtioState,
+    interrupts: InterruptsState,
+}
 
 /// A virtio device on a PCI bus.
 pub struct VirtioPci {
@@ -112,6 +127,11 @@ impl VirtioPci {
         }
     }
 
+    fn malformed(&self, source: serde_json::Error) -> SnapshotError {
+        let device = self.control.device().name;
+        SnapshotError::Malformed { device, source }
+    }
+
     /// The structure at an offset of a BAR, and the offset in the structure.
     fn part(&self, bar: usize, offset: u64) -> Option<(Space, Part, u64)> {
         let space = layout::space(bar, self.has_ports)?;
@@ -133,6 +153,33 @@ fn identity(device: u32) -> Identity {
         vendor: VENDOR,
         device: FIRST_DEVICE + u16::try_from(device).map_or(LAST, |kind| kind.min(LAST)),
         class,
+    }
+}
+
+impl FunctionSnapshot for VirtioPci {
+    fn pause(&self) -> Result<SavedFunction, SnapshotError> {
+        let device = self.control.pause()?;
+        let interrupts = self.interrupts.save();
+        let state = VirtioPciState { device, interrupts };
+        serde_json::to_value(state).map_err(|source| self.malformed(source))
+    }
+
+    fn restore(&self, state: &SavedFunction) -> Result<(), SnapshotError> {
+        let state = VirtioPciState::deserialize(state).map_err(|source| self.malformed(source))?;
+        self.control.restore(&state.device)?;
+        // After the reset of the device, which clears the vectors.
+        if !self.interrupts.restore(&state.interrupts) {
+            return Err(SnapshotError::Different {
+                device: self.control.device().name,
+                what: "the number of its vectors is another".to_owned(),
+            });
+        }
+        self.update_bells();
+        Ok(())
+    }
+
+    fn resume(&self) {
+        self.control.resume();
     }
 }
 

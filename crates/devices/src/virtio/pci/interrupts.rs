@@ -9,6 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 
+use serde::{Deserialize, Serialize};
+
 use super::OnError;
 use crate::pci::{MessageIrqfd, MsixControl, MsixTable, Routes, read_pending};
 use crate::virtio::config::Raise;
@@ -24,6 +26,26 @@ pub(super) const NO_VECTOR: u16 = 0xffff;
 /// Bits of the interrupt status.
 const QUEUE: u8 = 1 << 0;
 const CONFIGURATION: u8 = 1 << 1;
+
+/// The length of an entry of the table of messages.
+const ENTRY: usize = 16;
+
+/// The state of a device's interrupts.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InterruptsState {
+    status: u8,
+    config_vector: u16,
+    queue_vectors: Vec<u16>,
+    vectors: Vec<VectorState>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VectorState {
+    entry: [u8; ENTRY],
+    pending: bool,
+}
 
 /// The interrupts of a device.
 #[derive(Debug)]
@@ -78,6 +100,51 @@ impl PciInterrupts {
         } else {
             NO_VECTOR
         }
+    }
+
+    /// The state for a snapshot.
+    pub(super) fn save(&self) -> InterruptsState {
+        let state = self.messages.lock();
+        let vectors = (0..u64::from(self.vectors)).zip(&state.vectors);
+        let vector = |(index, vector): (u64, &Vector)| {
+            let mut entry = [0; ENTRY];
+            state.table.read(index * ENTRY as u64, &mut entry[..8]);
+            state.table.read(index * ENTRY as u64 + 8, &mut entry[8..]);
+            let pending = vector.is_pending();
+            VectorState { entry, pending }
+        };
+        InterruptsState {
+            status: self.status.load(Ordering::Acquire),
+            config_vector: self.config_vector(),
+            queue_vectors: (0..)
+                .take(self.queue_vectors.len())
+                .map(|queue| self.queue_vector(queue))
+                .collect(),
+            vectors: vectors.map(vector).collect(),
+        }
+    }
+
+    /// Restores a state with this number of vectors. Returns false, and changes nothing, if the state has another number
+    /// of vectors or queues.
+    pub(super) fn restore(&self, state: &InterruptsState) -> bool {
+        let numbers = (state.vectors.len(), state.queue_vectors.len());
+        if numbers != (usize::from(self.vectors), self.queue_vectors.len()) {
+            return false;
+        }
+        self.status.store(state.status, Ordering::Release);
+        self.set_config_vector(state.config_vector);
+        for (queue, vector) in (0..).zip(&state.queue_vectors) {
+            self.set_queue_vector(queue, *vector);
+        }
+        for (vector, saved) in (0..).zip(&state.vectors) {
+            let at = u64::from(vector) * ENTRY as u64;
+            self.messages.write(at, &saved.entry[..8]);
+            self.messages.write(at + 8, &saved.entry[8..]);
+            if saved.pending {
+                self.messages.remember(vector);
+            }
+        }
+        true
     }
 
     /// Reads and clears the interrupt status.
@@ -178,6 +245,15 @@ impl Messages {
             self.update_irqfd(&mut state, vector);
         }
         true
+    }
+
+    /// Makes a message pending, even while MSI-X is off.
+    fn remember(&self, vector: u16) {
+        let mut state = self.lock();
+        if let Some(found) = state.vectors.get_mut(usize::from(vector)) {
+            found.pending = true;
+            self.update_irqfd(&mut state, vector);
+        }
     }
 
     /// Shares the eventfd of a vector with a worker, which signals it for every interrupt and does not see the mask;

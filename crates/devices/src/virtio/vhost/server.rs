@@ -9,12 +9,14 @@ use vm_memory::{FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryRegion}
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd, Signaller};
 use vmbell::sync::{Mutex, MutexGuard};
 use vmbell::thread::{EventLoop, EventSet, ThreadKind};
+use vmbell_virtqueue::DeviceState;
 
 use super::{Worker, WorkerFeatures};
+use crate::snapshot::SnapshotError;
 use crate::virtio::driver::DriverSide;
 use crate::virtio::driver::Refusal;
 use crate::virtio::ring::{QUEUE_SIZE_MAX, QueueRegisters, Ring};
-use crate::virtio::server::Server;
+use crate::virtio::server::{Server, ServerSnapshot};
 
 /// The queues, and the worker that serves them.
 pub(in crate::virtio) struct Vhost<W> {
@@ -199,9 +201,27 @@ fn watch_connection<W: Worker + 'static>(
     thread.add(connection, edges, gone).map(drop)
 }
 
+/// Makes the refusal to save or restore the device.
+const fn unsaved<W: Worker>() -> SnapshotError {
+    SnapshotError::Unsaved {
+        device: W::NAME,
+        reason: "its queues are served by the kernel or another process",
+    }
+}
+
 /// Makes the refusal for a failure of the worker.
 fn failed(operation: &'static str) -> impl FnOnce(vhost::Error) -> Refusal {
     move |source| Refusal::Worker { operation, source }
+}
+
+impl<W: Worker> ServerSnapshot for Vhost<W> {
+    fn pause(&self) -> Result<Vec<Option<DeviceState>>, SnapshotError> {
+        Err(unsaved::<W>())
+    }
+
+    fn restore(&self, _: &[Option<&DeviceState>]) -> Result<(), SnapshotError> {
+        Err(unsaved::<W>())
+    }
 }
 
 impl<W: Worker + 'static> Server for Vhost<W> {

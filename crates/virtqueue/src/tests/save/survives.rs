@@ -200,6 +200,38 @@ fn queue_can_go_back_to_its_own_state() {
     everywhere(&Pollers);
 }
 
+struct PutBack;
+
+impl Case for PutBack {
+    fn run<K: Kind>(&self, kind: K) {
+        let mut pair = Pair::new(kind);
+        // Over the ring's end, with another chain in flight.
+        for _ in 0..10 {
+            pair.offer();
+            pair.offer();
+            pair.pop();
+            pair.pop();
+            let (last, first) = (pair.heads.pop().unwrap(), &pair.heads);
+            let mut state = pair.device.save(first).unwrap();
+            state.put_back(&last);
+            pair.device.restore(&state).unwrap();
+            pair.pop();
+            assert_eq!(pair.heads.last(), Some(&last));
+            pair.give();
+            pair.give();
+            assert_eq!(
+                (pair.taken(), pair.taken()),
+                (Some(pair.next - 2), Some(pair.next - 1))
+            );
+        }
+    }
+}
+
+#[test]
+fn chain_that_was_put_back_is_taken_again() {
+    everywhere(&PutBack);
+}
+
 #[test]
 fn broken_queue_stays_broken_for_the_same_reason() {
     let memory = HostMemory::new(0x800);

@@ -6,12 +6,13 @@ use std::time::Duration;
 use super::super::bells::Bells;
 use super::super::layout::Space;
 use super::*;
+use crate::snapshot::SnapshotError;
 use crate::virtio::ring::QueueRegisters;
-use crate::virtio::server::Server;
+use crate::virtio::server::{Server, ServerSnapshot};
 use crate::virtio::{Handled, HandlerError, Refusal, Request};
 use kit::wait::await_that;
 use vmbell::eventfd::{EFD_NONBLOCK, EventFd};
-use vmbell_virtqueue::{Buffer, Features, SplitDriver, brand};
+use vmbell_virtqueue::{Buffer, DeviceState, Features, SplitDriver, brand};
 
 const LAYOUTS: [SplitLayout; 2] = [
     SplitLayout::contiguous(0, 8),
@@ -180,6 +181,16 @@ fn doorbells_are_registered_while_the_driver_runs_the_device() {
 
 /// A server of one queue, whose eventfd the doorbells need.
 struct Kicked(Arc<EventFd>);
+
+impl ServerSnapshot for Kicked {
+    fn pause(&self) -> Result<Vec<Option<DeviceState>>, SnapshotError> {
+        unreachable!("not for doorbells")
+    }
+
+    fn restore(&self, _: &[Option<&DeviceState>]) -> Result<(), SnapshotError> {
+        unreachable!("not for doorbells")
+    }
+}
 
 impl Server for Kicked {
     fn check(&self, _: u16, _: &QueueRegisters, _: u64) -> Result<(), Refusal> {

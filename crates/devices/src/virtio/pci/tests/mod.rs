@@ -9,6 +9,7 @@ mod notification_data;
 mod packed;
 mod panics;
 mod reset;
+mod snapshots;
 mod source;
 mod window;
 mod wires;
