@@ -44,7 +44,7 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Maps `pages` pages of zeros, over the pages at `over` if given, which `Explorer::memory_at` vouches for.
+    /// Maps `pages` pages of zeros, over the pages at `over` if given, as the caller of `Explorer::memory_at` allows.
     pub(crate) fn new(pages: usize, over: Option<NonNull<u8>>) -> io::Result<Mapping> {
         let len = pages * 4096;
         // SAFETY: the name is a string with a NUL; the call makes a descriptor, which is closed below.

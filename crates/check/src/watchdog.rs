@@ -47,8 +47,8 @@ pub(crate) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Checks once a second. `patience` is the most seconds that a task may run without a step, `memory` the most bytes
-    /// that the process may use.
+    /// Checks once a second. `patience` is how many seconds a task may run without a step, `memory` how many bytes
+    /// the process may use.
     pub(crate) fn new(patience: u64, memory: u64) -> Watchdog {
         let done = Arc::new(AtomicBool::new(false));
         let ended = done.clone();

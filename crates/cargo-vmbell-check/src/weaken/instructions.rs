@@ -54,7 +54,7 @@ fn arm64(operation: &str, order: Strength) -> Option<&'static str> {
         ("compare-exchange, success", true, false) => Some("casa"),
         ("compare-exchange, success", false, true) => Some("casl"),
         ("compare-exchange, success", true, true) => Some("casal"),
-        // A compare-exchange is one instruction, and counts with its order on success.
+        // A compare-exchange is one instruction, and counts with its success order.
         ("compare-exchange, failure", ..) => None,
         (_, true, false) => Some("ldadda"),
         (_, false, true) => Some("ldaddl"),

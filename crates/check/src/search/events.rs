@@ -318,8 +318,8 @@ impl Search {
     }
 }
 
-/// What decides the order of a read. A compare-exchange of several atoms always has its order on success: what a
-/// revisit of one atom drops must follow from the sources of the other atoms, not from the order.
+/// What decides the order of a read. A compare-exchange of several atoms always has its success order: what a revisit
+/// of one atom drops must follow from the sources of the other atoms, not from the order.
 pub(super) fn compare(access: &Access, span: Span) -> Option<Compare> {
     let (expected, failure) = access.compare.filter(|_| span.atoms == 1)?;
     Some(Compare {

@@ -35,9 +35,9 @@ pub(crate) struct Access {
     pub(crate) offset: u16,
     /// The number of bytes: 1, 2, 4 or 8.
     pub(crate) size: u8,
-    /// The memory order; for a compare-exchange, its order on success.
+    /// The memory order; for a compare-exchange, its success order.
     pub(crate) order: Order,
-    /// The value that a compare-exchange expects, and its order on failure.
+    /// The value that a compare-exchange expects, and its failure order.
     pub(crate) compare: Option<(u64, Order)>,
     /// The read waits for a value with one of these bits; 0 for any value.
     pub(crate) awaits: u64,

@@ -5,7 +5,7 @@
 //! dropped events must be what the search would add itself: reads of the newest writes, writes in the newest place.
 //!
 //! A read of several atoms counts as a series of reads, one for each atom: a revisit of one atom keeps the sources of
-//! earlier atoms and chooses later ones again. So a read can be kept in part; [`Event::chosen`] has each part's age.
+//! earlier atoms and chooses those of later atoms again. So part of a read can be kept: see [`Event::chosen`].
 
 use std::ops::Range;
 

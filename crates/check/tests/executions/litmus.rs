@@ -203,8 +203,8 @@ fn a_store_after_a_load_needs_release_and_acquire() {
 const LOADS: [Order; 3] = [Relaxed, Acquire, SeqCst];
 const UPDATES: [Order; 5] = [Relaxed, Acquire, Release, AcqRel, SeqCst];
 
-/// The C11 standard's table of compare-exchange orders (7.17.7.4), tested by message passing: for each order on success
-/// and on failure, whether the second thread can see the flag and miss the message.
+/// The C11 standard's table of compare-exchange orders (7.17.7.4), tested by message passing: for each success and
+/// failure order, whether the second thread can see the flag and miss the message.
 #[test]
 fn a_compare_exchange_acquires_with_the_order_of_its_result() {
     let passing = |receive: Step| {
@@ -232,7 +232,7 @@ fn a_compare_exchange_acquires_with_the_order_of_its_result() {
     }
 }
 
-/// Only a compare-exchange that succeeds writes, and it releases with its order on success.
+/// Only a compare-exchange that succeeds writes, and it releases with its success order.
 #[test]
 fn a_compare_exchange_releases_with_its_order_on_success() {
     for success in UPDATES {
@@ -250,8 +250,8 @@ fn a_compare_exchange_releases_with_its_order_on_success() {
     }
 }
 
-/// Store buffering with a failed compare-exchange as the load. Under RC11 it loads with the order on failure; on x86 it
-/// is a locked instruction, which drains the store buffer.
+/// Store buffering with a failed compare-exchange as the load. Under RC11 it loads with the failure order; on x86 it is
+/// a locked instruction, which drains the store buffer.
 #[test]
 fn a_compare_exchange_that_fails_orders_as_a_load_and_on_x86_as_a_fence() {
     for success in UPDATES {
