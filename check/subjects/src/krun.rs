@@ -73,9 +73,9 @@ impl Chains for Served {
 
 /// The scenario of virtio-net's receive side: a guest with two buffers, and frames that a socket delivers at once.
 ///
-/// The queue is krun's own. The calls are those of `NetWorker` in their order (`src/virtio/net/worker.rs`, 187 to 222
-/// and 239 to 281), because its modules are private. `NetWorker` runs when the guest kicks and when the socket becomes
-/// readable, which is reported once (`EPOLLET`).
+/// The queue is krun's own. `NetWorker`'s modules are private, so this makes the same calls in the same order
+/// (`src/virtio/net/worker.rs`, 187 to 222 and 239 to 281). `NetWorker` runs when the guest kicks and when the socket
+/// becomes readable, which is reported once (`EPOLLET`).
 ///
 /// # Errors
 ///

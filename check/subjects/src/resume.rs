@@ -83,7 +83,7 @@ pub struct Resume {
 }
 
 impl Resume {
-    /// Saved anywhere; neither signal is kept, and both are sent.
+    /// The device may be saved anywhere. Unseen signals are dropped, and both are sent when it resumes.
     pub const SAFE: Resume = Resume {
         place: Place::Anywhere,
         keeps_kick: false,
@@ -93,7 +93,7 @@ impl Resume {
         goes_on: false,
     };
 
-    /// Saved anywhere; it continues where it was, with both signals kept and none sent.
+    /// The device may be saved anywhere, and continues there. Unseen signals are kept, and none is sent.
     pub const UNSEEN: Resume = Resume {
         place: Place::Anywhere,
         keeps_kick: true,

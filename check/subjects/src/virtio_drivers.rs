@@ -158,7 +158,7 @@ impl<const SIZE: usize> Requests<SIZE> {
         } else {
             let warm = warm::<SIZE>(site);
             let (from, to) = (warm.image.as_ptr(), site.base().as_ptr());
-            // SAFETY: both are as long as the memory; nothing uses it while a scenario is set up.
+            // SAFETY: both have the length of the memory, and nothing uses it while a scenario is set up.
             unsafe { ptr::copy_nonoverlapping(from, to, site.len) };
             let queue = warm
                 .queue
@@ -222,7 +222,7 @@ fn warm<const SIZE: usize>(site: &Site) -> Rc<Warm> {
         site.shape.start
     );
     let mut image = vec![0; site.len];
-    // SAFETY: both are as long as the memory; nothing else uses it while a scenario is set up.
+    // SAFETY: both have the length of the memory, and nothing else uses it while a scenario is set up.
     unsafe { ptr::copy_nonoverlapping(site.base().as_ptr(), image.as_mut_ptr(), site.len) };
     let warm = Rc::new(Warm {
         site: *site,
