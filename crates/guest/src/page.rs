@@ -78,7 +78,7 @@ pub struct Parameters {
     pub address: u64,
     /// The value to write there.
     pub value: u64,
-    /// TSC ticks to wait before each ring of a latency program.
+    /// TSC ticks to wait before each notification of a latency program.
     pub pause: u64,
 }
 

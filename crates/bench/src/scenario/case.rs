@@ -19,7 +19,7 @@ pub(super) struct PathCase {
     pub(super) path: RingInstruction,
     pub(super) bell: RingConsumer,
     pub(super) variant: PathVariant,
-    /// Whether the guest waits until each ring has been heard.
+    /// Whether the guest waits until each notification is answered.
     pub(super) notify: bool,
 }
 
@@ -80,7 +80,7 @@ impl PathCase {
         }
     }
 
-    /// Whether one side waits without sleeping: a VMM that spins, or a guest that polls until its ring has been heard.
+    /// Whether one side waits without sleeping: a VMM that spins, or a guest that polls until it is answered.
     pub(super) fn needs_two_cpus(self) -> bool {
         self.variant == PathVariant::Spin || (self.notify && self.bell != RingConsumer::DeviceModel)
     }

@@ -1,7 +1,7 @@
-//! The paths between a guest and its host, each as a subject: a guest program that rings, and a consumer of the rings.
+//! The paths between a guest and its host, each as a subject: a guest program that notifies, and its consumer.
 //!
-//! A *rate* scenario rings back to back and measures inside the guest. A *notify* scenario waits until each ring has
-//! been heard and measures from the guest's store to the consumer's first instruction. An *interrupt* scenario goes
+//! A *rate* scenario notifies back to back and measures inside the guest. A *notify* scenario waits until the consumer
+//! has answered, and measures from the guest's store to the consumer's first instruction. An *interrupt* scenario goes
 //! from the host to the guest, a *virtqueue* scenario sends a buffer there and back, and in a *passthrough* scenario
 //! the other side is a device of the host. Scenarios count on both sides and fail if the counts disagree. The vCPU runs
 //! on the first of the user's CPUs; the consumer, and the VMM if it has its own thread, run on the second.

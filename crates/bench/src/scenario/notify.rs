@@ -18,7 +18,7 @@ use vmbell_devices::{Hook, Listener, WordPoller};
 use vmbell_guest::{PARAMETERS, Parameters, offset};
 use vmbell_hypervisor::{Doorbell, Hypervisor};
 
-/// How long the guest waits before each ring: long enough for a consumer to fall asleep.
+/// How long the guest waits before each notification: long enough for a consumer to fall asleep.
 const PAUSE_NS: f64 = 30_000.0;
 
 /// A notify scenario.
@@ -29,7 +29,7 @@ pub(super) struct NotifyScenario {
     consumer: Consumer,
 }
 
-/// The consumer of the rings.
+/// The consumer of the notifications.
 enum Consumer {
     /// The device model, on the vCPU's thread.
     Device,
@@ -43,7 +43,7 @@ enum Consumer {
     Poller,
 }
 
-/// Records the time at which a ring arrives, and lets the guest continue.
+/// Records the time at which a notification arrives, and lets the guest continue.
 struct Ear {
     memory: GuestMemoryMmap,
     ticks: Mutex<Vec<u64>>,

@@ -96,7 +96,7 @@ impl RingInstruction {
         }
     }
 
-    /// The program that waits until each ring has been heard; `None` where no consumer can hear it.
+    /// The program that waits until each notification is answered; `None` if the kernel itself answers.
     pub(super) fn notify_program(self) -> Option<Program> {
         match self {
             Self::Portio => Some(programs::notify_portio()),

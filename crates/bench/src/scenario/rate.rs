@@ -1,4 +1,4 @@
-//! Rate scenarios: rings back to back, measured inside the guest. They show what a ring costs the vCPU.
+//! Rate scenarios: notifications back to back, measured inside the guest. They show what each costs the vCPU.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) struct RateScenario {
     _beside: Vec<Doorbell>,
 }
 
-/// What the guest rings, with its count of the rings.
+/// What the guest rings, with its count of notifications.
 enum Rung {
     Device {
         counter: Arc<DoorbellCounter>,

@@ -143,7 +143,7 @@ impl GuestScenario for EoiSubject {
                 ..Parameters::default()
             });
             view.end();
-            // The raising thread may be waiting for a ring that will not come.
+            // The raising thread may be waiting for a notification that will not come.
             signal(doorbell);
             (run, raising.join())
         });
@@ -214,7 +214,7 @@ fn at_rate(
     Ok(())
 }
 
-/// Raises one interrupt for each ring of `doorbell`, until the run is over and another thread rings.
+/// Raises one interrupt for each signal of `doorbell`, until the run is over and another thread signals it.
 fn in_lockstep(view: &GuestView, event: &EventFd, doorbell: &EventFd) {
     while doorbell.read().is_ok() && !view.is_over() {
         signal(event);
