@@ -27,7 +27,7 @@ const DEVICE_MODELS: [(&str, &str); 4] = [
 /// What an entry adds to its row of the report, so that readers need not parse its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remarks {
-    /// What distinguishes the entry from similar ones, if its name does not say it.
+    /// What distinguishes the entry from similar ones, if its name does not.
     pub parameters: BTreeMap<String, String>,
     /// What readers must know to understand the row's numbers.
     pub note: Option<&'static str>,

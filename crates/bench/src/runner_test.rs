@@ -11,7 +11,7 @@ use vmbell_hypervisor::SpinPolicy;
 use vmbell_report::Group;
 use vmbell_report::Timing;
 
-/// What a double does in a run: gets the run's number and its number of operations.
+/// What a double does in a run, given the run's number and its number of operations.
 type Run = Arc<dyn Fn(u32, u64) -> Result<RunSample, SubjectError> + Send + Sync>;
 
 struct SubjectDouble {

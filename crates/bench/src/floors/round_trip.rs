@@ -183,8 +183,8 @@ pub(super) const CACHE_LINE: &str = "floor-cache-line";
 /// Round trips of one trial; they take a few milliseconds.
 const TRIAL: u64 = 20_000;
 
-/// Round trips of a trial in which each is slow. If both CPUs are threads of an emulator on one host CPU, a round trip
-/// lasts until each has had its time slice, and a time slice lasts milliseconds.
+/// The number of round trips in a trial if they are slow. If both CPUs are threads of an emulator on one host CPU, a
+/// round trip lasts until each has had its time slice, and a time slice lasts milliseconds.
 const SLOW_TRIAL: u64 = 10;
 
 /// A round trip of at least this many nanoseconds is slow.

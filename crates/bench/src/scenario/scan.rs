@@ -29,9 +29,9 @@ pub struct ScanValues {
 /// One combination of the values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ScanPoint {
-    /// The doorbells in addition to the one that is rung; `None` if they are not scanned.
+    /// The number of doorbells in addition to the one that is rung; `None` if it is not scanned.
     pub(super) doorbells: Option<u32>,
-    /// The vCPUs that ring; `None` if they are not scanned.
+    /// The number of vCPUs; `None` if it is not scanned.
     pub(super) vcpus: Option<u32>,
 }
 

@@ -111,7 +111,7 @@ impl ThreadLink {
         Ok(self.order())
     }
 
-    /// Changes the order from `from` to `to`, unless the run was stopped meanwhile.
+    /// Replaces the device's order `from` with `to`, unless the run was stopped meanwhile.
     fn change(&self, from: u8, to: u8) {
         let order = Ordering::AcqRel;
         let _stopped = self

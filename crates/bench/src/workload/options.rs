@@ -103,7 +103,7 @@ pub enum OptionsError {
     /// A reset every 0 buffers would never make progress.
     #[error("a reset every 0 buffers never ends")]
     Reset,
-    /// A packed ring without `VIRTIO_F_VERSION_1`: the legacy interface has none (virtio 1.3, 6.3).
+    /// A packed ring without `VIRTIO_F_VERSION_1`: the legacy interface has only split rings (virtio 1.3, 6.3).
     #[error("a packed ring needs VIRTIO_F_VERSION_1")]
     PackedLegacy,
     /// A driver that asks to be woken late uses no token, so the choice of a token would have no effect.

@@ -233,7 +233,7 @@ impl MessageRelay {
 
 impl Drop for MessageRelay {
     fn drop(&mut self) {
-        // A drop cannot report an error, and the end of the turn disables the message again.
+        // A drop cannot report an error. If this fails, the end of the turn disables the message.
         let _ = self.device.disable(MSI);
     }
 }
