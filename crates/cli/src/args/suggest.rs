@@ -5,7 +5,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Command};
 use vmbell_bench::similar;
 
-/// Adds the most similar possible value to the error if it has none: clap does not find swapped letters in short words.
+/// Adds the most similar possible value to an error without one: clap does not find swapped letters in short words.
 pub(crate) fn value(mut error: clap::Error) -> clap::Error {
     let (Some(ContextValue::String(typed)), Some(ContextValue::Strings(valid)), None) = (
         error.get(ContextKind::InvalidValue),

@@ -121,8 +121,8 @@ impl Needs {
     }
 
     fn of_net(wants_card: bool, is_counted: bool) -> Self {
-        // Where instructions are counted, few operations give the same figures as many, and the shorter run makes fewer
-        // guests hang in QEMU. L1's clock runs fast if this host was busy when L1 calibrated its counter.
+        // Where instructions are counted, a short run gives the same figures as a long one, and makes fewer guests hang
+        // in QEMU. L1's clock runs fast if this host was busy when L1 calibrated its counter.
         let mut defaults = match is_counted {
             true => vec![
                 ("run-timeout", "2s"),

@@ -129,8 +129,8 @@ fn opens(path: &str) -> Support {
 }
 
 fn seccomp_action(action: u32) -> Support {
-    // SAFETY: the kernel reads one u32 from `action`, which lives on this frame through the call,
-    // and changes nothing.
+    // SAFETY: the kernel only reads one u32 from `action`, which lives on this frame until the call
+    // returns.
     answer(
         unsafe {
             libc::syscall(

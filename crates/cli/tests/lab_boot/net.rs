@@ -95,8 +95,8 @@ fn round_trip_goes_to_the_vmm_by_exits_only_and_paravirtual_eoi_spares_it_one_of
     assert!(without > with + 0.5, "{without} {with}: {said}");
 }
 
-/// A kernel that consists of `cli` and a jump backwards: an ELF file with a PVH entry in its note. The loop has many
-/// instructions, because QEMU executes those faster than as many jumps.
+/// A kernel that loops forever with interrupts off: an ELF file with a PVH entry in its note. The loop is mostly `nop`,
+/// which QEMU executes faster than jumps.
 pub(super) fn kernel_that_spins() -> Vec<u8> {
     const ENTRY: u32 = 0x20_0000;
     const CODE_AT: u16 = 0x1000;

@@ -1,4 +1,4 @@
-//! What a program finds in L1, and what it leaves. Two boots, at the same time, cover all that one boot can show.
+//! What a program finds in L1, and what it leaves. Most tests share two boots, which run at the same time.
 
 use std::fs::{self, File};
 use std::process::{Command, Output, Stdio};

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::args::VmmDeviceName;
 use super::template::TemplateValues;
 
-/// The configuration, with those of these devices that Firecracker has.
+/// The configuration, with those of `devices` that Firecracker has.
 pub(super) fn firecracker(places: TemplateValues<'_>, devices: &[VmmDeviceName]) -> Value {
     let mut config = json!({
         "boot-source": {
