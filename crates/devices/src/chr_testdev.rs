@@ -94,7 +94,7 @@ impl TestdevState {
         }
     }
 
-    /// Returns the exit code, if the guest has sent one. A notification serves at most as many chains as the ring has.
+    /// Returns the exit code, if the guest has sent one. A notification serves at most one ring of chains.
     fn serve(&mut self, memory: &GuestMemoryMmap) -> Option<u32> {
         let output = self.output.as_mut()?;
         let mut chain = Chain::with_capacity(output.size().into());

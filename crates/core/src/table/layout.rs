@@ -27,7 +27,7 @@ pub const MAX_SIGNAL: u32 = CODE - 1;
 // Miri checks every atomic of a table at each reference to the table, so its table is small.
 #[cfg(not(loom))]
 pub(super) const BITS: u32 = if cfg!(miri) { 1 } else { 14 };
-// The model checker tracks every atomic, so the table that it builds is small.
+// Loom tracks every atomic of a table, so its table is small.
 #[cfg(loom)]
 pub(super) const BITS: u32 = 1;
 

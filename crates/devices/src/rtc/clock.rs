@@ -42,7 +42,7 @@ pub(super) struct Clock {
     a: u8,
     b: u8,
     c: u8,
-    /// When the seconds began to count: an update ends each whole second after this.
+    /// When the seconds began to count; an update ends at each whole second after this.
     phase: Duration,
     /// Seconds since 1970 at `phase`, while the clock is counting.
     at_phase: i64,

@@ -39,7 +39,7 @@ pub struct VirtioConfig {
     /// Whether the driver may also notify through I/O ports, which cost less: for a store to memory, the hypervisor has
     /// to decode the instruction, unless the CPU does so. This needs the PCI transport and a machine with ports.
     pub notify_ports: bool,
-    /// Whether the driver may choose packed rings. A device with a worker has none.
+    /// Whether the driver may choose packed rings. A device with a worker does not offer them.
     pub packed: bool,
     /// Whether the driver may say with a notification how far it has made buffers available
     /// (`VIRTIO_F_NOTIFICATION_DATA`). This needs the PCI transport, a doorbell, and a backend with

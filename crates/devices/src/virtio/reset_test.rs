@@ -28,7 +28,7 @@ pub(super) trait Driven {
     fn notify(&mut self, queue: u16);
 }
 
-/// The registers that every transport has. A selector sets the half or the queue to which another register applies.
+/// Registers of every transport. A selector picks the queue, or the half of the features, that other registers show.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Field {
     Status,

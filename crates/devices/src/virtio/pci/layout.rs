@@ -131,7 +131,7 @@ pub(super) fn bars(queues: u16, has_ports: bool) -> [Option<Bar>; BARS] {
     bars
 }
 
-/// The length of the notifications in bytes.
+/// The length of the notification area in bytes.
 fn notify_len(queues: u16) -> u32 {
     u32::from(queues) * MULTIPLIER
 }
