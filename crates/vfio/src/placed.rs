@@ -79,8 +79,8 @@ pub enum Access {
     /// Without an exit where the region can be mapped. Needs
     /// [`Capability::MovableDeviceMemory`](vmbell_hypervisor::Capability::MovableDeviceMemory).
     Mapped,
-    /// Without an exit where the region can be mapped, by the memory that the guest was made with ([`device_memory`]). The
-    /// guest keeps it, and the device stays open, until the guest ends.
+    /// Without an exit where the region can be mapped. The guest is created with the mapping ([`device_memory`]), and
+    /// keeps the mapping and the open device until it ends.
     MappedFromStart,
     /// Each access exits to the VMM.
     Emulated,
@@ -292,7 +292,7 @@ impl TrappedRegisters {
         if let Some(lines) = &self.lines {
             let ended = |line: &Line| line.accessed().err();
             let errors: Vec<_> = lines.lock().iter().filter_map(ended).collect();
-            // Not under the lock: in its callback, the VMM may take the device out.
+            // Called without the lock: in its callback, the VMM may take the device out.
             for error in errors {
                 self.failures.report(Failed::Interrupt, error);
             }

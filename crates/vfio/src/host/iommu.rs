@@ -2,8 +2,8 @@
 //! and why a device has no group.
 //!
 //! `iommu_device_use_default_domain` in Linux's `drivers/iommu/iommu.c` decides which drivers a group may have while a
-//! guest uses it. Linux's `Documentation/admin-guide/kernel-parameters.txt` and the firmware's tables DMAR (Intel) and
-//! IVRS (AMD) determine whether an IOMMU is on. All functions may be called on any thread.
+//! guest uses it. The firmware's tables DMAR (Intel) and IVRS (AMD) and the kernel's parameters (Linux
+//! `Documentation/admin-guide/kernel-parameters.txt`) decide if an IOMMU is on. All functions work on any thread.
 
 use super::bus::{Bus, is_vfio};
 use super::device::Identity;

@@ -385,7 +385,7 @@ impl PciFunction for AssignedPci {
         state.table = vectors.map(MsixTable::new);
         // What the reset leaves in the command register is not known.
         state.command = None;
-        // A guest that resets its machine can do without a device reset: the host reports that such a device has none.
+        // A guest that resets its machine can do without a device reset: the host reports devices without a reset.
         let reset = self.with(|open| {
             let device = &open.device;
             if device.can_reset() {

@@ -110,7 +110,7 @@ pub enum ImageErrorKind {
         len: u64,
         /// The bytes that are free.
         room: u64,
-        /// The bytes that are free if the machine has the most memory possible.
+        /// The bytes that are free if the machine has the maximum amount of memory.
         most: u64,
     },
     /// The Multiboot header has no addresses, and the file is not an ELF, so it has no other addresses.
@@ -158,7 +158,7 @@ pub enum ImageErrorKind {
         end: u64,
         /// The end of RAM.
         ram: u64,
-        /// The end of RAM if the machine has the most memory possible.
+        /// The end of RAM if the machine has the maximum amount of memory.
         most: u64,
     },
     /// A segment is in an address range that an image may not use.

@@ -64,7 +64,7 @@ impl Boot {
 /// A file for a Multiboot image, with its own arguments.
 #[derive(Clone, Debug)]
 pub struct Module {
-    /// The text that the image gets with the file: by custom its name, a space, and its arguments.
+    /// The text that the image gets with the file: by convention its name, a space, and its arguments.
     pub command_line: String,
     /// The file.
     pub file: BootFile,
@@ -89,7 +89,7 @@ impl Segment {
     }
 }
 
-/// The end of RAM, and where RAM would end if the machine had the most memory possible.
+/// The end of RAM, and where RAM would end if the machine had the maximum amount of memory.
 #[derive(Clone, Copy, Debug)]
 struct RamEnd {
     now: u64,

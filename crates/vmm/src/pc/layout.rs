@@ -31,7 +31,7 @@ pub(super) const CONFIG_MEMORY: u64 = 0xfe00_0000;
 const KERNEL: (u64, u64) = (0xfec0_0000, 0x0140_0000);
 
 /// The PCI bus of a PC of this model with this number of bytes of RAM. BARs get ports above the board's own, 32-bit
-/// addresses between the most RAM and the interrupt controllers, and 64-bit addresses far above 4 GiB.
+/// addresses between the largest possible RAM and the interrupt controllers, and 64-bit addresses far above 4 GiB.
 pub(super) fn board(model: PcModel, memory: u64) -> Result<Board, BusError> {
     let board = Board::from(windows()?);
     let mut reserved = vec![

@@ -49,7 +49,7 @@ impl Assigned {
     pub(super) fn end_requests(&self) {
         let is_over = |request: &mut RemovalRequest| request.is_over();
         let over: Vec<_> = self.lock().requests.extract_if(.., is_over).collect();
-        // Not under the lock, because such a thread takes it before it ends.
+        // Dropped without the lock, because the threads take the lock before they end.
         drop(over);
     }
 }
