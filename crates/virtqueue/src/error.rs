@@ -208,7 +208,7 @@ pub enum AddError {
 
 impl AddError {
     /// Returns why a queue that is not broken cannot take a buffer. The buffer has `pieces` and `len` bytes, and needs
-    /// `needed` descriptors of `free`; `limit` is the most pieces of a buffer.
+    /// `needed` descriptors of `free`; `limit` is the maximum number of pieces.
     pub(super) fn why(pieces: usize, needed: usize, limit: u16, len: u64, free: u16) -> Self {
         if pieces == 0 {
             Self::Empty

@@ -193,7 +193,7 @@ impl<M: RingMemory> Side for PackedSide<M> {
             available: available.off_wrap(),
             unkicked: save::at_most_many(available.since(self.kicked, size)),
             position: position.0,
-            // In flight are at most as many descriptors as the ring has.
+            // No more descriptors are in flight than the ring has.
             in_flight: u16::try_from(in_flight).unwrap_or(size),
             used_seen: 0,
             batch: self.batch,

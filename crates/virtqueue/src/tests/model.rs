@@ -78,7 +78,7 @@ impl Test for Run {
                         model.consumed += u64::from(used.is_some());
                     }
                 }
-                // If nothing is used or consumed in them, two laps have the same effect as many.
+                // If nothing is used or consumed in them, two laps have the same effect as any larger number.
                 Step::Laps(laps) if model.consumed == model.used => {
                     driver.skip_laps(2 * laps);
                     for (_, consumed) in &mut tokens {

@@ -52,7 +52,7 @@ pub enum DoorbellError {
         /// The width and value to match.
         pattern: Pattern,
     },
-    /// The group already has the most items that it may have.
+    /// The group already has the maximum number of items.
     #[error("{address}, length {len}: the group has its {limit} items already (max_items)")]
     TooManyItems {
         /// The address.

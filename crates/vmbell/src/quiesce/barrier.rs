@@ -41,9 +41,9 @@ impl Barrier {
         }
     }
 
-    /// Orders a writer's earlier stores before its loads of the readers' epochs. For each reader there is also a moment
-    /// during this call such that its accesses before that moment are ordered before its accesses after it. Returns
-    /// false if the kernel refuses the call, as it does under a seccomp filter that was installed later.
+    /// Orders a writer's earlier stores before its loads of the readers' epochs. With `Writers`, each reader's thread
+    /// also passes a full barrier at some point during this call. Returns false if the kernel refuses the call, as it
+    /// does under a seccomp filter that was installed later.
     pub(super) fn impose(self) -> bool {
         fence(Ordering::SeqCst);
         match self {
