@@ -29,7 +29,7 @@ const PVH: Template = &[
     (176, b"\x04\0\0\0\x08\0\0\0\x12\0\0\0Xen\0\x00\x00\x10\0"),
     (200, b"code"),
 ];
-/// Two sectors before the kernel. It unpacks itself at 2 MiB and takes 1 MiB.
+/// A kernel after two sectors of setup code. It unpacks itself at 2 MiB and takes 1 MiB.
 const BZIMAGE: Template = &[
     (0x1f1, &[1]),
     (0x1fe, &[0x55, 0xaa, 0xeb, 0x66]),

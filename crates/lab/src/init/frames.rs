@@ -75,7 +75,7 @@ impl PortThread {
     }
 }
 
-/// Accesses the ports as long as someone may ask for that.
+/// Accesses the ports until all senders of `actions` are gone.
 fn serve(actions: &Receiver<PortAction>) {
     let (mut control, mut looked) = (None, Instant::now());
     loop {

@@ -3,8 +3,8 @@
 //! interrupt that never comes.
 //!
 //! The first CPU, which stops the machine, gets a timer that is the next one to expire on that CPU. This timer is
-//! disarmed when the machine continues: the kernel then sets the CPU's own timer for the next of its timers, even if
-//! that one is long overdue.
+//! disarmed when the machine continues: the kernel then programs the CPU's hardware timer for its next timer, even
+//! if that timer is long overdue.
 //!
 //! Other CPUs run on for a moment, so it is uncertain which of their timers is next. If a CPU's timer was lost, Linux 7
 //! sets no other on that CPU: each timer that a program starts is later than the lost one. So each CPU gets a timer of

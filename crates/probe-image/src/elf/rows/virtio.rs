@@ -38,7 +38,7 @@ impl<const KIND: usize> Rows<KIND> {
     };
 }
 
-/// Gives a device up if it does not answer a row: it gets no further rows.
+/// Gives a device up if it does not answer: no further row uses it.
 fn or_give_up(
     probe: &mut Probe<'_>,
     kind: usize,

@@ -96,7 +96,7 @@ impl Devices {
         self.0[kind as usize].unwrap_or(Err(NO_DEVICE))
     }
 
-    /// Resets a device that has not answered a row. It gets no further rows.
+    /// Resets a device that has not answered. No further row uses it.
     pub fn give_up(&mut self, kind: Kind) {
         let place = &mut self.0[kind as usize];
         if let Some(Ok(device)) = place {

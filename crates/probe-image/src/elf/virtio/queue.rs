@@ -166,7 +166,7 @@ impl Queue {
     /// Sets the answer after which the driver wants an interrupt (EVENT_IDX).
     pub fn set_used_event(&self, index: u16) {
         self.used_event.store(index, Relaxed);
-        // The driver looks for answers afterwards.
+        // The driver's later reads of the used ring come after the store.
         fence(SeqCst);
     }
 
@@ -203,7 +203,7 @@ impl Queue {
     pub fn set_driver_event(&self, [position, flags]: [u16; 2]) {
         self.flags.store(position, Relaxed);
         self.index.store(flags, Release);
-        // The driver looks for answers afterwards.
+        // The driver's later reads of the used ring come after the store.
         fence(SeqCst);
     }
 
