@@ -1,4 +1,4 @@
-//! Addresses' spaces and names: fixed by the PC, or guessed from the shape of an access.
+//! Address spaces, and names of addresses: fixed by the PC, or guessed from the shape of an access.
 
 /// A kind of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A time at which a vCPU is first kicked.
+/// The time of the first kick that is unanswered, in nanoseconds.
 const FIRST: u64 = 7;
 
 fn after(time: Duration) -> u64 {

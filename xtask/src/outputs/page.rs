@@ -18,7 +18,7 @@ pub(super) struct Transcript {
 
 /// Returns the commands after `$ `, but none after the last output of a block.
 ///
-/// What follows `console` in the first line of a fenced block precedes its commands when they run.
+/// Text after `console` in the first line of a fenced block is put before each of the block's commands.
 pub(super) fn transcripts(page: &str) -> Vec<Transcript> {
     let mut transcripts: Vec<Transcript> = Vec::new();
     let (mut at, mut first_of_block, mut prefix) = (0, 0, "");

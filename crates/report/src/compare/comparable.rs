@@ -52,7 +52,7 @@ type Facts = BTreeMap<Fact, String>;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Fact {
-    /// False sorts first: facts that forbid a comparison if they differ.
+    /// Whether a difference is only shown. Facts whose difference forbids a comparison sort first.
     is_shown_only: bool,
     what: String,
 }

@@ -201,7 +201,7 @@ pub(super) fn lines<'r>(section: PageSection, columns: &[PageColumn<'r>]) -> Vec
 }
 
 impl<'r> PageLine<'r> {
-    /// What one operation is, from the first column that says it.
+    /// What one operation is, from the first column that has a description.
     pub(super) fn description(&self) -> Option<&'r str> {
         let mut rows = self.rows.iter().flatten();
         rows.find_map(|row| row.description.as_deref())

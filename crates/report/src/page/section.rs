@@ -176,7 +176,7 @@ pub(super) fn markup(section: PageSection, columns: &[PageColumn<'_>]) -> Option
     })
 }
 
-/// What each row does, for the rows whose report says it.
+/// What one operation of each row is, for rows with a description.
 fn descriptions(lines: &[PageLine<'_>]) -> Markup {
     let described =
         |line: &PageLine<'_>| Some((line.name.to_owned(), line.description()?.to_owned()));

@@ -149,7 +149,7 @@ impl<const KEY: usize, const VALUE: usize> Map<KEY, VALUE> {
         let mut value = [0; VALUE];
         let mut attr = Attr::new().fd(0, &self.fd).address(8, key);
         attr = attr.address(16, &raw mut value);
-        // SAFETY: `key` and `value` are borrowed and owned by this function, and as long as the map was made for.
+        // SAFETY: `key` is borrowed, `value` is a local, and both have the lengths that the map was made for.
         match unsafe { attr.call(MAP_LOOKUP) } {
             Ok(_) => Ok(Some(value)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -196,7 +196,7 @@ impl<const KEY: usize, const VALUE: usize> Map<KEY, VALUE> {
     /// Removes a key, if it is there.
     pub(super) fn remove(&self, key: &[u8; KEY]) -> io::Result<()> {
         let mut attr = Attr::new().fd(0, &self.fd).address(8, key);
-        // SAFETY: `key` is borrowed by this function, and as long as the map's keys.
+        // SAFETY: `key` is borrowed by this function, and has the length of the map's keys.
         match unsafe { attr.call(MAP_DELETE) } {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),

@@ -98,7 +98,7 @@ pub fn a_guest_may_make_the_stubs_system_calls(watch: &'static Watch, random: &m
     } else {
         3
     };
-    // Every kick finds such a guest in a call, so it answers none and is killed after 5 seconds.
+    // Every kick finds such a guest in a call, so the guest answers no kick and is killed after 5 seconds.
     let sleeps = random.once_in(10);
     let port = IoEventAddress::Pio(0x501);
     let staying = vm

@@ -34,8 +34,8 @@ pub fn has_lapics() -> bool {
     control().interrupts.load(Relaxed) != 0
 }
 
-/// Counts an event of a guest with local APICs. For other guests, only the other fields of
-/// [`Counters`](crate::layout::Counters) count.
+/// Counts an event of a guest with local APICs. Other guests use only the other fields of
+/// [`Counters`](crate::layout::Counters).
 #[inline(always)]
 pub fn count(cpu: &PerCpu, event: Event) {
     if has_lapics() {
