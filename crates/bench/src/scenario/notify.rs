@@ -1,4 +1,4 @@
-//! Notify scenarios: from the guest's store to the consumer's first instruction, one ring at a time.
+//! Notify scenarios: from the guest's store to the consumer's first instruction, one notification at a time.
 
 use std::sync::Arc;
 use std::time::Instant;

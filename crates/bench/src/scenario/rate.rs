@@ -36,7 +36,7 @@ enum Rung {
     Word {
         seen: u64,
     },
-    /// Something below the VMM, which does not count its rings.
+    /// Something below the VMM, which does not count notifications.
     Unheard,
 }
 
@@ -149,8 +149,8 @@ impl GuestScenario for RateScenario {
         }
         let elapsed_ns = self.guest.clock.ns(slowest);
         let after = machine.vm().measure().exit_counts();
-        // One operation is one ring of each vCPU, and all vCPUs ring at the same time: the measured time is that of one
-        // ring on one vCPU. The exit with which each vCPU says that it is done is not an operation.
+        // One operation is one notification by each vCPU. All vCPUs notify at once, so the measured time is that of one
+        // notification on one vCPU. The exit with which each vCPU says that it is done is not an operation.
         let heavy = (after.heavy - before.heavy).saturating_sub(vcpus);
         Ok(RunSample {
             light: after
