@@ -108,7 +108,7 @@ where
     V: DeviceQueue + 'static + Send,
 {
     driver.disable_cb();
-    // Tracked: with an atomic, a thread that has yielded would never see the old values.
+    // No atomic, because loom never shows old values of one to a thread that has yielded.
     let content = Arc::new(Content(UnsafeCell::new(0)));
     let theirs = Arc::clone(&content);
     let thread = thread::spawn(move || {

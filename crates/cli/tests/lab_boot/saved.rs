@@ -185,7 +185,7 @@ fn a_maker_that_is_killed_leaves_nothing_to_the_next_one() {
     assert_right(&start().wait_with_output().unwrap());
     let mut longest = begun.elapsed();
     let state = states.only();
-    // Each maker but the last is killed, each one later than the one before.
+    // Each maker but the last is killed, later in its work than the one before.
     for instant in 0..INSTANTS {
         if state.exists() {
             fs::remove_dir_all(&state).unwrap();

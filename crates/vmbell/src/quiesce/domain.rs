@@ -85,7 +85,7 @@ impl Domain {
     pub fn synchronize_within(&self, limit: Duration) -> bool {
         let epoch = self.advance();
         let mut tries = Tries::new(limit);
-        // Imposed once: a section that begins after that cannot find what was unlinked before the call.
+        // One barrier is enough: a section that begins after it cannot find what was unlinked before the call.
         let mut imposed = false;
         while {
             imposed = imposed || self.shared.barrier.impose();

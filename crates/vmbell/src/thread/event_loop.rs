@@ -44,7 +44,7 @@ type Descriptor = Box<dyn AsRawFd + Send>;
 /// let token = event_loop.add(event.try_clone()?, EventSet::IN, move || {
 ///     drain(&same);
 ///     let _ = rings.send(());
-///     false // There is no more to do before the next ring.
+///     false // There is no more to do before the next notification.
 /// })?;
 /// event.write(1)?;
 /// counted.recv()?;

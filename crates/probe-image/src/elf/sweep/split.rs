@@ -14,7 +14,7 @@ pub struct SplitRing {
 impl SplitRing {
     pub fn new(of: RingQueue) -> Self {
         let words = of.queue.words();
-        // Earlier requests tried the device.
+        // Earlier requests, which tried the device, do not count.
         SEEN.store(words.used, Relaxed);
         Self {
             of,
