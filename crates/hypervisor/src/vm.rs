@@ -65,7 +65,7 @@ pub trait Vm: IoEvents + Irqs + AssignedDevices + fmt::Debug {
     }
 
     /// Saves the state of the guest's controllers and clock while no vCPU runs; its memory and
-    /// [vCPUs](crate::VcpuSnapshot) are saved separately. Needs [`Capability::Snapshots`](super::Capability::Snapshots).
+    /// [vCPUs](crate::VcpuSnapshot) are saved separately. Needs [`Capability::Snapshots`].
     fn save(&self) -> Result<VmState, Error>;
 
     /// Restores a saved state, after that of all vCPUs and before one of them runs. Fails with [`Error::Unrestored`] if

@@ -35,7 +35,7 @@ const BATCH: usize = 128;
 const TSC_TOLERANCE: u32 = 1_000_000 / 250;
 /// The maximum number of leaves of CPUID that KVM returns.
 const LEAVES: usize = kvm_bindings::KVM_MAX_CPUID_ENTRIES;
-/// With these bits, a guest may have guests of its own, whose state is not saved.
+/// With these bits, a guest may run guests itself, whose state is not saved.
 const CR4_VMXE: u64 = 1 << 13;
 const EFER_SVME: u64 = 1 << 12;
 
