@@ -3,6 +3,7 @@
 use std::io;
 
 use vmbell::bus::BusError;
+use vmbell_devices::SnapshotError;
 use vmbell_devices::pci::PciError;
 use vmbell_hypervisor::{Error, Fault};
 use vmbell_vfio::PassthroughError;
@@ -174,6 +175,22 @@ pub enum BoardError {
     /// The device tree could not be copied into guest memory.
     #[error("cannot write the device tree to guest memory")]
     TreeMemory(#[source] vm_memory::GuestMemoryError),
+    /// A vCPU or the backend's part of the guest cannot be saved or restored.
+    #[error("cannot save or restore the guest")]
+    Snapshot(#[source] Error),
+    /// A device of the board cannot be saved or restored.
+    #[error("cannot save or restore a device")]
+    SnapshotDevice(#[from] SnapshotError),
+    /// The board to restore is not like the one that was saved.
+    #[error("the snapshot is of a board with {saved} {what}, and this one has {here}")]
+    OtherBoard {
+        /// What differs.
+        what: &'static str,
+        /// Its amount in the snapshot.
+        saved: u64,
+        /// Its amount here.
+        here: u64,
+    },
     /// The image cannot be booted.
     #[error(transparent)]
     Image(#[from] ImageError),

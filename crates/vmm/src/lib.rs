@@ -38,6 +38,7 @@ mod machine;
 mod off;
 mod pc;
 mod ram;
+pub mod snapshot;
 mod stop;
 mod virt;
 
@@ -48,7 +49,8 @@ pub use image::{
 };
 pub use machine::{Machine, Runner};
 pub use pc::{
-    AssignedEvent, OnEvent, OnTripleFault, Pc, PcConfig, PcModel, PlatformPlace, VCPUS_MAX,
+    AfterSave, AssignedEvent, OnEvent, OnTripleFault, Pc, PcConfig, PcModel, PcState,
+    PlatformPlace, VCPUS_MAX,
 };
 pub use ram::{MEMORY_MAX, MEMORY_MIN, RamError};
 pub use stop::{Deadline, Stop, done};

@@ -135,7 +135,7 @@ impl Drop for EndOthers<'_> {
 
 impl Machine {
     /// Runs all `vcpus` until one is done, halts or fails, or until `until` returns true: then the result is
-    /// [`Stop::Kicked`]. Returns how the first vCPU ended.
+    /// [`Stop::Kicked`]. Returns how the first vCPU ended that was not kicked.
     ///
     /// `until` is called every 20 ms on its own thread, and after each kick on the threads of the vCPUs. The guest
     /// begins when all of these threads and the calling thread are prepared ([`thread::on_spawn`]).
@@ -171,7 +171,11 @@ impl Machine {
                     outcome => break outcome,
                 }
             };
-            first.lock().get_or_insert(outcome);
+            // A kick is the result only if no vCPU ended otherwise.
+            let mut first = first.lock();
+            if matches!(*first, None | Some(Ok(Stop::Kicked))) {
+                *first = Some(outcome);
+            }
         };
         std::thread::scope(|scope| {
             let closed = gate.write();

@@ -48,6 +48,11 @@ impl Switch {
     /// Turns the machine off, so that no vCPU enters the guest again. If it is off already, the first reason stays.
     pub(super) fn turn(&self, off: Off) {
         self.off.lock().get_or_insert(off);
+        self.kick();
+    }
+
+    /// Kicks all vCPUs.
+    pub(super) fn kick(&self) {
         // Also kicks the vCPU of this thread: it must not execute the next instruction.
         if let Some(kick) = self.kick.get() {
             kick();

@@ -161,6 +161,7 @@ const MODULES: &[(&str, &str, Layers)] = &[
             &["machine"],
             &["board_devices"],
             &["pc", "virt"],
+            &["snapshot"],
         ],
     ),
 ];

@@ -15,11 +15,13 @@ mod platform;
 mod plug;
 mod ports;
 mod power;
+mod saved;
+mod state;
 mod taken;
 
 use std::sync::Arc;
 
-use vm_memory::{Bytes, GuestAddress};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmbell::bus::BusRange;
 use vmbell::irq::{IrqArch, Routing};
 use vmbell::sync::Mutex;
@@ -29,9 +31,10 @@ use vmbell_devices::{
 };
 use vmbell_hypervisor::{
     Capability, CpuFeatures, CpuidRegister, EntryPoint, Hypervisor, IrqTrigger, Irqchip, Irqs,
-    VmConfig,
+    Vcpu, VmConfig,
 };
 
+use self::state::SaveRequest;
 use self::taken::{Assigned, Taken};
 use super::board_devices;
 use super::error::MachineError;
@@ -45,6 +48,7 @@ use super::error::BoardError;
 pub use assigned::{AssignedEvent, OnEvent};
 pub use layout::{PcModel, VCPUS_MAX};
 pub use platform::PlatformPlace;
+pub use state::{AfterSave, PcState};
 
 /// The bit of CPUID.1:ECX that says that a hypervisor is present.
 const HYPERVISOR: u32 = 1 << 31;
@@ -118,8 +122,11 @@ pub struct Pc {
     assigned: Assigned,
     platform: Mutex<Taken>,
     switch: Arc<Switch>,
+    save_request: Arc<SaveRequest>,
     /// The registers of power management; `None` in the micro model.
     pm1: Option<Pm1>,
+    /// The I/O APIC of the micro model; the full model's is in the backend.
+    io_apic: Option<Arc<IoApic>>,
     serial: Arc<Serial>,
     config: PcConfig,
 }
@@ -132,12 +139,32 @@ impl Pc {
         config: PcConfig,
         output: &Output,
     ) -> Result<Self, BoardError> {
+        let memory = ram::make(&(0..MEMORY_MAX), config.memory, config.shared_memory)?;
+        Self::make(hypervisor, config, memory, output)
+    }
+
+    /// Makes a PC whose RAM is `memory`, to restore a guest in it ([`restore`](Self::restore)). The size of the memory
+    /// is [`PcConfig::memory`].
+    pub fn with_memory(
+        hypervisor: &dyn Hypervisor,
+        config: PcConfig,
+        memory: GuestMemoryMmap,
+        output: &Output,
+    ) -> Result<Self, BoardError> {
+        Self::make(hypervisor, config, Some(memory), output)
+    }
+
+    fn make(
+        hypervisor: &dyn Hypervisor,
+        config: PcConfig,
+        memory: Option<GuestMemoryMmap>,
+        output: &Output,
+    ) -> Result<Self, BoardError> {
         for capability in [Capability::Kernels, Capability::Interrupts] {
             hypervisor
                 .require(capability)
                 .map_err(BoardError::Lacking)?;
         }
-        let memory = ram::make(&(0..MEMORY_MAX), config.memory, config.shared_memory)?;
         let (irqchip, lines) = match config.model {
             PcModel::Full => (Irqchip::Full, Routing::identity(IrqArch::X86_64)),
             PcModel::Micro => (Irqchip::Split, Routing::default()),
@@ -161,14 +188,16 @@ impl Pc {
         let pci = PciRoot::new(&machine.pio, &machine.mmio, board)?;
         let irqs: Arc<dyn Irqs> = machine.vm().clone();
         let routes = Routes::new(irqs, lines.routes().collect());
-        bios::write_reset(machine.vm().memory()).map_err(BoardError::Bios)?;
-        let (irq, pm1) = match config.model {
+        let (irq, pm1, io_apic) = match config.model {
             PcModel::Full => {
-                bios::write(machine.vm().memory()).map_err(BoardError::Bios)?;
                 let pm1 = power::registers(machine.vm(), &switch);
-                (board_devices::serial_irqfd(machine.vm())?, Some(pm1))
+                (board_devices::serial_irqfd(machine.vm())?, Some(pm1), None)
             }
-            PcModel::Micro => (io_apic(&machine, &switch)?, None),
+            PcModel::Micro => {
+                let apic = io_apic(&machine, &switch)?;
+                let pin: Box<dyn IrqTrigger> = Box::new(apic.serial_pin());
+                (pin, None, Some(apic))
+            }
         };
         let serial = Serial::new(output, Some(irq));
         let pc = Self {
@@ -178,7 +207,9 @@ impl Pc {
             assigned: Assigned::default(),
             platform: Mutex::default(),
             switch,
+            save_request: Arc::default(),
             pm1,
+            io_apic,
             serial,
             config,
         };
@@ -240,35 +271,62 @@ impl Pc {
         boot: &Boot,
         until: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<Stop, BoardError> {
-        let until = Arc::new(until);
         let memory = self.machine.vm().memory();
+        bios::write_reset(memory).map_err(BoardError::Bios)?;
+        if self.config.model == PcModel::Full {
+            bios::write(memory).map_err(BoardError::Bios)?;
+        }
         self.write_tables(image)?;
         let entry = image.load(memory, boot)?;
-        let mut first = match self.config.model {
+        let entry = match self.config.model {
             PcModel::Full => bios::before(entry, memory).map_err(BoardError::Bios)?,
             PcModel::Micro => {
                 self.publish_config()?;
                 entry
             }
         };
-        let mut vcpus = (0..u32::from(self.config.vcpus))
+        self.run_from(Some(entry), self.create_vcpus()?, until)
+    }
+
+    fn create_vcpus(&self) -> Result<Vec<Box<dyn Vcpu>>, BoardError> {
+        (0..u32::from(self.config.vcpus))
             .map(|index| self.machine.vm().create_vcpu(index))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(BoardError::Vcpu)?;
+            .collect::<Result<_, _>>()
+            .map_err(BoardError::Vcpu)
+    }
+
+    /// Runs the vCPUs from this entry point of the first, or from where they are.
+    fn run_from(
+        &self,
+        entry: Option<EntryPoint>,
+        vcpus: Vec<Box<dyn Vcpu>>,
+        until: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<Stop, BoardError> {
+        let stop = self.run_to_end(entry, vcpus, until);
+        self.save_request.end();
+        stop
+    }
+
+    fn run_to_end(
+        &self,
+        mut entry: Option<EntryPoint>,
+        mut vcpus: Vec<Box<dyn Vcpu>>,
+        until: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<Stop, BoardError> {
+        let until = Arc::new(until);
         let kicks: Vec<_> = vcpus.iter().map(|vcpu| vcpu.kick_handle()).collect();
         self.switch
             .connect(move || kicks.iter().for_each(|kick| kick.kick()));
         loop {
-            for (index, vcpu) in vcpus.iter_mut().enumerate() {
-                let entry = if index == 0 {
-                    first
-                } else {
-                    EntryPoint::Secondary
-                };
-                vcpu.set_entry_point(entry).map_err(BoardError::Vcpu)?;
+            if let Some(first) = entry.take() {
+                let others = std::iter::repeat(EntryPoint::Secondary);
+                for (vcpu, entry) in vcpus.iter_mut().zip(std::iter::once(first).chain(others)) {
+                    vcpu.set_entry_point(entry).map_err(BoardError::Vcpu)?;
+                }
             }
             let (switch, asked) = (Arc::clone(&self.switch), Arc::clone(&until));
-            let is_over = move || switch.is_off() || asked();
+            let request = Arc::clone(&self.save_request);
+            let is_over = move || switch.is_off() || request.is_made() || asked();
             let mut outcome = self.machine.run_together(&mut vcpus, is_over);
             if let Err(MachineError::Fault(fault)) = &outcome
                 && fault.is_triple()
@@ -285,25 +343,31 @@ impl Pc {
                 (Some(Off::Reset), Stop::Kicked) => return Ok(Stop::Reset),
                 (Some(Off::Done(code)), Stop::Kicked) => return Ok(Stop::Done(code)),
                 (Some(Off::Asleep), Stop::Kicked) => {}
+                (None, Stop::Kicked) => match self.save_request.take() {
+                    None => return Ok(Stop::Kicked),
+                    Some(take) => match self.save_now(&vcpus, take) {
+                        AfterSave::GoOn => continue,
+                        AfterSave::End => return Ok(Stop::Kicked),
+                    },
+                },
                 (_, stop) => return Ok(stop),
             }
             let wakes = |pm1: &Pm1| pm1.wait_for_wake(&*until);
             if !self.pm1.as_ref().is_some_and(wakes) {
                 return Ok(Stop::Kicked);
             }
-            first = power::waking_vector(self.machine.vm().memory())?;
+            entry = Some(power::waking_vector(self.machine.vm().memory())?);
         }
     }
 }
 
-/// Adds the I/O APIC of the micro model, and returns the pin of the serial port.
-fn io_apic(machine: &Machine, switch: &Arc<Switch>) -> Result<Box<dyn IrqTrigger>, BoardError> {
+/// Adds the I/O APIC of the micro model.
+fn io_apic(machine: &Machine, switch: &Arc<Switch>) -> Result<Arc<IoApic>, BoardError> {
     let switch = Arc::clone(switch);
     let on_error = move |error| switch.turn(Off::failed("the I/O APIC", error));
     let apic = IoApic::new(machine.vm().clone(), on_error);
-    let pin = apic.serial_pin();
     machine
         .mmio
-        .insert(BusRange::new(IO_APIC, IO_APIC_LEN)?, apic)?;
-    Ok(Box::new(pin))
+        .insert(BusRange::new(IO_APIC, IO_APIC_LEN)?, Arc::clone(&apic) as _)?;
+    Ok(apic)
 }

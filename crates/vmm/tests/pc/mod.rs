@@ -13,6 +13,7 @@ mod player;
 mod probe_image;
 mod sleep;
 mod smp;
+mod snapshots;
 mod testdev;
 mod together;
 mod virtio;

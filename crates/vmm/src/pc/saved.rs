@@ -1,0 +1,99 @@
+//! Saves a PC while it runs, and restores it. The thread that runs the PC does both, while no vCPU runs.
+//!
+//! The devices are paused before the vCPUs are saved, and restored before them. Requests that a device's thread still
+//! works on are completed first, and requests that it has not taken stay in their rings. Afterwards each queue is
+//! signalled once, so that no signal needs to be part of the state; `Control::resume` of the virtio devices says why
+//! that is enough. The guest's clocks do not advance between its save and its restore.
+//!
+//! Only the micro model is saved. A device that cannot be saved refuses by name, and the guest goes on.
+
+use vm_memory::GuestMemoryMmap;
+use vmbell_devices::SnapshotError;
+use vmbell_hypervisor::Vcpu;
+
+use super::Pc;
+use super::state::{AfterSave, PcState, TakeState};
+use crate::error::BoardError;
+use crate::stop::Stop;
+
+impl Pc {
+    /// Pauses the guest and calls `take` with its state, or with the reason why it has none, and with its RAM, which
+    /// does not change during the call. Any thread may call this; the thread that runs the PC calls `take`, or drops it
+    /// if the run ends before. Returns false, and drops `take`, if another request waits or the run is over.
+    pub fn save(
+        &self,
+        take: impl FnOnce(Result<PcState, BoardError>, &GuestMemoryMmap) -> AfterSave + Send + 'static,
+    ) -> bool {
+        let is_made = self.save_request.make(Box::new(take));
+        self.switch.kick();
+        is_made
+    }
+
+    /// Restores a guest whose RAM is that of this PC ([`with_memory`](Self::with_memory)), with the same devices in the
+    /// same order, and runs it like [`run`](Self::run). Instead of it, a PC can do this once.
+    pub fn restore(
+        &self,
+        state: &PcState,
+        until: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<Stop, BoardError> {
+        let numbers = [
+            ("bytes of RAM", state.memory, self.config.memory),
+            ("vcpus", state.vcpus.len() as u64, self.config.vcpus.into()),
+        ];
+        for (what, saved, here) in numbers {
+            if saved != here {
+                return Err(BoardError::OtherBoard { what, saved, here });
+            }
+        }
+        let io_apic = self.io_apic.as_ref().ok_or_else(full_model)?;
+        self.pci.restore(&state.pci)?;
+        self.publish_config()?;
+        io_apic.restore(&state.io_apic);
+        self.serial.restore(&state.serial)?;
+        let mut vcpus = self.create_vcpus()?;
+        for (vcpu, state) in vcpus.iter_mut().zip(&state.vcpus) {
+            vcpu.restore(state).map_err(BoardError::Snapshot)?;
+        }
+        let vm = self.machine.vm();
+        vm.restore(&state.controllers)
+            .map_err(BoardError::Snapshot)?;
+        self.resume();
+        self.run_from(None, vcpus, until)
+    }
+
+    pub(super) fn save_now(&self, vcpus: &[Box<dyn Vcpu>], take: Box<TakeState>) -> AfterSave {
+        let after = take(self.pause(vcpus), self.machine.vm().memory());
+        self.resume();
+        after
+    }
+
+    /// Pauses the devices and returns the state. If it fails, some devices are paused.
+    fn pause(&self, vcpus: &[Box<dyn Vcpu>]) -> Result<PcState, BoardError> {
+        let io_apic = self.io_apic.as_ref().ok_or_else(full_model)?;
+        let pci = self.pci.pause()?;
+        let saved = vcpus
+            .iter()
+            .map(|vcpu| vcpu.save())
+            .collect::<Result<_, _>>();
+        Ok(PcState {
+            memory: self.config.memory,
+            vcpus: saved.map_err(BoardError::Snapshot)?,
+            controllers: self.machine.vm().save().map_err(BoardError::Snapshot)?,
+            io_apic: io_apic.save(),
+            pci,
+            serial: self.serial.save(),
+        })
+    }
+
+    fn resume(&self) {
+        self.pci.resume();
+        self.serial.resume();
+    }
+}
+
+fn full_model() -> SnapshotError {
+    SnapshotError::Unsaved {
+        device: "PC of the full model",
+        reason: "the states of its clock and ports are not part of a snapshot; the micro model is saved",
+    }
+}

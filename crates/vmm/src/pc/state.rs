@@ -1,0 +1,96 @@
+//! The state of a PC, and the request to save it. Any thread may make the request.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use vm_memory::GuestMemoryMmap;
+use vmbell::sync::Mutex;
+use vmbell_devices::pci::PciState;
+use vmbell_devices::{IoApicRegisters, UartState};
+use vmbell_hypervisor::{VcpuState, VmState};
+
+use crate::error::BoardError;
+#[cfg(doc)]
+use crate::stop::Stop;
+
+/// The state of a PC, without its RAM, its disks and its [`PcConfig`](super::PcConfig).
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PcState {
+    /// Bytes of RAM.
+    pub(super) memory: u64,
+    pub(super) vcpus: Vec<VcpuState>,
+    pub(super) controllers: VmState,
+    pub(super) io_apic: IoApicRegisters,
+    pub(super) pci: PciState,
+    pub(super) serial: UartState,
+}
+
+impl PcState {
+    /// The size of the RAM in bytes.
+    pub const fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// The number of vCPUs.
+    pub const fn vcpus(&self) -> usize {
+        self.vcpus.len()
+    }
+}
+
+/// What takes a saved guest, and says whether the guest goes on.
+pub(super) type TakeState =
+    dyn FnOnce(Result<PcState, BoardError>, &GuestMemoryMmap) -> AfterSave + Send;
+
+/// The request to save a PC, from any thread.
+#[derive(Default)]
+pub(super) struct SaveRequest(Mutex<Request>);
+
+#[derive(Default)]
+struct Request {
+    take: Option<Box<TakeState>>,
+    /// Whether the run is over, so that no request is answered any more.
+    is_over: bool,
+}
+
+impl SaveRequest {
+    /// Makes the request. Returns false, and drops it, if another one waits or the run is over.
+    pub(super) fn make(&self, take: Box<TakeState>) -> bool {
+        let mut request = self.0.lock();
+        let is_made = request.take.is_none() && !request.is_over;
+        if is_made {
+            request.take = Some(take);
+        }
+        is_made
+    }
+
+    pub(super) fn is_made(&self) -> bool {
+        self.0.lock().take.is_some()
+    }
+
+    pub(super) fn take(&self) -> Option<Box<TakeState>> {
+        self.0.lock().take.take()
+    }
+
+    /// Drops a request that came too late, and refuses others.
+    pub(super) fn end(&self) {
+        let mut request = self.0.lock();
+        request.is_over = true;
+        drop(request.take.take());
+    }
+}
+
+impl fmt::Debug for SaveRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SaveRequest").field(&self.is_made()).finish()
+    }
+}
+
+/// What a PC does after it was saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterSave {
+    /// The guest goes on.
+    GoOn,
+    /// The run ends, as if it was [kicked](Stop::Kicked).
+    End,
+}
