@@ -1,5 +1,5 @@
 //! What the tests of several crates share: waits without an asserted duration, terminals and signals for commands,
-//! images to boot, and the check of reports. Each runs on the test's thread.
+//! images to boot, and checks of reports and metrics. Each runs on the test's thread.
 //!
 //! It uses no other crate of the workspace, so each crate's own unit tests can use it without a second copy of the
 //! crate's types.
@@ -10,6 +10,7 @@
 
 pub mod advised;
 pub mod image;
+pub mod openmetrics;
 pub mod schema;
 pub mod signals;
 pub mod terminal;

@@ -1,3 +1,5 @@
+use kit::openmetrics::{samples, value};
+
 use super::*;
 use crate::top::text::tests::vm;
 use vmbell_top::model::Reason;
@@ -19,46 +21,6 @@ fn text(metrics: &mut Metrics, vms: &[Vm]) -> String {
 fn written(vms: &[Vm]) -> String {
     let folder = tempfile::tempdir().unwrap();
     text(&mut metrics(folder.path().join("a.prom")), vms)
-}
-
-/// The samples: names with labels, and values. Checks that each belongs to a family that was begun once, as the format
-/// requires.
-fn samples(text: &str) -> BTreeMap<String, f64> {
-    let mut samples = BTreeMap::new();
-    let mut families: Vec<(&str, &str)> = Vec::new();
-    let lines = text.strip_suffix("# EOF\n").unwrap().lines();
-    for line in lines {
-        if let Some(family) = line.strip_prefix("# TYPE ") {
-            let (name, kind) = family.split_once(' ').unwrap();
-            assert!(families.iter().all(|(known, _)| *known != name), "{line}");
-            families.push((name, kind));
-            continue;
-        }
-        if line.starts_with("# HELP ") {
-            continue;
-        }
-        let (name, value) = line.rsplit_once(' ').unwrap();
-        let (family, kind) = families.last().unwrap();
-        let suffix = if *kind == "counter" { "_total" } else { "" };
-        let rest = name
-            .strip_prefix(*family)
-            .and_then(|rest| rest.strip_prefix(suffix));
-        let rest = rest.unwrap_or_else(|| panic!("{line} in {family}"));
-        assert!(
-            rest.is_empty() || rest.starts_with('{') && rest.ends_with('}'),
-            "{line}"
-        );
-        let before = samples.insert(name.to_owned(), value.parse().unwrap());
-        assert_eq!(before, None, "{line}");
-    }
-    samples
-}
-
-fn value(samples: &BTreeMap<String, f64>, name: &str, label: &str) -> Option<f64> {
-    let found = samples
-        .iter()
-        .find(|(sample, _)| sample.starts_with(name) && sample.contains(label));
-    found.map(|(_, value)| *value)
 }
 
 /// A VM with these exits at ports from 0 up.
