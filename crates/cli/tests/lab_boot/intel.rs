@@ -6,6 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::boots::{LIMITS, host_vmbell, lab, output, text};
+use super::top::{counts, in_l1, lines, said};
 
 /// The report of a deterministic bench of these rows, as it was written.
 fn report(rows: &[&str]) -> String {
@@ -145,4 +146,21 @@ fn a_guest_on_vmx_has_vmx_with_apicv_of_its_own() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     // L2 has no exits for PLE, so its KVM ignores the parameter.
     assert_eq!(text(&output.stdout), "Y\n0\n");
+}
+
+#[test]
+#[ignore = "boots the lab: cargo xtask lab"]
+fn top_counts_what_two_guests_on_vmx_do() {
+    let script = "start_top; start_guests; seen; kill $top; wait $top; exec 3>&- 4>&-; wait";
+    let (shown, folder) = in_l1(&["--cpu", "intel"], script);
+    let lines = lines(folder.path());
+    for (way, exits, rings) in [("exit", 2000, 0), ("ioeventfd", 0, 2000)] {
+        let found = counts(&lines, said(&shown, &format!("{way}: ")));
+        // The guest also halts once.
+        assert_eq!(
+            (found["exits_to_vmm"], found["ioeventfds"]),
+            (exits + 1, rings),
+            "{way}"
+        );
+    }
 }
