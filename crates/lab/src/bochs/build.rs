@@ -21,6 +21,7 @@ use crate::progress::LabProgress;
 pub(crate) const PATCHES: OwnSources = own_sources!(
     "bochs":
     "event-in-delivery.patch",
+    "masked-virtual-interrupt.patch",
     "memory-in-one-piece.patch",
     "posted-interrupt-descriptor.patch",
     "requests.patch",
