@@ -163,9 +163,7 @@ impl TrafficSweep<'_> {
     /// Migrates the source while it runs, and goes on with the process that received it; false if that does not go on.
     fn migrate(&self, source: &mut Source, trial: &mut Trial) -> Result<bool, Obstacle> {
         let cmdline = self.cmdline();
-        let received = self.vmm.receive(&self.guest(&cmdline));
-        let sent = received.and_then(|(vm, socket)| source.vm.send(&socket).map(|()| vm));
-        let mut destination = match sent {
+        let mut destination = match source.vm.send(&self.guest(&cmdline)) {
             Ok(vm) => vm,
             Err(error) => {
                 trial.conclude(&[vec![self.refused(error)?]]);

@@ -2,48 +2,19 @@
 //!
 //! The guest tells where its rings are; both the guest and the device may have written anything there.
 
+mod error;
+mod open;
 mod packed;
 mod split;
 
 use serde::{Deserialize, Serialize};
 
-use crate::memory::{GuestMemory, MemoryError};
+use crate::memory::GuestMemory;
 
+pub use error::RingError;
+pub use open::OpenRing;
 pub use packed::{PackedPlace, PackedState};
 pub use split::{SplitPlace, SplitState};
-
-/// The maximum number of descriptors of a ring (virtio 1.2, 2.7 and 2.8).
-pub const MAX_SIZE: u16 = 1 << 15;
-
-/// Why a ring cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum RingError {
-    /// Its memory cannot be read.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// The number of descriptors is not one that a ring may have.
-    #[error("a ring of {size} descriptors with {chain} in each request is impossible")]
-    Size {
-        /// The ring's descriptors.
-        size: u16,
-        /// The descriptors of a request.
-        chain: u16,
-    },
-    /// The indexes contradict each other.
-    #[error(
-        "a ring of {size} descriptors cannot have available index {available}, used index {used} and {seen} taken"
-    )]
-    Indexes {
-        /// The ring's descriptors.
-        size: u16,
-        /// The driver's available index.
-        available: u16,
-        /// The device's used index.
-        used: u16,
-        /// The number of answers that the driver has taken, modulo 65536.
-        seen: u16,
-    },
-}
 
 /// Where a ring is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +38,7 @@ impl RingPlace {
     pub fn is_between(&self, first: u16, position: u16, last: u16) -> bool {
         let distance = |to| match self {
             Self::Split(_) => u16::wrapping_sub(to, first),
-            Self::Packed(place) => packed::distance(place.size, first, to),
+            Self::Packed(place) => place.distance(first, to),
         };
         distance(position) <= distance(last)
     }
@@ -114,23 +85,5 @@ impl RingState {
             ],
             Self::Packed(state) => state.words(),
         }
-    }
-}
-
-/// What is open in a queue while the VM is paused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OpenRing {
-    /// The number of requests that the device has not answered.
-    pub requests: u16,
-    /// The number of answers that the driver has not taken: their interrupt may be on its way.
-    pub answers: u16,
-    /// Whether the driver will not notify the device of its next request, although none is open (EVENT_IDX).
-    pub suppressed: bool,
-}
-
-impl OpenRing {
-    /// Whether a notification can be lost now. Only a guest that waits for the interrupt can lose an answer's.
-    pub fn is_open(self, waits_for_interrupt: bool) -> bool {
-        self.requests != 0 || self.suppressed || waits_for_interrupt && self.answers != 0
     }
 }

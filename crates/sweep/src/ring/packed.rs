@@ -6,7 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{MAX_SIZE, OpenRing, RingError};
+use super::error::{MAX_SIZE, RingError};
+use super::open::OpenRing;
 use crate::memory::GuestMemory;
 
 const DESCRIPTOR: u64 = 16;
@@ -94,6 +95,11 @@ impl PackedPlace {
         Ok(state)
     }
 
+    /// The number of descriptors from one position to another one, which is less than two laps further.
+    pub(super) fn distance(&self, from: u16, to: u16) -> u16 {
+        distance(self.size, from, to)
+    }
+
     /// The address of a descriptor's flags.
     pub fn flags(&self, position: u16) -> u64 {
         let offset = DESCRIPTOR * u64::from(position & !WRAP) + FLAGS;
@@ -168,7 +174,7 @@ impl PackedState {
 }
 
 /// The number of descriptors from one position to another one, which is less than two laps further.
-pub(super) fn distance(size: u16, from: u16, to: u16) -> u16 {
+fn distance(size: u16, from: u16, to: u16) -> u16 {
     let place = |position: u16| {
         let lap = if position & WRAP == 0 { size } else { 0 };
         u32::from(position & !WRAP) + u32::from(lap)

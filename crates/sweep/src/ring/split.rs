@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{MAX_SIZE, OpenRing, RingError};
+use super::error::{MAX_SIZE, RingError};
+use super::open::OpenRing;
 use crate::memory::GuestMemory;
 
 /// Where a split virtqueue is.

@@ -69,11 +69,6 @@ pub(super) trait SweptVmm {
     fn restore(&self, guest: &SweepGuest<'_>, snapshot: &Path)
     -> Result<Box<dyn SweptVm>, VmError>;
 
-    /// Starts a process that receives a live migration on a socket, for a VMM that has the event.
-    fn receive(&self, _: &SweepGuest<'_>) -> Result<(Box<dyn SweptVm>, PathBuf), VmError> {
-        Err(VmError::Vmm(NO_MIGRATION.to_owned()))
-    }
-
     /// The file of a snapshot that has guest memory from address 0 on; `None` if there is no such file.
     fn memory_file(&self, snapshot: &Path) -> Option<PathBuf>;
 }
@@ -92,9 +87,8 @@ pub(super) trait SweptVm {
     /// Saves a paused guest in an empty folder.
     fn snapshot(&mut self, folder: &Path) -> Result<(), VmError>;
 
-    /// Sends a running guest to the process that listens on a socket. Returns when all but the last part is sent: the
-    /// guest is paused.
-    fn send(&mut self, _: &Path) -> Result<(), VmError> {
+    /// Sends a running guest to another process, which it returns. All but the last part is sent: the guest is paused.
+    fn send(&mut self, _: &SweepGuest<'_>) -> Result<Box<dyn SweptVm>, VmError> {
         Err(VmError::Vmm(NO_MIGRATION.to_owned()))
     }
 

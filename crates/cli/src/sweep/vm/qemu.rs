@@ -143,6 +143,7 @@ impl Qemu {
         let mut words = self.words(&program, guest, [&memory, &socket])?;
         words.extend(more.iter().map(OsString::from));
         let mut vm = QemuVm {
+            qemu: self.clone(),
             process: spawn(&words)?,
             qmp: None,
             memory,
@@ -210,16 +211,6 @@ impl SweptVmm for Qemu {
         Ok(Box::new(vm))
     }
 
-    fn receive(&self, guest: &SweepGuest<'_>) -> Result<(Box<dyn SweptVm>, PathBuf), VmError> {
-        let memory = guest.desk.fresh("memory");
-        let mut vm = self.launch(guest, memory, &["-incoming", "defer"])?;
-        vm.set(&LIVE)?;
-        let uri = format!("unix:{}", text(&vm.stream)?);
-        vm.execute("migrate-incoming", json!({ "uri": uri }))?;
-        let stream = vm.stream.clone();
-        Ok((Box::new(vm), stream))
-    }
-
     fn memory_file(&self, snapshot: &Path) -> Option<PathBuf> {
         Some(snapshot.join(MEMORY_FILE))
     }
@@ -261,6 +252,7 @@ fn copy_data(from: &Path, to: &Path) -> io::Result<()> {
 
 /// A QEMU that runs.
 struct QemuVm {
+    qemu: Qemu,
     process: RunningProgram,
     /// Its QMP; nothing until it is connected.
     qmp: Option<Qmp>,
@@ -367,15 +359,20 @@ impl SweptVm for QemuVm {
         Ok(())
     }
 
-    fn send(&mut self, destination: &Path) -> Result<(), VmError> {
+    fn send(&mut self, guest: &SweepGuest<'_>) -> Result<Box<dyn SweptVm>, VmError> {
+        let memory = guest.desk.fresh("memory");
+        let mut destination = self.qemu.launch(guest, memory, &["-incoming", "defer"])?;
+        let uri = format!("unix:{}", text(&destination.stream)?);
+        destination.set(&LIVE)?;
+        destination.execute("migrate-incoming", json!({ "uri": uri }))?;
         self.set(&LIVE)?;
-        let uri = format!("unix:{}", text(destination)?);
         self.execute("migrate", json!({ "uri": uri }))?;
         self.wait("query-migrate", |status| match status {
             "pre-switchover" => Some(true),
             "failed" | "cancelled" | "completed" => None,
             _ => Some(false),
-        })
+        })?;
+        Ok(Box::new(destination))
     }
 
     fn switch_over(&mut self) -> Result<(), VmError> {
