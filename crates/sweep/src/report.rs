@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnosis::Fault;
 use crate::edit::Edit;
-use crate::guest::{Loss, Wait};
+use crate::guest::{Help, Loss, Wait};
 use crate::instant::{Instant, Shard};
 use crate::process::UnreadEventfd;
 use crate::ring::{OpenRing, RingState};
@@ -125,6 +125,27 @@ pub struct InstantResult {
     pub message: Option<String>,
 }
 
+/// By what the same loss is known in the control group, where no ring was read, so that it may have another name.
+#[derive(PartialEq, Eq)]
+enum Symptom {
+    /// The guest went on after this help.
+    Help(Help),
+    /// This fault, which does not depend on the ring.
+    Fault(Fault),
+}
+
+impl InstantResult {
+    fn symptom(&self) -> Option<Symptom> {
+        use Fault::{KickLost, KickOrRequestLost, RequestForgotten, Starvation};
+        Some(match (self.fault?, self.loss) {
+            (KickLost | RequestForgotten | KickOrRequestLost | Starvation, Some(loss)) => {
+                Symptom::Help(loss.help)
+            }
+            (fault, _) => Symptom::Fault(fault),
+        })
+    }
+}
+
 /// All instants of one event, with one kind of traffic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventResults {
@@ -187,8 +208,8 @@ pub struct SweptVmm {
 }
 
 impl SweptVmm {
-    /// Whether the same traffic has this fault without the event too, so that the event is not its cause.
-    pub fn control_has(&self, event: &EventResults, fault: Fault) -> bool {
+    /// Whether the same traffic fails in this way without the event too, so that the event is not its cause.
+    pub fn control_has(&self, event: &EventResults, result: &InstantResult) -> bool {
         let is_control = |of: &&EventResults| {
             event.event != Event::Control
                 && of.event == Event::Control
@@ -197,16 +218,14 @@ impl SweptVmm {
         let control = self.events.iter().filter(is_control);
         control
             .flat_map(|control| &control.instants)
-            .any(|result| result.fault == Some(fault))
+            .any(|of| of.fault.is_some() && of.symptom() == result.symptom())
     }
 
     /// The verdict on one of its results. Nothing is lost by an event if the control group has the fault too.
     pub fn verdict(&self, event: &EventResults, result: &InstantResult) -> Verdict {
-        match result.fault {
-            Some(fault) if self.control_has(event, fault) && fault.is_of_vmm() => {
-                Verdict::Inconclusive
-            }
-            _ => result.verdict,
+        match result.verdict {
+            Verdict::Lost if self.control_has(event, result) => Verdict::Inconclusive,
+            verdict => verdict,
         }
     }
 

@@ -1,6 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::diagnosis::{Behaviour, Paused};
+use crate::guest::{GuestFault, PrintedRing};
+use crate::ring::{RingPlace, SplitPlace};
+use crate::verdict::verdict;
 
 fn traffic(wait: Wait) -> Traffic {
     Traffic {
@@ -146,6 +150,70 @@ fn a_fault_that_the_control_group_has_too_is_not_blamed() {
         assert_eq!(report.shown(), shown);
         let control = report.vmms[0].counts(&report.vmms[0].events[0]);
         assert_eq!(control.unexplained, 0, "the control group is its own");
+    }
+}
+
+#[test]
+fn a_loss_is_known_in_the_control_group_by_what_helped() {
+    let lost = |help| {
+        let ring = PrintedRing {
+            available: 2,
+            used: 1,
+            seen: 1,
+            avail_event: 1,
+            used_event: 1,
+        };
+        Loss {
+            operation: 1,
+            kicked: true,
+            interrupts: 0,
+            ring,
+            help,
+        }
+    };
+    // What the sweep knows at a pause, and in the control group.
+    let named = |help, paused: bool| {
+        let place = SplitPlace {
+            size: 8,
+            available: 0,
+            used: 0,
+            seen: 0,
+        };
+        let open = OpenRing {
+            requests: u16::from(paused),
+            ..OpenRing::default()
+        };
+        let paused = Paused {
+            open,
+            taken: paused,
+            place: RingPlace::Split(place),
+            event_idx: true,
+            unread: paused.then_some(false),
+            source_went_on: paused.then_some(true),
+            wait: Wait::Timer,
+            restored: paused,
+        };
+        let behaviour = Behaviour::Found(GuestFault::Lost(lost(help)));
+        let (verdict, fault) = verdict(&paused, &[vec![behaviour]]);
+        InstantResult {
+            loss: Some(lost(help)),
+            ..result(0, open.requests, verdict, fault)
+        }
+    };
+    for (control, event, shown) in [
+        (Help::Kick, Help::Kick, Shown::Inconclusive),
+        (Help::Nothing, Help::Nothing, Shown::Inconclusive),
+        (Help::Look, Help::Kick, Shown::Lost),
+        (Help::Kick, Help::Nothing, Shown::Lost),
+    ] {
+        let [control, event] = [named(control, false), named(event, true)];
+        assert_eq!(event.fault, Some(Fault::RequestForgotten));
+        assert_ne!(control.fault, event.fault);
+        let report = report(vec![
+            (Event::Control, vec![control]),
+            (Event::Restore, vec![event]),
+        ]);
+        assert_eq!(report.shown(), shown, "{report:?}");
     }
 }
 

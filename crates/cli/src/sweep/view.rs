@@ -142,12 +142,12 @@ fn diagnosis(
     result: &InstantResult,
 ) -> [Block; 2] {
     let number = result.instant.number;
-    let fault = match result.fault {
-        Some(fault) if vmm.control_has(event, fault) => {
+    let fault = match (result.fault, vmm.verdict(event, result)) {
+        (Some(fault), seen) if seen != result.verdict => {
             format!("unexplained: {}, as in the control group", fault.name())
         }
-        Some(fault) => format!("{}: {}", verdict(result.verdict), fault.name()),
-        None => verdict(result.verdict).to_owned(),
+        (Some(fault), seen) => format!("{}: {}", verdict(seen), fault.name()),
+        (None, seen) => verdict(seen).to_owned(),
     };
     let head = format!(
         "{}, {}, instant {number}: {fault}",
