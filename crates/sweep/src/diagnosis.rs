@@ -21,13 +21,19 @@ pub enum Fault {
     SuppressionStale,
     /// The guest halts, its VMM is idle, and not even the guest's timer wakes it.
     TimerLost,
+    /// No request was open, and nothing revives the device.
+    DeviceDead,
+    /// The guest prints nothing, and its VMM uses the CPU.
+    Spinning,
+    /// The VMM did not answer a command in time after any restore.
+    Unanswered,
     /// The device answered a request twice.
     AnsweredTwice,
     /// The device answered with wrong data.
     WrongAnswer,
     /// The VMM ended, or refused a command.
     VmmFailed,
-    /// The emulated CPU under KVM is the cause: the guest spins without output, or KVM reports an internal error.
+    /// The CPU is emulated and the guest spins without output, or KVM reports an internal error.
     Emulator,
     /// A thread did not run for long; the answer came late, or not at all in some of the restores.
     Starvation,
@@ -43,6 +49,9 @@ impl Fault {
             Self::InterruptLost => "interrupt lost",
             Self::SuppressionStale => "suppression stale",
             Self::TimerLost => "timer lost",
+            Self::DeviceDead => "device dead",
+            Self::Spinning => "guest spins",
+            Self::Unanswered => "command not answered",
             Self::AnsweredTwice => "answered twice",
             Self::WrongAnswer => "wrong answer",
             Self::VmmFailed => "VMM failed",
@@ -74,6 +83,8 @@ pub struct Paused {
     pub source_went_on: Option<bool>,
     /// How the guest waits.
     pub wait: Wait,
+    /// Whether an emulator runs the CPU, which may be why a guest spins.
+    pub emulated: bool,
     /// Whether the VMs were restored from a snapshot: only then can a fault be tried again.
     pub restored: bool,
 }
@@ -110,7 +121,8 @@ pub fn fault(paused: &Paused, behaviour: &Behaviour, repeats: bool) -> Option<Fa
         Behaviour::WentOn => return None,
         Behaviour::Found(GuestFault::AnsweredTwice) => return Some(Fault::AnsweredTwice),
         Behaviour::Found(GuestFault::WrongAnswer) => return Some(Fault::WrongAnswer),
-        Behaviour::Silent { ran: true } => return Some(Fault::Emulator),
+        Behaviour::Silent { ran: true } if paused.emulated => return Some(Fault::Emulator),
+        Behaviour::Silent { ran: true } => return Some(Fault::Spinning),
         // A polling guest would notice by itself, so its thread did not run.
         Behaviour::Silent { ran: false } => {
             return Some(match paused.wait {
@@ -126,7 +138,7 @@ pub fn fault(paused: &Paused, behaviour: &Behaviour, repeats: bool) -> Option<Fa
                 Fault::VmmFailed
             });
         }
-        Behaviour::Late(_) => return Some(Fault::Starvation),
+        Behaviour::Late(_) => return Some(Fault::Unanswered),
         Behaviour::Found(GuestFault::Lost(loss)) => loss,
     };
     Some(match (loss.help, paused.wait) {
@@ -144,6 +156,7 @@ pub fn fault(paused: &Paused, behaviour: &Behaviour, repeats: bool) -> Option<Fa
         },
         // The device's position is beyond the request, so a notification does not make it look at it again.
         (Help::Nothing, _) if repeats && paused.open.requests != 0 => Fault::RequestForgotten,
+        (Help::Nothing, _) if repeats => Fault::DeviceDead,
         (Help::Nothing, _) => Fault::Starvation,
     })
 }
@@ -184,6 +197,7 @@ mod tests {
             unread: Some(false),
             source_went_on: Some(true),
             wait,
+            emulated: true,
             restored: true,
         }
     }
@@ -257,7 +271,7 @@ mod tests {
     fn every_other_fault_has_its_evidence() {
         use Fault::{
             AnsweredTwice, Emulator, InterruptLost, RequestForgotten, Starvation, SuppressionStale,
-            TimerLost, VmmFailed, WrongAnswer,
+            TimerLost, Unanswered, VmmFailed, WrongAnswer,
         };
         use Wait::{Interrupt, Poll, Timer};
         let failed = |message: &str| Behaviour::Failed(message.to_owned());
@@ -303,7 +317,7 @@ mod tests {
                 Timer,
                 Behaviour::Late("no answer".to_owned()),
                 true,
-                Some(Starvation),
+                Some(Unanswered),
             ),
             (
                 Timer,
@@ -321,6 +335,28 @@ mod tests {
             let paused = paused(wait);
             let named = fault(&paused, &behaviour, repeats);
             assert_eq!(named, expected, "{paused:?} {behaviour:?} {repeats}");
+        }
+    }
+
+    #[test]
+    fn a_guest_that_spins_on_a_real_cpu_is_not_the_emulators() {
+        for (emulated, expected) in [(true, Fault::Emulator), (false, Fault::Spinning)] {
+            let paused = Paused {
+                emulated,
+                ..paused(Wait::Timer)
+            };
+            let spins = Behaviour::Silent { ran: true };
+            assert_eq!(fault(&paused, &spins, true), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_device_that_is_dead_in_each_restore_is_not_starved() {
+        let mut paused = paused(Wait::Interrupt);
+        paused.open.requests = 0;
+        for (repeats, expected) in [(true, Fault::DeviceDead), (false, Fault::Starvation)] {
+            let named = fault(&paused, &lost(Help::Nothing, true), repeats);
+            assert_eq!(named, Some(expected));
         }
     }
 

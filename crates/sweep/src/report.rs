@@ -136,11 +136,12 @@ enum Symptom {
 
 impl InstantResult {
     fn symptom(&self) -> Option<Symptom> {
-        use Fault::{KickLost, KickOrRequestLost, RequestForgotten, Starvation};
+        use Fault::{DeviceDead, KickLost, KickOrRequestLost, RequestForgotten, Starvation};
         Some(match (self.fault?, self.loss) {
-            (KickLost | RequestForgotten | KickOrRequestLost | Starvation, Some(loss)) => {
-                Symptom::Help(loss.help)
-            }
+            (
+                KickLost | RequestForgotten | KickOrRequestLost | DeviceDead | Starvation,
+                Some(loss),
+            ) => Symptom::Help(loss.help),
             (fault, _) => Symptom::Fault(fault),
         })
     }

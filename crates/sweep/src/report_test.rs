@@ -191,6 +191,7 @@ fn a_loss_is_known_in_the_control_group_by_what_helped() {
             unread: paused.then_some(false),
             source_went_on: paused.then_some(true),
             wait: Wait::Timer,
+            emulated: true,
             restored: paused,
         };
         let behaviour = Behaviour::Found(GuestFault::Lost(lost(help)));
@@ -215,6 +216,14 @@ fn a_loss_is_known_in_the_control_group_by_what_helped() {
         ]);
         assert_eq!(report.shown(), shown, "{report:?}");
     }
+}
+
+#[test]
+fn a_command_that_no_restore_answers_is_not_excused_by_other_instants() {
+    let late = result(0, 1, Verdict::Inconclusive, Some(Fault::Unanswered));
+    let kept = result(1, 1, Verdict::Kept, None);
+    let report = report(vec![(Event::Restore, vec![late, kept])]);
+    assert_eq!(report.shown(), Shown::Inconclusive);
 }
 
 #[test]

@@ -44,6 +44,11 @@ pub fn verdict(paused: &Paused, rounds: &[Vec<Behaviour>]) -> (Verdict, Option<F
     let verdict = match first {
         Fault::Emulator => Verdict::Emulator,
         Fault::Starvation => Verdict::Starvation,
+        // A thread that did not run looks the same once, but not each time.
+        Fault::Unanswered if !is_same || rounds.len() == 1 => {
+            return (Verdict::Starvation, Some(Fault::Starvation));
+        }
+        Fault::Unanswered => Verdict::Inconclusive,
         _ if !is_same || !paused.restored && needs_repetition(vm) => Verdict::Inconclusive,
         // A VMM that fails has lost its guest, whatever was open.
         Fault::VmmFailed => Verdict::Lost,
@@ -86,6 +91,7 @@ mod tests {
             unread: None,
             source_went_on: None,
             wait,
+            emulated: true,
             restored,
         }
     }
@@ -97,6 +103,7 @@ mod tests {
         let silent = || Behaviour::Silent { ran: true };
         let refused = || Behaviour::Failed("cannot load".to_owned());
         let idle = || Behaviour::Silent { ran: false };
+        let late = || Behaviour::Late("no end".to_owned());
         let went = || Behaviour::WentOn;
         for (requests, behaviours, expected) in [
             (1, vec![went(), went()], (Verdict::Kept, None)),
@@ -131,6 +138,21 @@ mod tests {
                 1,
                 vec![idle()],
                 (Verdict::Starvation, Some(Fault::Starvation)),
+            ),
+            (
+                1,
+                vec![late()],
+                (Verdict::Starvation, Some(Fault::Starvation)),
+            ),
+            (
+                1,
+                vec![late(), went()],
+                (Verdict::Starvation, Some(Fault::Starvation)),
+            ),
+            (
+                1,
+                vec![late(), late()],
+                (Verdict::Inconclusive, Some(Fault::Unanswered)),
             ),
             (
                 0,

@@ -11,7 +11,7 @@ use super::observe::{Peek, heard, judge, peek};
 use super::traffic::{Obstacle, Source, TrafficSweep};
 use super::vm::{MAX_SNAPSHOT, SweptVm, VmError};
 use vmbell_sweep::diagnosis::{Behaviour, Paused};
-use vmbell_sweep::guest::{GuestFault, Ready, Wait};
+use vmbell_sweep::guest::{GuestFault, Ready};
 use vmbell_sweep::instant::Instant;
 use vmbell_sweep::report::{Event, InstantResult};
 use vmbell_sweep::ring::OpenRing;
@@ -27,7 +27,7 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    fn new(instant: Instant, wait: Wait, ready: &Ready) -> Self {
+    fn new(instant: Instant, sweep: &TrafficSweep<'_>, ready: &Ready) -> Self {
         let open = OpenRing::default();
         Self {
             paused: Paused {
@@ -37,7 +37,8 @@ impl Trial {
                 event_idx: ready.event_idx,
                 unread: None,
                 source_went_on: None,
-                wait,
+                wait: sweep.traffic.wait,
+                emulated: sweep.is_emulated(),
                 restored: false,
             },
             result: InstantResult {
@@ -115,7 +116,7 @@ impl TrafficSweep<'_> {
         let source = self.source.take();
         let mut source = source.context("the source does not run")?;
         let instant = self.instant(number);
-        let mut trial = Trial::new(instant, self.traffic.wait, &source.ready);
+        let mut trial = Trial::new(instant, self, &source.ready);
         // A source whose guest hangs, or whose VMM failed, is replaced.
         if self.run(event, &mut source, &mut trial)? {
             self.source = Some(source);
@@ -127,7 +128,7 @@ impl TrafficSweep<'_> {
     fn run(&self, event: Event, source: &mut Source, trial: &mut Trial) -> Result<bool, Obstacle> {
         source.vm.process().forget_lines();
         if event != Event::Control && !source.has_learned {
-            let mut first = Trial::new(trial.result.instant, self.traffic.wait, &source.ready);
+            let mut first = Trial::new(trial.result.instant, self, &source.ready);
             if !self.learn(source, &mut first)? {
                 trial.result = first.result;
                 if event != Event::Pause {

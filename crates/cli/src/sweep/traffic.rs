@@ -8,6 +8,8 @@ use anyhow::Result;
 use super::args::SweepArgs;
 use super::observe::started;
 use super::vm::{SweepFolder, SweepGuest, SweptVm, SweptVmm, VmError};
+use vmbell_bench::timing;
+use vmbell_report::Timing;
 use vmbell_sweep::guest::{Ready, steps_after};
 use vmbell_sweep::instant::Instant;
 use vmbell_sweep::memory::MemoryError;
@@ -95,6 +97,11 @@ impl<'a> TrafficSweep<'a> {
 
     fn bound(&self) -> Duration {
         BOUNDS[usize::from(!self.traffic.limited)]
+    }
+
+    /// Whether an emulator runs the guest's CPU.
+    pub(super) fn is_emulated(&self) -> bool {
+        self.vmm.accelerator() == "tcg" || !matches!(timing::here(), Ok(Timing::Native))
     }
 
     /// The answers of a step.
