@@ -218,7 +218,7 @@ impl TrafficSweep<'_> {
         source.has_learned = true;
         let paused = source.vm.pause();
         let seen = match paused {
-            Ok(()) => peek(source.vm.as_mut(), &source.ready)?,
+            Ok(()) => peek(source.vm.as_mut(), &source.ready, self.desk.limit)?,
             Err(error) => {
                 first.conclude(&[vec![self.refused(error)?]]);
                 return Ok(false);
@@ -286,7 +286,7 @@ impl TrafficSweep<'_> {
             trial.failed_before(Behaviour::Found(fault));
             return Ok(None);
         }
-        match peek(source.vm.as_mut(), &source.ready)? {
+        match peek(source.vm.as_mut(), &source.ready, self.desk.limit)? {
             Ok(peek) => trial.saw(peek, source),
             Err(error) => trial.note(&error.to_string()),
         }
@@ -298,9 +298,11 @@ impl TrafficSweep<'_> {
         match error {
             VmError::Vmm(message) => match self.desk.free()? {
                 // The VMM, which writes its snapshots itself, then has every reason to fail.
-                free if free < MAX_SNAPSHOT => Err(Obstacle::Failed(format!(
-                    "only {free} bytes are free for snapshots: {message}"
-                ))),
+                free if free < MAX_SNAPSHOT => {
+                    let failed = anyhow::Error::msg(message);
+                    let text = format!("only {free} bytes are free for snapshots");
+                    Err(failed.context(text).into())
+                }
                 _ => Ok(Behaviour::Failed(message)),
             },
             error @ VmError::TimedOut(_) => Ok(Behaviour::Late(error.to_string())),

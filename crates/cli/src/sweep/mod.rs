@@ -159,7 +159,7 @@ fn numbers(args: &SweepArgs) -> Vec<u32> {
         .collect()
 }
 
-/// Sweeps one VMM. What was tried until it failed or was stopped is kept; an error is this user's lack of rights.
+/// Sweeps one VMM. What was tried until it failed or was stopped is kept; an error is not the VMM's.
 fn sweep(
     args: &SweepArgs,
     desk: &SweepFolder<'_>,
@@ -176,7 +176,10 @@ fn sweep(
         let mut sweep = TrafficSweep::new(args, desk, vmm, traffic);
         let obstacle = match vmm.lacks(Event::Control, traffic.device) {
             Some(reason) => Some(Obstacle::HasNone(reason)),
-            None => sweep.start().err(),
+            None => match sweep.start() {
+                Err(Obstacle::Host(error)) => return Err(Unavailable::new(error)),
+                started => started.err(),
+            },
         };
         for event in &events {
             let mut results = EventResults {
@@ -194,7 +197,7 @@ fn sweep(
                 match sweep.try_instant(*event, *number) {
                     Ok(result) => results.instants.push(result),
                     Err(Obstacle::Stopped) => break,
-                    Err(Obstacle::Denied(error)) => return Err(Unavailable::new(error)),
+                    Err(Obstacle::Host(error)) => return Err(Unavailable::new(error)),
                     Err(Obstacle::HasNone(reason) | Obstacle::Failed(reason)) => {
                         swept.failed = Some(reason);
                         break;

@@ -11,9 +11,9 @@ use crate::process::{ProgramEnd, Reached, TimeLeft};
 use vmbell_bench::CommandLimit;
 use vmbell_sweep::diagnosis::Behaviour;
 use vmbell_sweep::guest::{self, Ready, Said};
-use vmbell_sweep::memory::{GuestMemory, MemoryError};
+use vmbell_sweep::memory::GuestMemory;
 use vmbell_sweep::process::{UnreadEventfd, cpu_time, unread_eventfds};
-use vmbell_sweep::ring::{RingError, RingState};
+use vmbell_sweep::ring::RingState;
 
 /// What is seen of a paused VM.
 pub(super) struct Peek {
@@ -23,19 +23,36 @@ pub(super) struct Peek {
     pub(super) unread: Vec<UnreadEventfd>,
 }
 
-/// Looks at a paused VM. The outer error is this host's, which refuses access; the inner one is the guest's or VMM's.
+/// How long a VMM that cannot be looked at may take to exit.
+const EXIT: Duration = Duration::from_millis(200);
+
+/// Looks at a paused VM. The outer error is this host's, which refuses access; the inner one is the guest's, or that of
+/// a VMM that ended.
 pub(super) fn peek(
     vm: &mut dyn SweptVm,
     ready: &Ready,
-) -> Result<Result<Peek, RingError>, Obstacle> {
+    stop: &CommandLimit,
+) -> Result<Result<Peek>, Obstacle> {
     let pid = vm.process().id();
-    let memory = GuestMemory::of_process(pid, MEMORY).map_err(|error| match error {
-        MemoryError::Denied { .. } => Obstacle::Denied(error),
-        error => Obstacle::Failed(error.to_string()),
-    })?;
-    let unread = unread_eventfds(pid)
-        .with_context(|| format!("cannot list the descriptors of process {pid}"))?;
-    Ok(ready.place.read(&memory).map(|ring| Peek { ring, unread }))
+    let looked = GuestMemory::of_process(pid, MEMORY).map_err(anyhow::Error::new);
+    let looked = looked.and_then(|memory| {
+        let unread = unread_eventfds(pid)
+            .with_context(|| format!("cannot list the descriptors of process {pid}"))?;
+        Ok((memory, unread))
+    });
+    let (memory, unread) = match looked {
+        Ok(looked) => looked,
+        Err(error) => {
+            let process = vm.process();
+            let ended = process.until_output(|_| false, &mut TimeLeft::new(EXIT), stop);
+            return match ended.context("cannot read the VMM's output")? {
+                Reached::End(None) => Ok(Err(error)),
+                _ => Err(error.into()),
+            };
+        }
+    };
+    let ring = ready.place.read(&memory).map_err(anyhow::Error::new);
+    Ok(ring.map(|ring| Peek { ring, unread }))
 }
 
 /// What a guest has said until now.

@@ -12,7 +12,6 @@ use vmbell_bench::timing;
 use vmbell_report::Timing;
 use vmbell_sweep::guest::{Ready, steps_after};
 use vmbell_sweep::instant::Instant;
-use vmbell_sweep::memory::MemoryError;
 use vmbell_sweep::report::Traffic;
 
 /// What the limiter holds back a request for. Cloud Hypervisor's own timer rounds it up to 100 ms.
@@ -60,15 +59,15 @@ pub(super) enum Obstacle {
     HasNone(String),
     /// The VMM failed.
     Failed(String),
-    /// This user may not look at the VMM.
-    Denied(MemoryError),
+    /// This host, this user's rights or a description do not allow the sweep.
+    Host(anyhow::Error),
     /// The command has to stop.
     Stopped,
 }
 
 impl From<anyhow::Error> for Obstacle {
     fn from(error: anyhow::Error) -> Self {
-        Self::Failed(format!("{error:#}"))
+        Self::Host(error)
     }
 }
 
@@ -163,7 +162,8 @@ impl<'a> TrafficSweep<'a> {
         let vm = self.vmm.start(&self.guest(&cmdline));
         let mut vm = vm.map_err(|error| match error {
             VmError::Stopped => Obstacle::Stopped,
-            error => Obstacle::Failed(format!("{error:#}")),
+            VmError::Host(error) => Obstacle::Host(error),
+            error @ (VmError::Vmm(_) | VmError::TimedOut(_)) => Obstacle::Failed(error.to_string()),
         })?;
         let ready = started(vm.as_mut(), self.args.start_timeout, self.desk.limit)?;
         self.source = Some(Source {

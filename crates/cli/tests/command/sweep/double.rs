@@ -263,7 +263,13 @@ impl Double {
         let mut line = String::new();
         stream.read_line(&mut line).unwrap();
         match line.trim_end().split_once(' ').unwrap() {
-            ("pause", _) => self.is_paused = true,
+            ("pause", _) => {
+                self.is_paused = true;
+                if self.fault == "dies" {
+                    stream.get_mut().write_all(b"done\n").unwrap();
+                    std::process::exit(1);
+                }
+            }
             ("resume", _) => {
                 self.is_paused = false;
                 self.is_stalled = self.fault == "stalls";

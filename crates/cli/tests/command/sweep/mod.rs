@@ -248,6 +248,27 @@ fn a_known_vmm_that_exits_at_once_fails_with_its_last_words() {
 }
 
 #[test]
+fn a_vmm_that_ends_while_it_is_looked_at_has_failed() {
+    let folder = TempDir::new().unwrap();
+    let (report, status) = report(&mut sweep(&folder, "dies", "--events pause --instants 2"));
+    let failed = |result: &Value| result["fault"] == "vmm-failed";
+    assert!(results(&report, "pause").iter().all(failed), "{report:#}");
+    assert_eq!((results(&report, "pause").len(), status), (2, Some(1)));
+}
+
+#[test]
+fn a_command_that_is_not_found_is_not_the_vmms_failure() {
+    let folder = TempDir::new().unwrap();
+    let mut sweep = sweep(&folder, "none", "--events pause --instants 1");
+    let file = folder.path().join("double.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let pause = text.lines().find(|line| line.starts_with("pause")).unwrap();
+    fs::write(&file, text.replace(pause, "pause = '/absent/control'")).unwrap();
+    let named = predicate::str::contains("pause: /absent/control");
+    sweep.assert().code(69).stderr(named);
+}
+
+#[test]
 fn a_description_without_memory_cannot_be_edited() {
     let folder = TempDir::new().unwrap();
     let refused = predicate::str::contains("the description of double has no 'memory'");
