@@ -173,7 +173,8 @@ pub fn said(output: &[u8]) -> Said {
         };
         let fault = match what {
             "step" => {
-                said.step = said.step.max(words.parse().unwrap_or(0));
+                let step = words.parse().ok().filter(|step| is_next(said.step, *step));
+                said.step = step.unwrap_or(said.step);
                 None
             }
             "lost" => {
@@ -199,6 +200,20 @@ pub fn said(output: &[u8]) -> Said {
         said.fault = said.fault.or(fault);
     }
     said
+}
+
+/// The highest number of a step, and the most steps between two complete lines: no traffic makes as many.
+const MAX_STEP: u64 = 1 << 40;
+const MAX_STEPS: u64 = 1 << 20;
+
+/// Whether a guest can have made this step after the last one, which is 0 if it is unknown.
+fn is_next(last: u64, step: u64) -> bool {
+    let most = if last == 0 {
+        MAX_STEP
+    } else {
+        last + MAX_STEPS
+    };
+    step > last && step <= most
 }
 
 fn reason(words: &str) -> String {
@@ -322,6 +337,22 @@ mod tests {
     fn a_vmms_own_output_is_no_step() {
         let log = "v1.2.3 started... sweep step 9\nsweep step x\n\nsweep step 2\r\n[info] step 7.\nsweep step 5";
         assert_eq!(said(log.as_bytes()).step, 2);
+    }
+
+    #[test]
+    fn a_step_that_no_traffic_makes_is_not_counted() {
+        let most = u64::MAX;
+        for (text, expected) in [
+            (format!("sweep step {most}\n"), 0),
+            (format!("sweep step {most}\nsweep step 3\n"), 3),
+            (format!("sweep step 3\nsweep step {}\n", 1_u64 << 39), 3),
+            (
+                format!("sweep step {}\nsweep step 9\n", 1_u64 << 39),
+                1 << 39,
+            ),
+        ] {
+            assert_eq!(said(text.as_bytes()).step, expected, "{text}");
+        }
     }
 
     #[test]
