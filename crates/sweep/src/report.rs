@@ -161,6 +161,30 @@ pub struct EventResults {
     pub instants: Vec<InstantResult>,
 }
 
+impl EventResults {
+    /// The counts of its instants.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for result in &self.instants {
+            counts.instants += 1;
+            match result.verdict {
+                Verdict::Lost => {
+                    counts.lost += 1;
+                    if let Some(fault) = result.fault {
+                        *counts.faults.entry(fault).or_default() += 1;
+                    }
+                }
+                Verdict::Emulator => counts.emulator += 1,
+                Verdict::Starvation => counts.starvation += 1,
+                Verdict::Inconclusive if result.fault.is_some() => counts.unexplained += 1,
+                Verdict::Kept => counts.kept += 1,
+                Verdict::Inconclusive => {}
+            }
+        }
+        counts
+    }
+}
+
 /// Counts over the instants of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -222,34 +246,16 @@ impl SweptVmm {
             .any(|of| of.fault.is_some() && of.symptom() == result.symptom())
     }
 
-    /// The verdict on one of its results. Nothing is lost by an event if the control group has the fault too.
-    pub fn verdict(&self, event: &EventResults, result: &InstantResult) -> Verdict {
-        match result.verdict {
-            Verdict::Lost if self.control_has(event, result) => Verdict::Inconclusive,
-            verdict => verdict,
-        }
-    }
-
-    /// The counts of one of its events.
-    pub fn counts(&self, event: &EventResults) -> Counts {
-        let mut counts = Counts::default();
-        for result in &event.instants {
-            counts.instants += 1;
-            match self.verdict(event, result) {
-                Verdict::Lost => {
-                    counts.lost += 1;
-                    if let Some(fault) = result.fault {
-                        *counts.faults.entry(fault).or_default() += 1;
-                    }
+    /// Makes what the control group lost too inconclusive: the event did not lose it.
+    pub fn excuse(&mut self) {
+        let seen = self.clone();
+        for (event, of) in self.events.iter_mut().zip(&seen.events) {
+            for result in &mut event.instants {
+                if result.verdict == Verdict::Lost && seen.control_has(of, result) {
+                    result.verdict = Verdict::Inconclusive;
                 }
-                Verdict::Emulator => counts.emulator += 1,
-                Verdict::Starvation => counts.starvation += 1,
-                Verdict::Inconclusive if result.fault.is_some() => counts.unexplained += 1,
-                Verdict::Kept => counts.kept += 1,
-                Verdict::Inconclusive => {}
             }
         }
-        counts
     }
 }
 
@@ -295,31 +301,50 @@ pub enum Shown {
     Skipped,
 }
 
-impl SweepReport {
-    /// What the sweep has shown. An event that a VMM does not have is no obstacle; one that it has needs something open
-    /// with some traffic. In the control group, only a VMM that fails counts.
+impl SweptVmm {
+    /// What the sweep has shown about it. In the control group, only a failure of the VMM counts; an event that it does
+    /// not have is no obstacle, and one that it has needs something open with some traffic.
     pub fn shown(&self) -> Shown {
-        let swept = || self.vmms.iter().filter(|vmm| vmm.skipped.is_none());
-        let mut has_lost = swept().any(|vmm| vmm.failed.is_some());
-        let (mut kept, mut unexplained) = (BTreeMap::new(), 0);
-        for (index, vmm) in swept().enumerate() {
-            for event in vmm.events.iter().filter(|event| event.has_none.is_none()) {
-                if event.event == Event::Control {
-                    let mut faults = event.instants.iter().map(|result| result.fault);
-                    has_lost |= faults.any(|fault| fault == Some(Fault::VmmFailed));
-                    continue;
-                }
-                let counts = vmm.counts(event);
-                has_lost |= counts.lost != 0;
-                unexplained += counts.unexplained;
-                *kept.entry((index, event.event)).or_insert(0) += counts.kept;
+        if self.skipped.is_some() {
+            return Shown::Skipped;
+        }
+        let (mut has_lost, mut unexplained) = (self.failed.is_some(), 0);
+        let mut kept = BTreeMap::new();
+        for event in self.events.iter().filter(|event| event.has_none.is_none()) {
+            if event.event == Event::Control {
+                let mut faults = event.instants.iter().map(|result| result.fault);
+                has_lost |= faults.any(|fault| fault == Some(Fault::VmmFailed));
+                continue;
             }
+            let counts = event.counts();
+            has_lost |= counts.lost != 0;
+            unexplained += counts.unexplained;
+            *kept.entry(event.event).or_insert(0) += counts.kept;
         }
         match () {
-            () if swept().next().is_none() => Shown::Skipped,
             () if has_lost => Shown::Lost,
             () if unexplained != 0 || kept.is_empty() => Shown::Inconclusive,
             () if kept.values().any(|kept| *kept == 0) => Shown::Inconclusive,
+            () => Shown::NothingLost,
+        }
+    }
+
+    fn has_event(&self) -> bool {
+        let mut events = self.events.iter();
+        events.any(|event| event.event != Event::Control && event.has_none.is_none())
+    }
+}
+
+impl SweepReport {
+    /// What the sweep has shown about all VMMs. One that has none of the events is no obstacle if another one has some.
+    pub fn shown(&self) -> Shown {
+        let swept = || self.vmms.iter().filter(|vmm| vmm.skipped.is_none());
+        let with_event = || swept().filter(|vmm| vmm.has_event()).map(SweptVmm::shown);
+        match () {
+            () if swept().next().is_none() => Shown::Skipped,
+            () if swept().any(|vmm| vmm.shown() == Shown::Lost) => Shown::Lost,
+            () if with_event().next().is_none() => Shown::Inconclusive,
+            () if with_event().any(|shown| shown == Shown::Inconclusive) => Shown::Inconclusive,
             () => Shown::NothingLost,
         }
     }
@@ -428,6 +453,7 @@ pub fn merge(parts: &[SweepReport]) -> Result<SweepReport, MergeError> {
                 });
             }
         }
+        vmm.excuse();
     }
     Ok(merged)
 }

@@ -41,7 +41,7 @@ fn report(events: Vec<(Event, Vec<InstantResult>)>) -> SweepReport {
         has_none: None,
         instants,
     };
-    SweepReport {
+    let mut report = SweepReport {
         schema_version: SCHEMA_VERSION,
         seed: 1,
         instants: 8,
@@ -59,7 +59,9 @@ fn report(events: Vec<(Event, Vec<InstantResult>)>) -> SweepReport {
             failed: None,
             events: events.into_iter().map(event).collect(),
         }],
-    }
+    };
+    report.vmms[0].excuse();
+    report
 }
 
 fn shard(report: &SweepReport, index: u32, count: u32) -> SweepReport {
@@ -94,7 +96,7 @@ fn a_guest_that_hangs_without_a_known_reason_is_neither_kept_nor_lost() {
     let hangs = |number| result(number, 1, Verdict::Inconclusive, Some(Fault::KickLost));
     let instants = vec![result(0, 1, Verdict::Kept, None), hangs(1), hangs(2)];
     let report = report(vec![(Event::Restore, instants)]);
-    let counts = report.vmms[0].counts(&report.vmms[0].events[0]);
+    let counts = report.vmms[0].events[0].counts();
     assert_eq!((counts.open(), counts.unexplained), (1, 2));
     assert_eq!(report.shown(), Shown::Inconclusive);
 }
@@ -145,10 +147,10 @@ fn a_fault_that_the_control_group_has_too_is_not_blamed() {
         (starved(), starved(), Shown::Inconclusive, (0, 0)),
     ] {
         let report = report(vec![(Event::Control, control), (Event::Restore, event)]);
-        let counts = report.vmms[0].counts(&report.vmms[0].events[1]);
+        let counts = report.vmms[0].events[1].counts();
         assert_eq!((counts.lost, counts.unexplained), lost_and_unexplained);
         assert_eq!(report.shown(), shown);
-        let control = report.vmms[0].counts(&report.vmms[0].events[0]);
+        let control = report.vmms[0].events[0].counts();
         assert_eq!(control.unexplained, 0, "the control group is its own");
     }
 }
@@ -219,6 +221,39 @@ fn a_loss_is_known_in_the_control_group_by_what_helped() {
 }
 
 #[test]
+fn the_json_has_the_verdict_that_counts() {
+    let lost = |number| result(number, 1, Verdict::Lost, Some(Fault::TimerLost));
+    let kept = |number| result(number, 1, Verdict::Kept, None);
+    let events = vec![
+        (Event::Control, vec![kept(0), lost(1)]),
+        (Event::Restore, vec![lost(0), kept(1)]),
+    ];
+    let mut whole = report(events);
+    whole.instants = 2;
+    let verdicts = |report: &SweepReport| {
+        let instants = report.vmms[0].events[1].instants.iter();
+        instants.map(|result| result.verdict).collect::<Vec<_>>()
+    };
+    assert_eq!(verdicts(&whole), [Verdict::Inconclusive, Verdict::Kept]);
+    // The shard with the loss does not have the control group's.
+    whole.vmms[0].events[1].instants[0].verdict = Verdict::Lost;
+    let merged = merge(&[shard(&whole, 1, 2), shard(&whole, 2, 2)]).unwrap();
+    assert_eq!(verdicts(&merged), [Verdict::Inconclusive, Verdict::Kept]);
+}
+
+#[test]
+fn a_vmm_without_the_events_is_no_obstacle_to_the_others() {
+    let kept = vec![result(0, 1, Verdict::Kept, None)];
+    let mut of = report(vec![(Event::Pause, kept)]);
+    let mut other = report(vec![(Event::Pause, vec![])]);
+    other.vmms[0].events[0].has_none = Some("no network card".to_owned());
+    assert_eq!(other.vmms[0].shown(), Shown::Inconclusive);
+    assert_eq!(other.shown(), Shown::Inconclusive);
+    of.vmms.append(&mut other.vmms);
+    assert_eq!(of.shown(), Shown::NothingLost);
+}
+
+#[test]
 fn a_command_that_no_restore_answers_is_not_excused_by_other_instants() {
     let late = result(0, 1, Verdict::Inconclusive, Some(Fault::Unanswered));
     let kept = result(1, 1, Verdict::Kept, None);
@@ -284,7 +319,7 @@ fn counts_are_by_verdict_and_fault() {
         result(6, 1, Verdict::Starvation, Some(Fault::Starvation)),
     ];
     let report = report(vec![(Event::Pause, instants)]);
-    let counts = report.vmms[0].counts(&report.vmms[0].events[0]);
+    let counts = report.vmms[0].events[0].counts();
     assert_eq!((counts.instants, counts.open(), counts.lost), (7, 4, 3));
     assert_eq!((counts.emulator, counts.starvation), (1, 1));
     assert_eq!(

@@ -87,6 +87,7 @@ pub(super) fn run(args: &SweepArgs) -> Result<Exit> {
             Ok(program) => {
                 let mut swept = results(vmm.as_ref(), version(&program, &limit), None);
                 sweep(args, &desk, vmm.as_ref(), &mut swept)?;
+                swept.excuse();
                 swept
             }
         };

@@ -8,7 +8,7 @@ use vmbell_report::units::plural;
 use vmbell_report::{Block, Cell, Column, Paint, Table};
 use vmbell_sweep::guest::Help;
 use vmbell_sweep::report::{
-    Counts, Event, EventResults, InstantResult, SweepReport, SweptVmm, Traffic,
+    Counts, Event, EventResults, InstantResult, Shown, SweepReport, SweptVmm, Traffic,
 };
 use vmbell_sweep::verdict::Verdict;
 
@@ -21,12 +21,7 @@ pub(super) fn blocks(report: &SweepReport, is_one: bool) -> Vec<Block> {
         for event in &vmm.events {
             for result in &event.instants {
                 let is_first = result.fault.is_some_and(|fault| {
-                    shown.insert((
-                        event.event,
-                        event.traffic,
-                        fault,
-                        vmm.verdict(event, result),
-                    ))
+                    shown.insert((event.event, event.traffic, fault, result.verdict))
                 });
                 if is_one || is_first {
                     blocks.extend(diagnosis(report, vmm, event, result));
@@ -69,7 +64,7 @@ fn table(vmm: &SweptVmm) -> Table {
     let counts: Vec<(&EventResults, Counts)> = vmm
         .events
         .iter()
-        .map(|event| (event, vmm.counts(event)))
+        .map(|event| (event, event.counts()))
         .collect();
     let cells = |cell: fn(&EventResults, &Counts) -> Cell| {
         let cells: Vec<_> = counts
@@ -142,12 +137,14 @@ fn diagnosis(
     result: &InstantResult,
 ) -> [Block; 2] {
     let number = result.instant.number;
-    let fault = match (result.fault, vmm.verdict(event, result)) {
-        (Some(fault), seen) if seen != result.verdict => {
+    let seen = verdict(result.verdict);
+    let is_excused = result.verdict == Verdict::Inconclusive && vmm.control_has(event, result);
+    let fault = match result.fault {
+        Some(fault) if is_excused => {
             format!("unexplained: {}, as in the control group", fault.name())
         }
-        (Some(fault), seen) => format!("{}: {}", verdict(seen), fault.name()),
-        (None, seen) => verdict(seen).to_owned(),
+        Some(fault) => format!("{seen}: {}", fault.name()),
+        None => seen.to_owned(),
     };
     let head = format!(
         "{}, {}, instant {number}: {fault}",
@@ -295,7 +292,7 @@ fn headline(vmm: &SweptVmm) -> Block {
     let (mut lost, mut open, mut instants) = (0, 0, 0);
     let (mut control, mut failed, mut unexplained) = (0, 0, 0);
     for event in &vmm.events {
-        let counts = vmm.counts(event);
+        let counts = event.counts();
         match event.event {
             Event::Control => {
                 control += counts.instants;
@@ -319,11 +316,67 @@ fn headline(vmm: &SweptVmm) -> Block {
     if let Some(reason) = &vmm.failed {
         text.push_str(&format!("; the sweep ended early: {reason}"));
     }
-    let paint = match (lost, open, &vmm.failed) {
-        (0, 0, None) => Paint::Yellow,
-        (0, _, None) if unexplained != 0 => Paint::Yellow,
-        (0, _, None) => Paint::Green,
-        _ => Paint::Red,
+    let paint = match vmm.shown() {
+        Shown::Lost => Paint::Red,
+        Shown::NothingLost => Paint::Green,
+        Shown::Inconclusive | Shown::Skipped => Paint::Yellow,
     };
     Block::Text(Cell::new(text, paint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vmbell_sweep::diagnosis::Fault;
+    use vmbell_sweep::guest::Wait;
+    use vmbell_sweep::instant::Instant;
+    use vmbell_sweep::report::Device;
+    use vmbell_sweep::ring::OpenRing;
+
+    #[test]
+    fn a_headlines_colour_is_that_of_the_exit_status() {
+        let event = |event, verdict, fault| EventResults {
+            traffic: Traffic {
+                device: Device::Rng,
+                wait: Wait::Timer,
+                event_idx: true,
+                packed: false,
+                in_flight: 1,
+                limited: false,
+            },
+            event,
+            has_none: None,
+            instants: vec![InstantResult {
+                instant: Instant::new(0, 1, 1000),
+                open: OpenRing::default(),
+                ring: None,
+                unread: Vec::new(),
+                verdict,
+                fault,
+                loss: None,
+                message: None,
+            }],
+        };
+        let control = |fault| event(Event::Control, Verdict::Inconclusive, fault);
+        let kept = || event(Event::Pause, Verdict::Kept, None);
+        let closed = event(Event::Restore, Verdict::Inconclusive, None);
+        for (events, paint) in [
+            (vec![control(None), kept()], Paint::Green),
+            (vec![control(Some(Fault::VmmFailed)), kept()], Paint::Red),
+            (vec![control(None), kept(), closed], Paint::Yellow),
+        ] {
+            let vmm = SweptVmm {
+                name: "a".to_owned(),
+                version: None,
+                accelerator: "kvm".to_owned(),
+                skipped: None,
+                failed: None,
+                events,
+            };
+            let Block::Text(cell) = headline(&vmm) else {
+                panic!("{vmm:?}");
+            };
+            assert_eq!(cell.paint, paint, "{vmm:?}");
+        }
+    }
 }
