@@ -27,6 +27,8 @@ pub enum Fault {
     Spinning,
     /// The VMM did not answer a command in time after any restore.
     Unanswered,
+    /// A notification was lost before the event.
+    LostBefore,
     /// The device answered a request twice.
     AnsweredTwice,
     /// The device answered with wrong data.
@@ -52,6 +54,7 @@ impl Fault {
             Self::DeviceDead => "device dead",
             Self::Spinning => "guest spins",
             Self::Unanswered => "command not answered",
+            Self::LostBefore => "lost before the event",
             Self::AnsweredTwice => "answered twice",
             Self::WrongAnswer => "wrong answer",
             Self::VmmFailed => "VMM failed",
@@ -119,6 +122,7 @@ const KVM_ERRORS: [&str; 3] = [
 pub fn fault(paused: &Paused, behaviour: &Behaviour, repeats: bool) -> Option<Fault> {
     let loss = match behaviour {
         Behaviour::WentOn => return None,
+        Behaviour::Found(GuestFault::LostBefore) => return Some(Fault::LostBefore),
         Behaviour::Found(GuestFault::AnsweredTwice) => return Some(Fault::AnsweredTwice),
         Behaviour::Found(GuestFault::WrongAnswer) => return Some(Fault::WrongAnswer),
         Behaviour::Silent { ran: true } if paused.emulated => return Some(Fault::Emulator),

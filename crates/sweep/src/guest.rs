@@ -81,6 +81,8 @@ pub struct Loss {
 pub enum GuestFault {
     /// A notification did not come.
     Lost(Loss),
+    /// A notification did not come before the event: only the end of the guest's report of it was printed after that.
+    LostBefore,
     /// The device answered a request that was not open.
     AnsweredTwice,
     /// The device answered with wrong data.
@@ -181,9 +183,9 @@ pub fn said(output: &[u8]) -> Said {
                 said.losing = said.losing.or_else(|| loss(words));
                 None
             }
-            "revived" | "dead" => help(what, words).and_then(|help| {
-                let loss = said.losing.take()?;
-                Some(GuestFault::Lost(Loss { help, ..loss }))
+            "revived" | "dead" => help(what, words).map(|help| match said.losing.take() {
+                Some(loss) => GuestFault::Lost(Loss { help, ..loss }),
+                None => GuestFault::LostBefore,
             }),
             "twice" => Some(GuestFault::AnsweredTwice),
             "wrong" => Some(GuestFault::WrongAnswer),
@@ -324,6 +326,17 @@ mod tests {
             );
             assert_eq!((loss.ring.used, loss.ring.avail_event), (12, 13));
             assert_eq!((said.step, said.losing), (3, None));
+        }
+    }
+
+    #[test]
+    fn a_report_that_begins_before_the_output_is_of_a_loss_before() {
+        for line in ["sweep revived by=kick\n", "sweep dead\n"] {
+            for cut in [30, LOST.len() - 1, LOST.len()] {
+                let text = format!("{}{line}sweep step 3\n", &LOST[cut..]);
+                let fault = said(text.as_bytes()).fault;
+                assert_eq!(fault, Some(GuestFault::LostBefore), "{text}");
+            }
         }
     }
 

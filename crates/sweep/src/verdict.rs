@@ -48,7 +48,7 @@ pub fn verdict(paused: &Paused, rounds: &[Vec<Behaviour>]) -> (Verdict, Option<F
         Fault::Unanswered if !is_same || rounds.len() == 1 => {
             return (Verdict::Starvation, Some(Fault::Starvation));
         }
-        Fault::Unanswered => Verdict::Inconclusive,
+        Fault::Unanswered | Fault::LostBefore => Verdict::Inconclusive,
         _ if !is_same || !paused.restored && needs_repetition(vm) => Verdict::Inconclusive,
         // A VMM that fails has lost its guest, whatever was open.
         Fault::VmmFailed => Verdict::Lost,
@@ -104,6 +104,7 @@ mod tests {
         let refused = || Behaviour::Failed("cannot load".to_owned());
         let idle = || Behaviour::Silent { ran: false };
         let late = || Behaviour::Late("no end".to_owned());
+        let before = || Behaviour::Found(GuestFault::LostBefore);
         let went = || Behaviour::WentOn;
         for (requests, behaviours, expected) in [
             (1, vec![went(), went()], (Verdict::Kept, None)),
@@ -143,6 +144,11 @@ mod tests {
                 1,
                 vec![late()],
                 (Verdict::Starvation, Some(Fault::Starvation)),
+            ),
+            (
+                1,
+                vec![before(), before()],
+                (Verdict::Inconclusive, Some(Fault::LostBefore)),
             ),
             (
                 1,
