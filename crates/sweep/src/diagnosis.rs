@@ -29,6 +29,8 @@ pub enum Fault {
     Unanswered,
     /// A notification was lost before the event.
     LostBefore,
+    /// The VMM printed more than the sweep keeps.
+    OutputCut,
     /// The device answered a request twice.
     AnsweredTwice,
     /// The device answered with wrong data.
@@ -55,6 +57,7 @@ impl Fault {
             Self::Spinning => "guest spins",
             Self::Unanswered => "command not answered",
             Self::LostBefore => "lost before the event",
+            Self::OutputCut => "output cut",
             Self::AnsweredTwice => "answered twice",
             Self::WrongAnswer => "wrong answer",
             Self::VmmFailed => "VMM failed",
@@ -108,6 +111,8 @@ pub enum Behaviour {
     Failed(String),
     /// The VMM did not answer a command in time, with this message.
     Late(String),
+    /// The VMM printed more than is kept, so that the guest's output is incomplete.
+    Cut,
 }
 
 /// How KVM's errors read in VMMs' messages: QEMU's, Cloud Hypervisor's and Firecracker's.
@@ -142,6 +147,7 @@ pub fn fault(paused: &Paused, behaviour: &Behaviour, repeats: bool) -> Option<Fa
                 Fault::VmmFailed
             });
         }
+        Behaviour::Cut => return Some(Fault::OutputCut),
         Behaviour::Late(_) => return Some(Fault::Unanswered),
         Behaviour::Found(GuestFault::Lost(loss)) => loss,
     };

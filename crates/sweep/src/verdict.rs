@@ -48,7 +48,7 @@ pub fn verdict(paused: &Paused, rounds: &[Vec<Behaviour>]) -> (Verdict, Option<F
         Fault::Unanswered if !is_same || rounds.len() == 1 => {
             return (Verdict::Starvation, Some(Fault::Starvation));
         }
-        Fault::Unanswered | Fault::LostBefore => Verdict::Inconclusive,
+        Fault::Unanswered | Fault::LostBefore | Fault::OutputCut => Verdict::Inconclusive,
         _ if !is_same || !paused.restored && needs_repetition(vm) => Verdict::Inconclusive,
         // A VMM that fails has lost its guest, whatever was open.
         Fault::VmmFailed => Verdict::Lost,
@@ -149,6 +149,11 @@ mod tests {
                 1,
                 vec![before(), before()],
                 (Verdict::Inconclusive, Some(Fault::LostBefore)),
+            ),
+            (
+                1,
+                vec![Behaviour::Cut],
+                (Verdict::Inconclusive, Some(Fault::OutputCut)),
             ),
             (
                 1,

@@ -107,11 +107,8 @@ fn wait(
                 ran: u128::from(used) > begun.elapsed().as_nanos() / 10,
             }
         }
-        (Reached::End(end), _) => {
-            let what = match end {
-                Some(ProgramEnd::TooMuch) => "the VMM printed too much",
-                _ => "the VMM ended",
-            };
+        (Reached::End(Some(ProgramEnd::TooMuch)), _) => Behaviour::Cut,
+        (Reached::End(_), _) => {
             let words = vm
                 .process()
                 .printed()
@@ -119,7 +116,7 @@ fn wait(
                 .rev()
                 .find_map(last_words);
             let words = words.map(|words| format!(": {words}")).unwrap_or_default();
-            Behaviour::Failed(format!("{what}{words}"))
+            Behaviour::Failed(format!("the VMM ended{words}"))
         }
     }))
 }

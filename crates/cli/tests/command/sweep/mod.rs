@@ -112,6 +112,17 @@ fn a_guest_that_spins_is_the_emulators() {
     are_found(&[("spins", "emulator", "emulator", 1)]);
 }
 
+#[test]
+fn a_vmm_that_prints_more_than_is_kept_is_not_blamed() {
+    let words = "--events restore --instants 2 --again 0";
+    until("talks", words, |report, status| {
+        let results = results(report, "restore");
+        assert!(!results.iter().any(is_lost), "{report:#}");
+        let is_cut = |result: &Value| result["fault"] == "output-cut";
+        status == Some(3) && results.iter().any(is_cut)
+    });
+}
+
 /// Checks that sweeps of doubles with these faults have this verdict and name the fault, in this number of instants.
 /// Doubles mostly wait, so all run at once.
 fn are_found(faults: &[(&str, &str, &str, u32)]) {
