@@ -20,6 +20,11 @@ use vmbell_sweep::verdict::{Verdict, verdict};
 /// The restores of the clones event.
 const CLONES: usize = 2;
 
+/// When something was lost that the event did not lose.
+const BEFORE: &str = "before the event";
+/// The VM ran on while its memory was sent, with KVM's log of dirty pages.
+const SENDING: &str = "before the event, or while memory was sent";
+
 /// An instant that is being tried.
 pub(super) struct Trial {
     pub(super) paused: Paused,
@@ -85,11 +90,11 @@ impl Trial {
         self.result.message = self.result.message.take().or(message);
     }
 
-    /// Takes a fault from before the event, which says nothing about the event.
-    fn failed_before(&mut self, behaviour: Behaviour) {
+    /// Takes a fault from before the ring was read, so that it is unknown what was open.
+    fn failed_before(&mut self, behaviour: Behaviour, when: &str) {
         self.conclude(&[vec![behaviour]]);
         self.result.verdict = Verdict::Inconclusive;
-        self.note("before the event");
+        self.note(when);
     }
 
     /// Says where the fault was.
@@ -141,7 +146,7 @@ impl TrafficSweep<'_> {
         let next = heard(source.vm.as_mut())?.step + 1;
         let before = self.judge(source.vm.as_mut(), next)?;
         if before != Behaviour::WentOn {
-            trial.failed_before(before);
+            trial.failed_before(before, BEFORE);
             return Ok(false);
         }
         thread::sleep(Duration::from_nanos(trial.result.instant.delay_ns));
@@ -171,7 +176,7 @@ impl TrafficSweep<'_> {
                 return Ok(false);
             }
         };
-        let Some(enough) = self.look(source, trial)? else {
+        let Some(enough) = self.look(source, trial, SENDING)? else {
             return Ok(false);
         };
         let switched = source.vm.switch_over();
@@ -191,7 +196,7 @@ impl TrafficSweep<'_> {
             trial.conclude(&[vec![self.refused(error)?]]);
             return Ok(false);
         }
-        let Some(enough) = self.look(source, trial)? else {
+        let Some(enough) = self.look(source, trial, BEFORE)? else {
             return Ok(false);
         };
         let mut restored = Vec::new();
@@ -249,7 +254,7 @@ impl TrafficSweep<'_> {
             trial.conclude(&[vec![self.refused(error)?]]);
             return Ok(false);
         }
-        let Some(enough) = self.look(source, trial)? else {
+        let Some(enough) = self.look(source, trial, BEFORE)? else {
             return Ok(false);
         };
         let restored = match restores {
@@ -278,12 +283,17 @@ impl TrafficSweep<'_> {
     }
 
     /// Looks at the paused source. Returns the step that a guest has to reach after the event; `None` if something was
-    /// lost before it.
-    fn look(&self, source: &mut Source, trial: &mut Trial) -> Result<Option<u64>, Obstacle> {
+    /// lost `when` the source still ran.
+    fn look(
+        &self,
+        source: &mut Source,
+        trial: &mut Trial,
+        when: &str,
+    ) -> Result<Option<u64>, Obstacle> {
         // Nothing was read since the delay began: what the guest had said by now is not progress after the event.
         let said = heard(source.vm.as_mut())?;
         if let Some(fault) = said.fault.or(said.losing.map(GuestFault::Lost)) {
-            trial.failed_before(Behaviour::Found(fault));
+            trial.failed_before(Behaviour::Found(fault), when);
             return Ok(None);
         }
         match peek(source.vm.as_mut(), &source.ready, self.desk.limit)? {
