@@ -1,6 +1,6 @@
 //! Why a command to a VM has no result: by the type, it is known whether the VMM is to blame.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use super::COMMAND;
@@ -29,16 +29,6 @@ pub(crate) enum VmError {
     Host(#[from] anyhow::Error),
 }
 
-impl VmError {
-    /// The VMM broke its end of a stream.
-    pub(super) fn broken(what: &str, source: &std::io::Error) -> Self {
-        match source.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => Self::TimedOut(what.to_owned()),
-            _ => Self::Vmm(format!("{what}: {source}")),
-        }
-    }
-}
-
 /// The result of a command to a VMM. If the VMM has ended, the error has its last words.
 pub(super) fn answered<T>(
     process: &mut RunningProgram,
@@ -51,9 +41,51 @@ pub(super) fn answered<T>(
         Err(error @ ApiError::Refused { .. }) => return Err(VmError::Vmm(error.to_string())),
         Err(error) => error,
     };
+    Err(broke(process, stop, &error.to_string()))
+}
+
+/// The result of a transfer to or from a VMM. If the VMM has ended, the error has its last words.
+pub(super) fn transferred<T>(
+    process: &mut RunningProgram,
+    stop: &CommandLimit,
+    what: &str,
+    result: io::Result<T>,
+) -> Result<T, VmError> {
+    result.map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => VmError::TimedOut(what.to_owned()),
+        _ => broke(process, stop, &format!("{what}: {error}")),
+    })
+}
+
+/// The VMM broke a connection.
+fn broke(process: &mut RunningProgram, stop: &CommandLimit, error: &str) -> VmError {
     // Its last words may come after the connection broke. They only explain, so it does not matter if they do not come.
     let _ = process.until_output(|_| false, &mut TimeLeft::new(EXIT), stop);
     let words = process.printed().into_iter().rev().find_map(last_words);
     let words = words.map(|words| format!(": {words}")).unwrap_or_default();
-    Err(VmError::Vmm(format!("{error}{words}")))
+    VmError::Vmm(format!("{error}{words}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broken_transfer_has_the_last_words_of_a_vmm_that_ended() {
+        let words = ["sh", "-c", "echo KVM internal error >&2"].map(Into::into);
+        let mut process = RunningProgram::start(&words, 1000, &[]).unwrap();
+        let stop = CommandLimit::none();
+        let mut time = TimeLeft::new(Duration::from_secs(60));
+        process.until_output(|_| false, &mut time, &stop).unwrap();
+        for (kind, expected) in [
+            (
+                ErrorKind::BrokenPipe,
+                "send: broken pipe: KVM internal error",
+            ),
+            (ErrorKind::WouldBlock, "send: no end within 5s"),
+        ] {
+            let failed: Result<(), _> = transferred(&mut process, &stop, "send", Err(kind.into()));
+            assert_eq!(failed.unwrap_err().to_string(), expected);
+        }
+    }
 }

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use self::cloud_hypervisor::CloudHypervisor;
 use self::described::Described;
 pub(super) use self::error::VmError;
-use self::error::answered;
+use self::error::{answered, transferred};
 use self::firecracker::Firecracker;
 use self::qemu::Qemu;
 use crate::process::RunningProgram;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{
     COMMAND, MAX_SNAPSHOT, MEMORY, MEMORY_MIB, SweepGuest, SweptVm, SweptVmm, VmError, answered,
-    filled, find, spawn, text,
+    filled, find, spawn, text, transferred,
 };
 use crate::process::RunningProgram;
 use crate::process::program::no_kvm;
@@ -200,7 +200,8 @@ impl SweptVmm for Qemu {
         let connected = DeadlineStream::connect(&vm.stream, COMMAND, has_ended);
         let mut stream = answered(&mut vm.process, &vm.limit, connected)?;
         let written = stream.write_all(&state);
-        written.map_err(|error| VmError::broken("send the saved state", &error))?;
+        let what = "send the saved state";
+        transferred(&mut vm.process, &vm.limit, what, written)?;
         drop(stream);
         vm.wait("query-status", |status| match status {
             "inmigrate" => Some(false),
@@ -226,6 +227,7 @@ const SAVED: [(&str, bool); 2] = [
     ("x-ignore-shared", true),
     ("pause-before-switchover", false),
 ];
+const READ: &str = "read the state";
 const MEMORY_FILE: &str = "memory";
 const STATE_FILE: &str = "state";
 
@@ -334,7 +336,13 @@ impl SweptVm for QemuVm {
                 {
                     thread::sleep(POLL);
                 }
-                Err(error) => return Err(VmError::broken("read the state", &error)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return Err(VmError::TimedOut(READ.to_owned()));
+                }
+                Err(error) => {
+                    let error = anyhow::Error::new(error);
+                    return Err(error.context("cannot accept a connection").into());
+                }
             }
         };
         let blocking = stream.set_nonblocking(false);
@@ -343,7 +351,7 @@ impl SweptVm for QemuVm {
         let mut state = Vec::new();
         let mut stream = DeadlineStream::new(stream, COMMAND).take(most);
         let count = stream.read_to_end(&mut state);
-        let count = count.map_err(|error| VmError::broken("read the state", &error))?;
+        let count = transferred(&mut self.process, &self.limit, READ, count)?;
         if count as u64 == most {
             let text = format!("QEMU's state has more than {most} bytes");
             return Err(VmError::Vmm(text));
