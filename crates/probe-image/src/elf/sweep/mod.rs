@@ -18,7 +18,7 @@ use super::apic::LocalApic;
 use super::cpu::{halt, ticks};
 use super::interrupt::count;
 use super::serial::say;
-use super::virtio::{Device, Devices, FRAME_LEN, Kind, NO_DEVICE, Part, SIZE};
+use super::virtio::{Device, Devices, FRAME_LEN, Kind, Part, SIZE};
 use crate::cmdline::{SweepDevice, SweepOptions, SweepWait};
 use crate::number::Digits;
 
@@ -76,10 +76,10 @@ pub fn run(options: SweepOptions, devices: &Devices, apic: &LocalApic, hz: Optio
         Ok(device) => device,
         // Unlike a device that there is not, one that does not work is the VMM's failure.
         Err(reason) => {
-            let what = if reason == NO_DEVICE {
-                "none "
-            } else {
+            let what = if devices.has(kind) {
                 "failed "
+            } else {
+                "none "
             };
             say!("\nsweep ", what, reason);
             return;

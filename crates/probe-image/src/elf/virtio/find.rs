@@ -96,6 +96,11 @@ impl Devices {
         self.0[kind as usize].unwrap_or(Err(NO_DEVICE))
     }
 
+    /// Whether there is a device of a kind, even one that does not work.
+    pub fn has(&self, kind: Kind) -> bool {
+        self.0[kind as usize].is_some()
+    }
+
     /// Resets a device that has not answered. No further row uses it.
     pub fn give_up(&mut self, kind: Kind) {
         let place = &mut self.0[kind as usize];

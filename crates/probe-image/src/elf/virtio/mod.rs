@@ -45,7 +45,7 @@ impl Features {
 /// Why a device that did not answer has no rows.
 pub const NO_ANSWER: &str = "the device does not answer";
 /// Why a kind without a device has no rows.
-pub const NO_DEVICE: &str = "there is no such device";
+const NO_DEVICE: &str = "there is no such device";
 
 /// How a device interrupts.
 #[derive(Clone, Copy)]
