@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
 /// The maximum number of bytes of an answer.
 const MOST: usize = 1 << 18;
 /// How often a socket is looked for that the VMM has not made yet.
@@ -85,7 +87,7 @@ impl DeadlineStream {
         loop {
             // Asked before connecting, so that a VMM that ends meanwhile is seen in the next round.
             let has_ended = has_ended();
-            match UnixStream::connect(path) {
+            match connect(path) {
                 Ok(stream) => return Ok(Self { stream, end }),
                 Err(source) if has_ended => {
                     let path = path.to_owned();
@@ -134,6 +136,16 @@ impl Write for DeadlineStream {
     }
 }
 
+/// Connects without waiting: the backlog of a VMM whose thread hangs may be full.
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
 fn failed(command: &str, limit: Duration, source: io::Error) -> ApiError {
     let command = command.to_owned();
     match source.kind() {
@@ -162,6 +174,19 @@ mod tests {
         assert!(matches!(error, ApiError::Connect { .. }), "{error}");
         let error = connect(Duration::from_millis(5), false).unwrap_err();
         assert!(matches!(error, ApiError::TimedOut { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_vmm_that_accepts_no_connection_is_not_waited_for_without_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("s");
+        let listener = UnixListener::bind(&socket).unwrap();
+        net::listen(&listener, 0).unwrap();
+        let waiting = UnixStream::connect(&socket).unwrap();
+        let limit = Duration::from_millis(5);
+        let error = DeadlineStream::connect(&socket, limit, || false).unwrap_err();
+        assert!(matches!(error, ApiError::TimedOut { .. }), "{error}");
+        drop((waiting, listener));
     }
 
     #[test]
