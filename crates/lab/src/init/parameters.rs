@@ -23,11 +23,12 @@ pub(super) fn refused(wanted: &[String], modules: &Path) -> Vec<String> {
     wanted.iter().filter_map(note).collect()
 }
 
-/// Parses a Boolean as the kernel's `kstrtobool` does.
+/// Parses a Boolean. The kernel's `kstrtobool` reads only the first letters, but a parameter may have words of its own
+/// that begin with them, such as `force`.
 fn boolean(text: &str) -> Option<bool> {
-    match text.to_ascii_lowercase().as_bytes() {
-        [b'1' | b'y' | b't', ..] | [b'o', b'n', ..] => Some(true),
-        [b'0' | b'n' | b'f', ..] | [b'o', b'f', ..] => Some(false),
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "y" | "yes" | "t" | "true" | "on" => Some(true),
+        "0" | "n" | "no" | "f" | "false" | "off" => Some(false),
         _ => None,
     }
 }
@@ -89,7 +90,9 @@ mod tests {
             "kvm.halt_poll_ns=16",
         ];
         assert_eq!(notes(&kept), [""; 0]);
-        // KVM shows the first as a Boolean, and the second has no file.
-        assert_eq!(notes(&["kvm.nx_huge_pages=auto", "kvm.absent=1"]), [""; 0]);
+        // KVM shows the first three as a Boolean, and the last has no file.
+        let words = ["auto", "force", "never"].map(|word| format!("kvm.nx_huge_pages={word}"));
+        let [auto, force, never] = words.each_ref().map(String::as_str);
+        assert_eq!(notes(&[auto, force, never, "kvm.absent=1"]), [""; 0]);
     }
 }
