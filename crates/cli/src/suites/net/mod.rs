@@ -29,6 +29,7 @@ use self::events::NetEvents;
 pub(crate) use self::guest::DRIVERS;
 use self::guest::NetFiles;
 use self::pattern::NetperfPattern;
+pub(crate) use self::tap::try_tap;
 use self::way::{NetCandidate, NetWay};
 use super::boots::args::CountExits;
 use super::boots::{BootColumn, BootPlan, BootWay, BootsRun};

@@ -64,6 +64,11 @@ impl Drop for HostTap {
     }
 }
 
+/// Makes a tap and removes it, to find out whether a VMM can make one.
+pub(crate) fn try_tap() -> io::Result<()> {
+    attach(PATTERN).map(drop)
+}
+
 /// Opens the tap with this name, and creates it if there is none.
 fn attach(name: &str) -> io::Result<(File, InterfaceName)> {
     let file = OpenOptions::new().read(true).write(true).open(TUN)?;

@@ -1,6 +1,7 @@
 //! Cloud Hypervisor, by its HTTP API (`vmm/src/api/openapi/cloud-hypervisor.yaml`).
 
 use std::ffi::OsString;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -12,6 +13,7 @@ use super::{
 };
 use crate::process::RunningProgram;
 use crate::process::program::no_kvm;
+use crate::suites::net::try_tap;
 use vmbell_bench::CommandLimit;
 use vmbell_sweep::api::{ApiError, http};
 use vmbell_sweep::report::{Device, Event};
@@ -46,6 +48,15 @@ impl CloudHypervisor {
     }
 }
 
+/// Why it has no network card, which needs a tap of its own.
+fn no_tap(tried: io::Result<()>) -> Option<String> {
+    let error = tried.err()?;
+    Some(match error.kind() {
+        ErrorKind::NotFound => "there is no /dev/net/tun: load the module tun".to_owned(),
+        _ => format!("it cannot make a tap: {error}"),
+    })
+}
+
 impl SweptVmm for CloudHypervisor {
     fn name(&self) -> &str {
         NAME
@@ -59,9 +70,7 @@ impl SweptVmm for CloudHypervisor {
     fn lacks(&self, event: Event, device: Device) -> Option<String> {
         match (event, device) {
             (Event::Migration, _) => Some(NO_MIGRATION.to_owned()),
-            (_, Device::Net) if !Path::new("/dev/net/tun").exists() => {
-                Some("there is no /dev/net/tun: load the module tun".to_owned())
-            }
+            (_, Device::Net) => no_tap(try_tap()),
             _ => None,
         }
     }
@@ -164,5 +173,22 @@ impl SweptVm for CloudHypervisorVm {
     fn snapshot(&mut self, folder: &Path) -> Result<(), VmError> {
         let body = json!({ "destination_url": format!("file://{}", text(folder)?) });
         self.put("snapshot", &body.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_who_may_not_make_a_tap_has_no_network_card() {
+        assert_eq!(no_tap(Ok(())), None);
+        for (errno, expected) in [
+            (libc::EPERM, "it cannot make a tap: Operation not permitted"),
+            (libc::ENOENT, "load the module tun"),
+        ] {
+            let reason = no_tap(Err(io::Error::from_raw_os_error(errno))).unwrap();
+            assert!(reason.contains(expected), "{reason}");
+        }
     }
 }
