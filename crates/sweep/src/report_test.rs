@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::diagnosis::{Behaviour, Paused};
 use crate::guest::{GuestFault, PrintedRing};
+use crate::merge::{MergeError, merge};
 use crate::ring::{RingPlace, SplitPlace};
 use crate::verdict::verdict;
 

@@ -33,9 +33,10 @@ use vmbell_bench::CommandLimit;
 use vmbell_bench::timing;
 use vmbell_lab::{progress_bar, record};
 use vmbell_report::{Timing, units};
+use vmbell_sweep::merge::merge;
 use vmbell_sweep::report::{
     Event, EventResults, SCHEMA_VERSION, Shown, SweepReport, SweptVmm as SweptVmmResults, Traffic,
-    Window, merge,
+    Window,
 };
 
 /// How often the progress bar is drawn.
