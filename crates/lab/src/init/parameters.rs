@@ -23,7 +23,7 @@ pub(super) fn refused(wanted: &[String], modules: &Path) -> Vec<String> {
     wanted.iter().filter_map(note).collect()
 }
 
-/// Parses a Boolean. The kernel's `kstrtobool` reads only the first letters, but a parameter may have words of its own
+/// Parses a Boolean. The kernel's `kstrtobool` reads only the first letters, but a parameter may have other words
 /// that begin with them, such as `force`.
 fn boolean(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {

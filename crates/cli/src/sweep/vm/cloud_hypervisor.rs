@@ -48,7 +48,7 @@ impl CloudHypervisor {
     }
 }
 
-/// Why it has no network card, which needs a tap of its own.
+/// Why it has no network card, for which it makes a tap.
 fn no_tap(tried: io::Result<()>) -> Option<String> {
     let error = tried.err()?;
     Some(match error.kind() {
