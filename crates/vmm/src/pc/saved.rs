@@ -63,7 +63,10 @@ impl Pc {
 
     pub(super) fn save_now(&self, vcpus: &[Box<dyn Vcpu>], take: Box<TakeState>) -> AfterSave {
         let after = take(self.pause(vcpus), self.machine.vm().memory());
-        self.resume();
+        // A guest that ends must not execute requests that its copies have too.
+        if after == AfterSave::GoOn {
+            self.resume();
+        }
         after
     }
 

@@ -91,6 +91,7 @@ impl fmt::Debug for SaveRequest {
 pub enum AfterSave {
     /// The guest goes on.
     GoOn,
-    /// The run ends, as if it was [kicked](Stop::Kicked).
+    /// The run ends, as if it was [kicked](Stop::Kicked). The devices stay paused, so that only copies of the guest
+    /// execute the requests that are open.
     End,
 }

@@ -4,11 +4,15 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use vmbell_devices::virtio::{Disk, Entropy, Inverter, Notify, VirtioConfig, VirtioDevice};
+use vmbell_devices::virtio::{
+    Disk, Entropy, Handled, Handler, HandlerError, Inverter, Notify, Request, VirtioConfig,
+    VirtioDevice,
+};
 use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::snapshot::{self, Snapshot, decode};
 use vmbell_vmm::{AfterSave, BoardError, Boot, Image, Pc, PcConfig, PcModel, Stop};
@@ -198,6 +202,71 @@ fn a_guest_goes_on_after_each_save<H: Hypervisor>(hypervisor: &H) {
     }
 }
 
+/// An entropy device that never has random bytes, and counts how often it looks at the request that waits for them.
+#[derive(Clone, Default)]
+struct Empty(Arc<AtomicU64>);
+
+impl Handler for Empty {
+    const DEVICE_ID: u32 = Entropy::DEVICE_ID;
+    const NAME: &'static str = Entropy::NAME;
+
+    fn is_stateless(&self) -> bool {
+        true
+    }
+
+    fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(request.wait())
+    }
+}
+
+/// The guest's first request is open when it is saved. The copy has entropy.
+fn a_guest_that_ends_leaves_its_open_request_to_its_copy<H: Hypervisor>(hypervisor: &H) {
+    let folder = folder();
+    let paper = Paper::default();
+    let virtio = VirtioConfig {
+        notify: Notify::Exit,
+        ..VirtioConfig::default()
+    };
+    let boot = Boot {
+        arguments: format!("ops={OPERATIONS} batches=1 only=virtio-rng-round-trip-polled"),
+        ..Boot::default()
+    };
+    let until = |begun: Instant| move || begun.elapsed() > HANG;
+    let pc = Arc::new(Pc::new(hypervisor, config(), &paper.output).unwrap());
+    let empty = Empty::default();
+    let looks = Arc::clone(&empty.0);
+    pc.add_virtio_pci(VirtioDevice::new(empty, 1, virtio))
+        .unwrap();
+    let (saved, is_saved) = channel();
+    let (theirs, to) = (Arc::clone(&pc), folder.path().join("snapshot"));
+    let saver = std::thread::spawn(move || {
+        while looks.load(Ordering::Relaxed) == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let seen = Arc::clone(&looks);
+        assert!(theirs.save(move |state, memory| {
+            snapshot::write(&to, &state.unwrap(), memory).unwrap();
+            saved.send(seen.load(Ordering::Relaxed)).unwrap();
+            AfterSave::End
+        }));
+        looks
+    });
+    let end = pc.run(&image(), &boot, until(Instant::now()));
+    assert_eq!(end.ok(), Some(Stop::Kicked), "{}", paper.text());
+    let looks = saver.join().unwrap();
+    let at_save = is_saved.try_recv().unwrap();
+    drop(pc);
+    assert_eq!(looks.load(Ordering::Relaxed), at_save);
+
+    let Snapshot { state, memory } = Snapshot::open(&folder.path().join("snapshot")).unwrap();
+    let pc = Pc::with_memory(hypervisor, config(), memory, &paper.output).unwrap();
+    pc.add_virtio_pci(VirtioDevice::new(Entropy, 1, virtio))
+        .unwrap();
+    let end = pc.restore(&state, until(Instant::now()));
+    assert_eq!(end.ok(), Some(Stop::Done(0x10)), "{}", paper.text());
+}
+
 /// Saves a guest, and calls `use_it` with the snapshot's folder.
 fn with_snapshot<H: Hypervisor>(hypervisor: &H, use_it: impl FnOnce(&Path, &Path)) {
     let folder = folder();
@@ -309,6 +378,7 @@ fn a_state_with_any_byte_of_its_header_flipped_is_refused<H: Hypervisor>(hypervi
 testbed::on_kvm! {
     a_guest_moves_from_pc_to_pc_and_does_all_its_work;
     a_guest_goes_on_after_each_save;
+    a_guest_that_ends_leaves_its_open_request_to_its_copy;
     a_board_that_differs_is_named;
     a_state_with_any_byte_of_its_header_flipped_is_refused;
 }
