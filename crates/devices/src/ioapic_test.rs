@@ -143,6 +143,34 @@ fn registers_read_as_those_of_the_data_sheet() {
 }
 
 #[test]
+fn restored_registers_are_those_that_were_saved_without_what_a_guest_cannot_write() {
+    let (source, _) = apic();
+    set(&source, ID, 0x0300_0000);
+    set(&source, HIGH, 3 << 24);
+    set(&source, LOW, 0x45);
+    let mut state = serde_json::to_value(source.save()).unwrap();
+    let copy = |state: &serde_json::Value| {
+        let (copy, messages) = apic();
+        copy.restore(&serde_json::from_value(state.clone()).unwrap());
+        (copy, messages)
+    };
+    let (same, messages) = copy(&state);
+    let mut selected = [0; 4];
+    same.read(SELECT, &mut selected);
+    assert_eq!(selected, [LOW, 0, 0, 0]);
+    let registers = [LOW, HIGH, ID].map(|register| get(&same, register));
+    assert_eq!(registers, [0x45, 3 << 24, 0x0300_0000]);
+    assert!(messages.sent.lock().is_empty(), "a restore sends nothing");
+    same.serial_pin().signal();
+    assert_eq!(messages.sent.lock().len(), 1);
+    // Delivery status, remote IRR and reserved bits.
+    state["entries"][4] = u64::MAX.into();
+    let (hostile, _) = copy(&state);
+    let entry = [LOW, HIGH].map(|register| get(&hostile, register));
+    assert_eq!(entry, [0x1_afff, 0xff00_0000]);
+}
+
+#[test]
 fn registers_and_widths_that_are_not_there_change_nothing() {
     let (apic, _) = apic();
     for register in [3, 0x0f, ENTRIES + 10, 0xff] {

@@ -30,6 +30,9 @@ const DATA: u64 = 0;
 const INTERRUPT_ENABLE: u64 = 1;
 const RECEIVED: u8 = 1;
 const TRANSMITTED: u8 = 2;
+/// The bits of the interrupt identification register (IIR) for the same interrupts.
+const RECEIVED_IDENTIFIED: u8 = 4;
+const TRANSMITTED_IDENTIFIED: u8 = 2;
 /// The line control register (LCR), and its bit that replaces the first two registers with the divisor.
 const LINE_CONTROL: u64 = 3;
 const DIVISOR: u8 = 0x80;
@@ -125,6 +128,16 @@ impl Port {
         ] {
             self.write(offset, byte);
         }
+    }
+
+    /// Whether an interrupt that the driver has enabled is not acknowledged yet.
+    fn is_interrupting(&self) -> bool {
+        let state = self.uart.state();
+        let is_pending = |enabled: u8, identified: u8| {
+            state.interrupt_enable & enabled != 0
+                && state.interrupt_identification & identified != 0
+        };
+        is_pending(RECEIVED, RECEIVED_IDENTIFIED) || is_pending(TRANSMITTED, TRANSMITTED_IDENTIFIED)
     }
 
     /// Takes as many bytes as there is room for, and returns their number.
@@ -228,10 +241,15 @@ impl Serial {
         Ok(())
     }
 
-    /// Raises the interrupt of an empty transmitter once more, if the driver has enabled it: an earlier one may have
-    /// been on its way to the guest. The driver reads the reason, and finds received bytes too.
+    /// Raises each interrupt that the driver has enabled and not acknowledged once more, because it may have been on
+    /// its way to the guest, and that of an empty transmitter, because the output may have room now.
     pub fn resume(&self) {
-        self.lock().transmitted();
+        let mut port = self.lock();
+        if port.is_interrupting() {
+            // The UART itself raises an interrupt only once. A line never fails.
+            let _ = self.line.trigger();
+        }
+        port.transmitted();
     }
 
     fn lock(&self) -> MutexGuard<'_, Port> {

@@ -86,7 +86,6 @@ fn a_reader_that_stalls_makes_the_transmitter_busy_and_one_that_reads_gets_every
 
 #[test]
 fn a_driver_that_waits_for_an_empty_transmitter_is_interrupted_even_while_the_divisor_is_shown() {
-    const IDENTIFICATION: u64 = 2;
     for line_control in [0x03, 0x83] {
         let (serial, edges, mut reader, sent) = stalled(TRANSMITTED);
         serial.write(LINE_CONTROL, &[line_control]);
@@ -101,6 +100,8 @@ fn a_driver_that_waits_for_an_empty_transmitter_is_interrupted_even_while_the_di
 }
 
 const DATA_READY: u8 = 1;
+const IDENTIFICATION: u64 = 2;
+const SCRATCH: u64 = 7;
 
 /// A line that counts its edges.
 #[derive(Clone, Debug, Default)]
@@ -197,4 +198,76 @@ fn input_for_a_guest_that_reads_nothing_ends_when_it_is_told_to() {
     told(3);
     serial.write(MODEM_CONTROL, &[0x10 | DATA_TERMINAL_READY]);
     told(1);
+}
+
+/// A port like `serial` with its state, as written and read.
+fn copy_of(serial: &Serial) -> (Arc<Serial>, Edges) {
+    let text = serde_json::to_string(&serial.save()).unwrap();
+    let (copy, edges) = with_line();
+    copy.restore(&serde_json::from_str(&text).unwrap()).unwrap();
+    // A signal before the vCPUs are restored has no effect.
+    edges.0.store(0, Ordering::Relaxed);
+    (copy, edges)
+}
+
+#[test]
+fn input_whose_interrupt_was_on_its_way_interrupts_the_copy_and_the_source() {
+    let (serial, before) = with_line();
+    open(&serial);
+    serial.write(SCRATCH, &[0x5a]);
+    serial.receive(b"ab", || false);
+    assert_eq!(before.0.swap(0, Ordering::Relaxed), 1);
+    let (copy, edges) = copy_of(&serial);
+    for (port, edges) in [(&serial, before), (&copy, edges)] {
+        port.resume();
+        assert_eq!(edges.0.load(Ordering::Relaxed), 1);
+        assert_eq!(register(port, IDENTIFICATION) & 4, 4);
+        assert_eq!([register(port, DATA), register(port, DATA)], *b"ab");
+        assert_eq!(register(port, SCRATCH), 0x5a);
+        // The next byte interrupts again.
+        port.receive(b"c", || false);
+        assert_eq!(edges.0.load(Ordering::Relaxed), 2);
+    }
+}
+
+#[test]
+fn port_that_waits_for_no_interrupt_raises_none_when_it_goes_on() {
+    let (serial, edges) = with_line();
+    serial.resume();
+    open(&serial);
+    serial.receive(b"a", || false);
+    assert_eq!(register(&serial, DATA), b'a');
+    edges.0.store(0, Ordering::Relaxed);
+    let (copy, of_copy) = copy_of(&serial);
+    serial.resume();
+    copy.resume();
+    assert_eq!(
+        [edges, of_copy].map(|edges| edges.0.load(Ordering::Relaxed)),
+        [0, 0]
+    );
+}
+
+/// The source's output may be full, and the copy's is not.
+#[test]
+fn copy_of_a_driver_that_waits_for_an_empty_transmitter_is_interrupted() {
+    let (serial, _, _reader, _) = stalled(TRANSMITTED);
+    register(&serial, IDENTIFICATION);
+    let (copy, edges) = copy_of(&serial);
+    copy.resume();
+    assert_eq!(edges.0.load(Ordering::Relaxed), 1);
+    assert_eq!(
+        register(&copy, LINE_STATUS) & TRANSMITTER_EMPTY,
+        TRANSMITTER_EMPTY
+    );
+}
+
+#[test]
+fn state_with_more_input_than_the_port_has_room_for_is_an_error() {
+    let (serial, _) = with_line();
+    let state = UartState {
+        input: vec![0; 65],
+        ..serial.save()
+    };
+    let error = serial.restore(&state).unwrap_err().to_string();
+    assert!(error.contains("it has no room for 65 bytes"), "{error}");
 }

@@ -72,8 +72,11 @@ impl Pc {
 
     /// Pauses the devices and returns the state. If it fails, some devices are paused.
     fn pause(&self, vcpus: &[Box<dyn Vcpu>]) -> Result<PcState, BoardError> {
-        let io_apic = self.io_apic.as_ref().ok_or_else(full_model)?;
+        let io_apic = self.io_apic.as_ref().ok_or_else(full_model)?.save();
         let pci = self.pci.pause()?;
+        // Before the vCPUs, because the port still gets input: `resume` raises again what is in the port's state, and an
+        // interrupt that is only in a vCPU's state is harmless.
+        let serial = self.serial.save();
         let saved = vcpus
             .iter()
             .map(|vcpu| vcpu.save())
@@ -82,9 +85,9 @@ impl Pc {
             memory: self.config.memory,
             vcpus: saved.map_err(BoardError::Snapshot)?,
             controllers: self.machine.vm().save().map_err(BoardError::Snapshot)?,
-            io_apic: io_apic.save(),
+            io_apic,
             pci,
-            serial: self.serial.save(),
+            serial,
         })
     }
 
