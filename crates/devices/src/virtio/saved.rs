@@ -55,13 +55,14 @@ impl Control {
     /// queues may be paused.
     pub(super) fn pause(&self) -> Result<VirtioState, SnapshotError> {
         let registers = self.registers();
+        let rings = self.server().pause()?;
+        // After the pause, because a queue may break while the pause waits for it.
         if self.status(&registers).has(Status::NEEDS_RESET) {
             return Err(SnapshotError::Unsaved {
                 device: self.device().name,
                 reason: "its driver has broken a queue and has not reset it yet",
             });
         }
-        let rings = self.server().pause()?;
         let queue = |(queue, ring): (&QueueRegisters, _)| QueueState {
             size: queue.size,
             descriptors: queue.descriptors,

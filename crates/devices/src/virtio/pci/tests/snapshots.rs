@@ -6,7 +6,7 @@ use vm_memory::{Bytes, GuestAddress};
 use super::*;
 use crate::SnapshotError;
 use crate::pci::PciState;
-use crate::virtio::Entropy;
+use crate::virtio::{Entropy, Handled, HandlerError, Pending, Request};
 use vmbell_virtqueue::{Buffer, Features, SplitDriver, brand};
 
 const LAYOUT: SplitLayout = SplitLayout::contiguous(0, 8);
@@ -152,6 +152,38 @@ fn a_device_that_keeps_a_state_refuses_by_name_and_goes_on() {
     offer(&pc, 1);
     pc.store(NOTIFY, 2, 0);
     assert_eq!(used(&pc), 1);
+}
+
+/// A device whose pending request breaks the queue as soon as the device is being paused.
+#[derive(Default)]
+struct BreaksLate(Mutex<Option<Pending>>);
+
+impl Handler for BreaksLate {
+    const DEVICE_ID: u32 = 0xffff;
+
+    fn is_stateless(&self) -> bool {
+        let pending = self.0.lock().take();
+        pending.unwrap().complete(|_| panic!("while it is paused"));
+        true
+    }
+
+    fn handle(&self, request: Request<'_>) -> Result<Handled, HandlerError> {
+        let (pending, handled) = request.defer();
+        *self.0.lock() = Some(pending);
+        Ok(handled)
+    }
+}
+
+#[test]
+fn a_device_with_a_queue_that_breaks_during_the_pause_is_not_saved() {
+    let mut pc = Pc::with(BreaksLate::default(), 1, EXIT);
+    pc.negotiate();
+    assert!(pc.set_up(0, &LAYOUT, 0xffff));
+    pc.go_live();
+    offer(&pc, 1);
+    pc.store(NOTIFY, 2, 0);
+    let error = pc.root.pause().unwrap_err().to_string();
+    assert!(error.contains("has broken a queue"), "{error}");
 }
 
 /// A state is checked as what a driver writes is, and each field that is missing or unknown is named.
