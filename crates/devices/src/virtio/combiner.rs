@@ -23,8 +23,9 @@ pub(super) struct Combiner<R, C> {
 
 struct Started<R> {
     ring: Option<R>,
-    /// The ring while it is paused, when no thread may have it.
+    /// The ring during a pause, when no thread may have it.
     paused: Option<R>,
+    is_paused: bool,
     /// How many times a ring has been started.
     starts: u64,
 }
@@ -41,6 +42,7 @@ impl<R, C> Combiner<R, C> {
             started: Mutex::new(Started {
                 ring: None,
                 paused: None,
+                is_paused: false,
                 starts: 0,
             }),
             late: Mutex::new(Vec::new()),
@@ -49,11 +51,16 @@ impl<R, C> Combiner<R, C> {
         }
     }
 
-    /// Starts the ring that `ring` creates from the number of this start.
+    /// Starts the ring that `ring` creates from the number of this start. During a pause, the ring is paused.
     pub(super) fn start(&self, ring: impl FnOnce(u64) -> R) {
         let mut started = self.started.lock();
         started.starts += 1;
-        started.ring = Some(ring(started.starts));
+        let ring = Some(ring(started.starts));
+        if started.is_paused {
+            started.paused = ring;
+        } else {
+            started.ring = ring;
+        }
     }
 
     /// Stops the ring: after the return, no thread has it. Completions that wait for the ring are dropped.
@@ -67,8 +74,8 @@ impl<R, C> Combiner<R, C> {
         drop(self.take_late());
     }
 
-    /// Pauses the ring, if there is one, unless `look` fails: until [`resume`](Self::resume), no thread has it, and calls
-    /// to serve have no effect. Returns what `look` returns.
+    /// Pauses the ring that is or will be started, unless `look` fails: until [`resume`](Self::resume), no thread has it,
+    /// and calls to serve have no effect. Returns what `look` returns for the ring, if it is started.
     pub(super) fn pause<T, E>(
         &self,
         look: impl FnOnce(&mut R) -> Result<T, E>,
@@ -77,9 +84,13 @@ impl<R, C> Combiner<R, C> {
         self.flags.fetch_or(LEAVE, Ordering::Relaxed);
         let mut started = self.started.lock();
         self.flags.fetch_and(!LEAVE, Ordering::Relaxed);
-        let looked = started.ring.as_mut().map(look).transpose();
+        let Started { ring, paused, .. } = &mut *started;
+        let looked = ring.as_mut().or(paused.as_mut()).map(look).transpose();
         if looked.is_ok() {
-            started.paused = started.ring.take();
+            started.is_paused = true;
+            if let Some(ring) = started.ring.take() {
+                started.paused = Some(ring);
+            }
         }
         drop(started);
         // A completion may have found the ring taken.
@@ -90,14 +101,15 @@ impl<R, C> Combiner<R, C> {
     /// Ends a pause. The caller serves the ring afterwards.
     pub(super) fn resume(&self) {
         let mut started = self.started.lock();
+        started.is_paused = false;
         if let Some(ring) = started.paused.take() {
             started.ring = Some(ring);
         }
     }
 
-    /// Calls `work` with the ring, if there is one that is not paused. Nothing was deferred yet.
-    pub(super) fn with<T>(&self, work: impl FnOnce(&mut R) -> T) -> Option<T> {
-        self.started.lock().ring.as_mut().map(work)
+    /// Calls `work` with the ring, if there is one that is paused.
+    pub(super) fn with_paused<T>(&self, work: impl FnOnce(&mut R) -> T) -> Option<T> {
+        self.started.lock().paused.as_mut().map(work)
     }
 
     /// Calls `serve` with the ring, and `give_back` with what was completed meanwhile. Returns whether other calls came

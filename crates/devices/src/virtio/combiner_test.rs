@@ -98,6 +98,15 @@ impl Rig {
     }
 }
 
+/// What `pause` returns to a thread that pauses a ring: how many chains it has taken.
+fn pause(rig: &Rig) -> Option<usize> {
+    let look = |ring: &mut Ring| Ok::<_, ()>(ring.taken);
+    let paused = rig
+        .combiner
+        .pause(look, |ring, late| rig.give_back(ring, late));
+    paused.unwrap()
+}
+
 fn spawn(rig: &Arc<Rig>, act: impl FnOnce(&Rig) + 'static) -> thread::JoinHandle<()> {
     let rig = Arc::clone(rig);
     thread::spawn(move || act(&rig))
@@ -176,5 +185,34 @@ fn a_ring_that_is_started_again_is_served_without_the_completions_of_before() {
         completes.join().unwrap();
         serves.join().unwrap();
         assert_eq!((rig.used(1), rig.used(2)), (used, 2));
+    });
+}
+
+#[test]
+fn a_chain_of_which_a_thread_is_notified_during_a_pause_is_served_after_it_and_not_before() {
+    check(|rig| {
+        let serves = spawn(rig, Rig::notify);
+        let taken = pause(rig);
+        assert_eq!(taken, Some(rig.used(1)));
+        assert_eq!(pause(rig), taken, "the second pause");
+        serves.join().unwrap();
+        assert_eq!(Some(rig.used(1)), taken);
+        rig.combiner.resume();
+        rig.serve();
+        assert_eq!(rig.used(1), 1);
+    });
+}
+
+#[test]
+fn a_ring_that_is_started_during_a_pause_is_served_after_it() {
+    check(|rig| {
+        pause(rig);
+        rig.combiner.stop();
+        rig.start();
+        let serves = spawn(rig, Rig::notify);
+        rig.combiner.resume();
+        rig.serve();
+        serves.join().unwrap();
+        assert_eq!((rig.used(1), rig.used(2)), (0, 1));
     });
 }

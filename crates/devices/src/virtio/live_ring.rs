@@ -246,9 +246,9 @@ impl LiveRing {
         self.combiner.resume();
     }
 
-    /// Continues from a saved state, if the queue is started and has not been served.
+    /// Sets a saved state, if the queue was started during this pause.
     pub(super) fn restore(&self, state: &DeviceState) -> Result<(), RestoreError> {
-        let restored = self.combiner.with(|live| live.ring.restore(state));
+        let restored = self.combiner.with_paused(|live| live.ring.restore(state));
         restored.unwrap_or(Ok(Vec::new())).map(drop)
     }
 

@@ -152,7 +152,7 @@ impl Queue {
     }
 
     /// Pauses the queue until [`resume`](Self::resume), once all requests that were deferred are complete, and returns
-    /// the ring's state; `None` if the queue is not started.
+    /// the ring's state; `None` if the queue is not started. A queue that starts during the pause is not served.
     pub(super) fn pause(&self) -> Result<Option<DeviceState>, InFlight> {
         for _ in 0..PAUSE_LOOKS {
             if let Ok(state) = self.ring.pause() {
@@ -168,7 +168,7 @@ impl Queue {
         self.ring.resume();
     }
 
-    /// Continues from a saved state, if the queue is started and has not been served.
+    /// Sets a saved state, if the queue was started during this pause.
     pub(super) fn restore(&self, state: &DeviceState) -> Result<(), RestoreError> {
         self.ring.restore(state)
     }

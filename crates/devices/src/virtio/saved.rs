@@ -83,7 +83,7 @@ impl Control {
         })
     }
 
-    /// Restores a state. No queue is served before [`resume`](Self::resume), because nothing notifies it.
+    /// Restores a state. The device is paused until [`resume`](Self::resume), even if this fails.
     pub(super) fn restore(&self, state: &VirtioState) -> Result<(), SnapshotError> {
         let (offered, config) = (self.device().features, &self.device().config);
         if state.offered != offered {
@@ -99,6 +99,7 @@ impl Control {
             return Err(self.different("the number of its queues is another"));
         }
         self.reset(registers);
+        self.server().pause()?;
         self.start_as_driver(registers, state)?;
         registers.device_features_sel = state.device_features_sel;
         registers.driver_features_sel = state.driver_features_sel;

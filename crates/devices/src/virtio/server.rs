@@ -43,7 +43,7 @@ pub(super) trait ServerSnapshot {
     /// is not started. Fails if the device cannot be saved, or a request stays in flight.
     fn pause(&self) -> Result<Vec<Option<DeviceState>>, SnapshotError>;
 
-    /// Lets the queues continue from these states. They were just started, and none was notified.
+    /// Sets the states of the queues, which were started during this pause.
     fn restore(&self, rings: &[Option<&DeviceState>]) -> Result<(), SnapshotError>;
 
     /// Ends a pause. The caller notifies the queues afterwards.

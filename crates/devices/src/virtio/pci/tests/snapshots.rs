@@ -72,6 +72,20 @@ fn a_notification_of_a_paused_queue_takes_effect_when_it_goes_on() {
 }
 
 #[test]
+fn a_second_pause_returns_the_same_state() {
+    let mut pc = live();
+    offer(&pc, 1);
+    pc.store(NOTIFY, 2, 0);
+    let states = [(); 2].map(|()| serde_json::to_value(pc.root.pause().unwrap()).unwrap());
+    assert_eq!(states[0], states[1]);
+    pc.memory
+        .write_obj(2_u16, GuestAddress(LAYOUT.avail + 2))
+        .unwrap();
+    pc.root.resume();
+    assert_eq!(used(&pc), 2);
+}
+
+#[test]
 fn requests_without_a_notification_are_served_after_a_restore() {
     let mut pc = live();
     offer(&pc, 3);
@@ -83,7 +97,8 @@ fn requests_without_a_notification_are_served_after_a_restore() {
         .unwrap();
     let state = pc.root.pause().unwrap();
     for _ in 0..2 {
-        let copy = restored(&pc, &state);
+        let mut copy = restored(&pc, &state);
+        copy.store(NOTIFY, 2, 0);
         assert_eq!(used(&copy), 3, "nothing is served before the guest goes on");
         copy.root.resume();
         assert_eq!(used(&copy), 6);
