@@ -271,6 +271,7 @@ impl Pc {
         boot: &Boot,
         until: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<Stop, BoardError> {
+        let _run = self.save_request.during_run();
         let memory = self.machine.vm().memory();
         bios::write_reset(memory).map_err(BoardError::Bios)?;
         if self.config.model == PcModel::Full {
@@ -297,17 +298,6 @@ impl Pc {
 
     /// Runs the vCPUs from this entry point of the first, or from where they are.
     fn run_from(
-        &self,
-        entry: Option<EntryPoint>,
-        vcpus: Vec<Box<dyn Vcpu>>,
-        until: impl Fn() -> bool + Send + Sync + 'static,
-    ) -> Result<Stop, BoardError> {
-        let stop = self.run_to_end(entry, vcpus, until);
-        self.save_request.end();
-        stop
-    }
-
-    fn run_to_end(
         &self,
         mut entry: Option<EntryPoint>,
         mut vcpus: Vec<Box<dyn Vcpu>>,

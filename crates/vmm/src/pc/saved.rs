@@ -36,6 +36,7 @@ impl Pc {
         state: &PcState,
         until: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<Stop, BoardError> {
+        let _run = self.save_request.during_run();
         let numbers = [
             ("bytes of RAM", state.memory, self.config.memory),
             ("vcpus", state.vcpus.len() as u64, self.config.vcpus.into()),

@@ -72,11 +72,23 @@ impl SaveRequest {
         self.0.lock().take.take()
     }
 
-    /// Drops a request that came too late, and refuses others.
-    pub(super) fn end(&self) {
-        let mut request = self.0.lock();
+    /// Accepts requests until the result is dropped, so also until the run fails or panics.
+    pub(super) const fn during_run(&self) -> DuringRun<'_> {
+        DuringRun(self)
+    }
+}
+
+/// Refuses requests from its drop on, and drops the one that came too late.
+pub(super) struct DuringRun<'r>(&'r SaveRequest);
+
+impl Drop for DuringRun<'_> {
+    fn drop(&mut self) {
+        let mut request = self.0.0.lock();
         request.is_over = true;
-        drop(request.take.take());
+        let late = request.take.take();
+        // Dropped without the lock, because it may own anything.
+        drop(request);
+        drop(late);
     }
 }
 
@@ -95,3 +107,7 @@ pub enum AfterSave {
     /// execute the requests that are open.
     End,
 }
+
+#[cfg(test)]
+#[path = "state_test.rs"]
+mod tests;

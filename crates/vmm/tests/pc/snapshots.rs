@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -297,7 +297,17 @@ fn a_board_that_differs_is_named<H: Hypervisor>(hypervisor: &H) {
             };
             let pc = pc.unwrap();
             plug(&pc);
-            chain(&pc.restore(&state, || true).unwrap_err())
+            let (answer, answers) = channel::<()>();
+            let is_made = pc.save(move |_, _| {
+                answer.send(()).unwrap();
+                AfterSave::End
+            });
+            assert!(is_made);
+            let error = chain(&pc.restore(&state, || true).unwrap_err());
+            let dropped = answers.recv_timeout(HANG);
+            assert_eq!(dropped, Err(RecvTimeoutError::Disconnected));
+            assert!(!pc.save(|_, _| AfterSave::End), "the run is over");
+            error
         };
         let virtio = VirtioConfig::default();
         let same = |pc: &Pc| plug(pc, virtio, disk);
