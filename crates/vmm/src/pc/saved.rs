@@ -17,9 +17,10 @@ use crate::error::BoardError;
 use crate::stop::Stop;
 
 impl Pc {
-    /// Pauses the guest and calls `take` with its state, or with the reason why it has none, and with its RAM, which
-    /// does not change during the call. Any thread may call this; the thread that runs the PC calls `take`, or drops it
-    /// if the run ends before. Returns false, and drops `take`, if another request waits or the run is over.
+    /// Pauses the guest and calls `take` with its state, or with the reason why it has none, and with its RAM. If there
+    /// is a state, the RAM does not change during the call. Any thread may call this; the thread that runs the PC calls
+    /// `take`, or drops it if the run ends before. Returns false, and drops `take`, if another request waits or the run
+    /// is over. What the caller itself has put on the buses of the [machine](Self::machine) is neither paused nor saved.
     pub fn save(
         &self,
         take: impl FnOnce(Result<PcState, BoardError>, &GuestMemoryMmap) -> AfterSave + Send + 'static,
@@ -74,6 +75,10 @@ impl Pc {
     /// Pauses the devices and returns the state. If it fails, some devices are paused.
     fn pause(&self, vcpus: &[Box<dyn Vcpu>]) -> Result<PcState, BoardError> {
         let io_apic = self.io_apic.as_ref().ok_or_else(full_model)?.save();
+        if !self.platform.lock().devices.is_empty() {
+            let (device, reason) = ("platform device", "it accesses guest memory meanwhile");
+            return Err(SnapshotError::Unsaved { device, reason }.into());
+        }
         let pci = self.pci.pause()?;
         // Before the vCPUs, because the port still gets input: `resume` raises again what is in the port's state, and an
         // interrupt that is only in a vCPU's state is harmless.
