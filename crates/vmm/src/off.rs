@@ -4,6 +4,9 @@ use std::sync::OnceLock;
 
 use vmbell::sync::Mutex;
 
+use crate::error::{BoardError, MachineError};
+use crate::stop::Stop;
+
 /// Why a device stopped the machine.
 #[derive(Debug)]
 pub(super) enum Off {
@@ -29,6 +32,22 @@ impl Off {
     ) -> Self {
         let source = source.into();
         Self::Failed { device, source }
+    }
+
+    /// How the run ends whose vCPUs ended with `outcome`; `None` if the guest sleeps. What the guest asked for wins over
+    /// the outcome, because another vCPU may fail before it is kicked.
+    pub(super) fn end(
+        self,
+        outcome: Result<Stop, MachineError>,
+    ) -> Result<Option<Stop>, BoardError> {
+        match (self, outcome) {
+            // First, because it makes all other results worthless.
+            (Self::Failed { device, source }, _) => Err(BoardError::Device { device, source }),
+            (Self::Guest, _) => Ok(Some(Stop::Shutdown)),
+            (Self::Reset, _) => Ok(Some(Stop::Reset)),
+            (Self::Done(code), _) => Ok(Some(Stop::Done(code))),
+            (Self::Asleep, outcome) => Ok(Some(outcome?).filter(|stop| *stop != Stop::Kicked)),
+        }
     }
 }
 
@@ -74,3 +93,7 @@ impl std::fmt::Debug for Switch {
         f.debug_tuple("Switch").field(&self.off).finish()
     }
 }
+
+#[cfg(test)]
+#[path = "off_test.rs"]
+mod tests;

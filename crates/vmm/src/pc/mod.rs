@@ -324,23 +324,19 @@ impl Pc {
             {
                 outcome = Ok(Stop::Reset);
             }
-            // An error of a device comes first: it makes all later results worthless.
-            match (self.switch.take(), outcome?) {
-                (Some(Off::Failed { device, source }), _) => {
-                    return Err(BoardError::Device { device, source });
+            match self.switch.take() {
+                Some(off) => {
+                    if let Some(stop) = off.end(outcome)? {
+                        return Ok(stop);
+                    }
                 }
-                (Some(Off::Guest), Stop::Kicked) => return Ok(Stop::Shutdown),
-                (Some(Off::Reset), Stop::Kicked) => return Ok(Stop::Reset),
-                (Some(Off::Done(code)), Stop::Kicked) => return Ok(Stop::Done(code)),
-                (Some(Off::Asleep), Stop::Kicked) => {}
-                (None, Stop::Kicked) => match self.save_request.take() {
-                    None => return Ok(Stop::Kicked),
-                    Some(take) => match self.save_now(&vcpus, take) {
+                None => match (outcome?, self.save_request.take()) {
+                    (Stop::Kicked, Some(take)) => match self.save_now(&vcpus, take) {
                         AfterSave::GoOn => continue,
                         AfterSave::End => return Ok(Stop::Kicked),
                     },
+                    (stop, _) => return Ok(stop),
                 },
-                (_, stop) => return Ok(stop),
             }
             let wakes = |pm1: &Pm1| pm1.wait_for_wake(&*until);
             if !self.pm1.as_ref().is_some_and(wakes) {

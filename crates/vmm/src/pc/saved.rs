@@ -64,7 +64,12 @@ impl Pc {
     }
 
     pub(super) fn save_now(&self, vcpus: &[Box<dyn Vcpu>], take: Box<TakeState>) -> AfterSave {
-        let after = take(self.pause(vcpus), self.machine.vm().memory());
+        let state = self.pause(vcpus);
+        let after = match self.switch.is_off() {
+            // A device failed during the pause: the next turn of the run ends with its error.
+            true => AfterSave::GoOn,
+            false => take(state, self.machine.vm().memory()),
+        };
         // A guest that ends must not execute requests that its copies have too.
         if after == AfterSave::GoOn {
             self.resume();
