@@ -11,9 +11,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags, open, openat};
 use vm_memory::mmap::MmapRegionBuilder;
 use vm_memory::{
     Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion,
@@ -93,17 +95,19 @@ impl Snapshot {
     ///
     /// If the folder is not a snapshot of this version, or a file cannot be read or mapped.
     pub fn open(folder: &Path) -> Result<Self, SnapshotFileError> {
-        let path = folder.join(STATE_FILE);
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = open(folder, flags, Mode::empty());
+        let opened = opened.map_err(|errno| file_error("open", folder, errno.into()))?;
+
+        let (path, file) = open_in(folder, &opened, STATE_FILE)?;
         let failed = |source| file_error("read", &path, source);
         let mut bytes = Vec::new();
-        let file = File::open(&path).map_err(failed)?;
         let most = STATE_MAX + HEADER as u64 + 1;
         file.take(most).read_to_end(&mut bytes).map_err(failed)?;
         let state = decode(&bytes)?;
 
-        let path = folder.join(MEMORY_FILE);
+        let (path, file) = open_in(folder, &opened, MEMORY_FILE)?;
         let failed = |source| file_error("read", &path, source);
-        let file = File::open(&path).map_err(failed)?;
         let (len, expected) = (file.metadata().map_err(failed)?.len(), state.memory());
         if len != expected {
             return Err(format_error(format!(
@@ -112,6 +116,29 @@ impl Snapshot {
         }
         let memory = map(file, len)?;
         Ok(Self { state, memory })
+    }
+}
+
+/// Opens a regular file of an open folder. A hostile folder may have a link to a file of another guest in its place, or
+/// a pipe, which would block the call.
+fn open_in(
+    folder: &Path,
+    opened: &OwnedFd,
+    name: &str,
+) -> Result<(PathBuf, File), SnapshotFileError> {
+    let path = folder.join(name);
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(opened, name, flags, Mode::empty()).map_err(io::Error::from);
+    let file = file.map(File::from).and_then(|file| {
+        if file.metadata()?.is_file() {
+            return Ok(file);
+        }
+        let what = "it is not a regular file";
+        Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+    });
+    match file {
+        Ok(file) => Ok((path, file)),
+        Err(source) => Err(file_error("open", &path, source)),
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{CWD, Mode, mkfifoat};
 use tempfile::TempDir;
 use vmbell_devices::virtio::{
     Disk, Entropy, Handled, Handler, HandlerError, Inverter, Notify, Request, VirtioConfig,
@@ -385,10 +386,31 @@ fn a_state_with_any_byte_of_its_header_flipped_is_refused<H: Hypervisor>(hypervi
     });
 }
 
+/// A link could give a guest the memory of another one, and to open a pipe waits for its other end.
+fn files_that_are_links_or_pipes_are_refused<H: Hypervisor>(hypervisor: &H) {
+    with_snapshot(hypervisor, |snapshot, _| {
+        for name in ["state", "memory"] {
+            let (file, other) = (snapshot.join(name), snapshot.with_file_name("other"));
+            fs::rename(&file, &other).unwrap();
+            std::os::unix::fs::symlink(&other, &file).unwrap();
+            let error = chain(&Snapshot::open(snapshot).unwrap_err());
+            let text = format!("cannot open {}", file.display());
+            assert!(error.contains(&text), "{error}");
+            fs::remove_file(&file).unwrap();
+            mkfifoat(CWD, &file, Mode::RUSR | Mode::WUSR).unwrap();
+            let error = chain(&Snapshot::open(snapshot).unwrap_err());
+            assert!(error.contains("not a regular file"), "{error}");
+            fs::rename(&other, &file).unwrap();
+        }
+        Snapshot::open(snapshot).unwrap();
+    });
+}
+
 testbed::on_kvm! {
     a_guest_moves_from_pc_to_pc_and_does_all_its_work;
     a_guest_goes_on_after_each_save;
     a_guest_that_ends_leaves_its_open_request_to_its_copy;
     a_board_that_differs_is_named;
     a_state_with_any_byte_of_its_header_flipped_is_refused;
+    files_that_are_links_or_pipes_are_refused;
 }
