@@ -4,6 +4,8 @@
 //! Some calls change what others return, so their order matters (Linux `arch/x86/kvm/`):
 //! - `KVM_GET_MP_STATE` handles a pending INIT or SIPI, so it is the first call of a save. `KVM_GET_VCPU_EVENTS` shows
 //!   what the other calls have left pending, so it is the last.
+//! - The vCPU's timer can expire during any call, which replaces the TSC deadline with an interrupt in the local APIC.
+//!   So `KVM_GET_MSRS` comes before `KVM_GET_LAPIC`: the state has the interrupt, the deadline or both, never neither.
 //! - `KVM_SET_SREGS` sets the address and the mode of the local APIC, on which `KVM_SET_LAPIC` depends. The TSC
 //!   deadline needs the APIC's timer mode, and the TSC that it is compared with.
 //! - The I/O APIC delivers its pending interrupts when its state is set, so the local APICs come before it.
@@ -50,20 +52,22 @@ fn restoring<E: Into<std::io::Error>>() -> impl Fn(E) -> Error + Copy {
 impl Registers {
     /// Saves the registers of a vCPU.
     pub fn save(kvm: &Kvm, vcpu: &VcpuFd, irqchip: Irqchip) -> Result<Self, Error> {
-        let lapic = match irqchip {
+        let state = match irqchip {
             Irqchip::None => None,
-            Irqchip::Split | Irqchip::Full => {
-                let state = vcpu.get_mp_state().map_err(saving())?;
-                Some((vcpu.get_lapic().map_err(saving())?, state))
-            }
+            Irqchip::Split | Irqchip::Full => Some(vcpu.get_mp_state().map_err(saving())?),
+        };
+        let msrs = msrs(kvm, vcpu)?;
+        let lapic = match state {
+            Some(state) => Some((vcpu.get_lapic().map_err(saving())?, state)),
+            None => None,
         };
         Ok(Self {
+            msrs,
             lapic,
             sregs: vcpu.get_sregs().map_err(saving())?,
             xcrs: vcpu.get_xcrs().map_err(saving())?,
             debug: vcpu.get_debug_regs().map_err(saving())?,
             xsave: vcpu.get_xsave().map_err(saving())?,
-            msrs: msrs(kvm, vcpu)?,
             regs: vcpu.get_regs().map_err(saving())?,
             events: vcpu.get_vcpu_events().map_err(saving())?,
         })
