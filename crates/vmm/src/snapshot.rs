@@ -6,13 +6,13 @@
 //! only the pages that the guest uses are read. Any number of guests can be restored from one folder at the same time.
 //! `memory` is sparse, without pages of zeros. No process may truncate it while a restored guest runs.
 //!
-//! [`write()`] makes the folder under another name and renames it, so a folder with the right name is complete. The
-//! calling thread does all of it.
+//! [`write()`] makes the folder under another name, syncs it and renames it, so a folder with the right name is
+//! complete. Only its owner can read it. The calling thread does all of it.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, open, openat};
@@ -156,18 +156,37 @@ pub fn write(
         let path = folder.to_owned();
         return Err(SnapshotFileError::Exists { path });
     }
-    let mut name = folder.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.partial", std::process::id()));
-    let partial = folder.with_file_name(name);
-    fs::create_dir(&partial).map_err(|source| file_error("make", &partial, source))?;
+    let partial = make_partial(folder)?;
     let written = write_files(&partial, state, memory).and_then(|()| {
         fs::rename(&partial, folder).map_err(|source| file_error("make", folder, source))
     });
     if written.is_err() {
         // The first error is the one to report.
         let _ = fs::remove_dir_all(&partial);
+        return written;
     }
-    written
+    let parent = folder.parent().filter(|parent| *parent != Path::new(""));
+    let synced = sync_folder(parent.unwrap_or(Path::new(".")));
+    if synced.is_err() {
+        let _ = fs::remove_dir_all(folder);
+    }
+    synced
+}
+
+/// Makes a folder with a name that is not in use: a killed process may have left its folder, and in a container the
+/// next process has the same number.
+fn make_partial(folder: &Path) -> Result<PathBuf, SnapshotFileError> {
+    let mut number: u64 = 0;
+    loop {
+        let mut name = folder.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{number}.partial"));
+        let partial = folder.with_file_name(name);
+        match fs::DirBuilder::new().mode(0o700).create(&partial) {
+            Ok(()) => return Ok(partial),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(source) => return Err(file_error("make", &partial, source)),
+        }
+    }
 }
 
 fn write_files(
@@ -175,13 +194,30 @@ fn write_files(
     state: &PcState,
     memory: &GuestMemoryMmap,
 ) -> Result<(), SnapshotFileError> {
-    let path = folder.join(STATE_FILE);
     let bytes = encode(state)?;
-    let written = File::create_new(&path).and_then(|mut file| file.write_all(&bytes));
+    // The guest's memory can have secrets of its users.
+    let make = |path: &Path| {
+        let mut options = File::options();
+        options.write(true).create_new(true).mode(0o600).open(path)
+    };
+    let path = folder.join(STATE_FILE);
+    let written = make(&path).and_then(|mut file| {
+        file.write_all(&bytes)?;
+        file.sync_all()
+    });
     written.map_err(|source| file_error("write", &path, source))?;
     let path = folder.join(MEMORY_FILE);
-    let file = File::create_new(&path).map_err(|source| file_error("write", &path, source))?;
-    write_memory(&file, memory)
+    let file = make(&path).map_err(|source| file_error("write", &path, source))?;
+    write_memory(&file, memory)?;
+    file.sync_all()
+        .map_err(|source| file_error("write", &path, source))?;
+    sync_folder(folder)
+}
+
+/// Makes the names in a folder durable.
+fn sync_folder(folder: &Path) -> Result<(), SnapshotFileError> {
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(|source| file_error("write", folder, source))
 }
 
 /// Writes the pages that are not all zeros.

@@ -2,6 +2,7 @@
 //! this happens.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -373,10 +374,24 @@ fn a_state_with_any_byte_of_its_header_flipped_is_refused<H: Hypervisor>(hypervi
         for len in [0, header - 1, header, bytes.len() - 1] {
             decode(&bytes[..len]).unwrap_err();
         }
-        // The folder is not written twice, and a memory of another size is refused.
+        // The folder is not written twice, a folder that a killed process left does not matter, and a memory of
+        // another size is refused.
         let Snapshot { state, memory } = Snapshot::open(snapshot).unwrap();
         let error = snapshot::write(snapshot, &state, &memory).unwrap_err();
         assert!(error.to_string().contains("exists already"), "{error}");
+        for name in [".0", &format!(".{}", std::process::id())] {
+            let name = format!("second{name}.partial");
+            fs::create_dir(snapshot.with_file_name(name)).unwrap();
+        }
+        let second = snapshot.with_file_name("second");
+        snapshot::write(&second, &state, &memory).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(mode(&second), 0o700);
+        for name in ["state", "memory"] {
+            assert_eq!(mode(&second.join(name)), 0o600, "{name}");
+            let [first, second] = [snapshot, &second].map(|folder| fs::read(folder.join(name)));
+            assert!(first.unwrap() == second.unwrap(), "{name}");
+        }
         let file = fs::File::options()
             .write(true)
             .open(snapshot.join("memory"));
