@@ -197,12 +197,48 @@ fn a_state_that_does_not_fit_is_refused_by_name<H: Hypervisor>(h: &H) {
         let error = refusal(&|state| state[field] = value.clone());
         assert!(error.contains(expected), "{error}");
     }
+    // A structure of another length is no structure with zeros at its end.
+    for (pointer, name) in [
+        ("/registers/sregs", "kvm_sregs"),
+        ("/registers/xcrs", "kvm_xcrs"),
+        ("/registers/debug", "kvm_debugregs"),
+        ("/registers/xsave", "kvm_xsave"),
+        ("/registers/msrs/0", "kvm_msr_entry"),
+        ("/registers/lapic/0", "kvm_lapic_state"),
+        ("/registers/lapic/1", "kvm_mp_state"),
+        ("/registers/events", "kvm_vcpu_events"),
+        ("/registers/regs", "kvm_regs"),
+        ("/cpuid/0", "kvm_cpuid_entry2"),
+    ] {
+        let of = |len: usize| format!("invalid length {len}, expected the");
+        let bytes = state.pointer(pointer).unwrap().as_array().unwrap();
+        for len in [0, bytes.len() - 1, bytes.len() + 1] {
+            let mut cut = bytes.clone();
+            cut.resize(len, Value::from(0));
+            let error = refusal(&|state| *state.pointer_mut(pointer).unwrap() = cut.clone().into());
+            let is_named = error.contains(&of(len)) && error.contains(name);
+            assert!(is_named, "{name}: {error}");
+        }
+    }
     let error = refusal(&|state| {
         // EAX of the first leaf, after its number, index and flags.
         let eax = &mut state["cpuid"][0][12];
         *eax = (eax.as_u64().unwrap() ^ 1).into();
     });
     assert!(error.contains("eax of cpuid leaf"), "{error}");
+
+    let mut controllers = serde_json::to_value(vm.save().unwrap()).unwrap();
+    for (pointer, name) in [
+        ("/controllers/0/2", "kvm_irqchip"),
+        ("/controllers/1", "kvm_pit_state2"),
+    ] {
+        let bytes = controllers.pointer_mut(pointer).unwrap();
+        let whole = bytes.clone();
+        bytes.as_array_mut().unwrap().pop().unwrap();
+        let error = serde_json::from_value::<VmState>(controllers.clone()).unwrap_err();
+        assert!(error.to_string().contains(name), "{name}: {error}");
+        *controllers.pointer_mut(pointer).unwrap() = whole;
+    }
 
     let plain = configured(h, vmbell_hypervisor::VmConfig::default());
     let error = plain.restore(&vm.save().unwrap()).unwrap_err();

@@ -3,36 +3,36 @@
 //! owns them.
 
 #[cfg(target_arch = "x86_64")]
+mod exact;
+
+#[cfg(target_arch = "x86_64")]
 use kvm_bindings::{
     kvm_cpuid_entry2, kvm_debugregs, kvm_irqchip, kvm_lapic_state, kvm_mp_state, kvm_msr_entry,
     kvm_pit_state2, kvm_regs, kvm_sregs, kvm_vcpu_events, kvm_xcrs, kvm_xsave,
 };
 use serde::{Deserialize, Serialize};
 
-/// Reads an optional value whose field must exist: serde by itself reads a missing field as `None`.
-#[cfg(target_arch = "x86_64")]
-fn required<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
-where
-    T: Deserialize<'de>,
-    D: serde::Deserializer<'de>,
-{
-    Deserialize::deserialize(from)
-}
-
 /// The registers of a vCPU and the state of its local APIC.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Registers {
+    #[serde(deserialize_with = "exact::one")]
     pub sregs: kvm_sregs,
+    #[serde(deserialize_with = "exact::one")]
     pub xcrs: kvm_xcrs,
+    #[serde(deserialize_with = "exact::one")]
     pub debug: kvm_debugregs,
+    #[serde(deserialize_with = "exact::one")]
     pub xsave: kvm_xsave,
+    #[serde(deserialize_with = "exact::list")]
     pub msrs: Vec<kvm_msr_entry>,
     /// The local APIC, and whether the vCPU is halted or waits for a SIPI; `None` without a local APIC.
-    #[serde(deserialize_with = "required")]
+    #[serde(deserialize_with = "exact::lapic")]
     pub lapic: Option<(kvm_lapic_state, kvm_mp_state)>,
+    #[serde(deserialize_with = "exact::one")]
     pub events: kvm_vcpu_events,
+    #[serde(deserialize_with = "exact::one")]
     pub regs: kvm_regs,
 }
 
@@ -41,6 +41,7 @@ pub struct Registers {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VcpuState {
+    #[serde(deserialize_with = "exact::list")]
     pub(crate) cpuid: Vec<kvm_cpuid_entry2>,
     pub(crate) tsc_khz: u32,
     pub(crate) tsc: u64,
@@ -55,7 +56,7 @@ pub struct VmState {
     /// Nanoseconds of the guest's clock.
     pub(crate) clock: u64,
     /// Both PICs, the I/O APIC and the interval timer, if the kernel has them.
-    #[serde(deserialize_with = "required")]
+    #[serde(deserialize_with = "exact::controllers")]
     pub(crate) controllers: Option<([kvm_irqchip; 3], kvm_pit_state2)>,
 }
 
