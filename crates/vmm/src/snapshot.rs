@@ -33,8 +33,8 @@ const MAGIC: [u8; 16] = *b"vmbell snapshot\n";
 const HEADER: usize = 16 + 4 + 8 + 8 + 8;
 /// Where the checksum is.
 const CHECKSUM: usize = HEADER - 8;
-/// The maximum length of the JSON: 64 vCPUs with all registers take a tenth of it.
-const STATE_MAX: u64 = 64 << 20;
+/// The maximum length of the JSON, which is enough for the maximum number of vCPUs.
+const STATE_MAX: u64 = 8 << 20;
 const PAGE: usize = 4096;
 
 const STATE_FILE: &str = "state";

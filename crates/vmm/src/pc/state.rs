@@ -2,13 +2,15 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use vm_memory::GuestMemoryMmap;
 use vmbell::sync::Mutex;
 use vmbell_devices::pci::PciState;
 use vmbell_devices::{IoApicRegisters, UartState};
 use vmbell_hypervisor::{VcpuState, VmState};
 
+use super::layout::VCPUS_MAX;
 use crate::error::BoardError;
 #[cfg(doc)]
 use crate::stop::Stop;
@@ -19,6 +21,7 @@ use crate::stop::Stop;
 pub struct PcState {
     /// Bytes of RAM.
     pub(super) memory: u64,
+    #[serde(deserialize_with = "vcpus")]
     pub(super) vcpus: Vec<VcpuState>,
     pub(super) controllers: VmState,
     pub(super) io_apic: IoApicRegisters,
@@ -36,6 +39,35 @@ impl PcState {
     pub const fn vcpus(&self) -> usize {
         self.vcpus.len()
     }
+}
+
+/// Reads the vCPUs' states, and none beyond the number that a PC can have.
+fn vcpus<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<VcpuState>, D::Error> {
+    struct Vcpus;
+
+    impl<'de> Visitor<'de> for Vcpus {
+        type Value = Vec<VcpuState>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "at most {VCPUS_MAX} vcpus")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
+            let mut vcpus = Vec::new();
+            while vcpus.len() < usize::from(VCPUS_MAX) {
+                let Some(vcpu) = from.next_element()? else {
+                    return Ok(vcpus);
+                };
+                vcpus.push(vcpu);
+            }
+            match from.next_element::<IgnoredAny>()? {
+                Some(IgnoredAny) => Err(A::Error::invalid_length(vcpus.len() + 1, &self)),
+                None => Ok(vcpus),
+            }
+        }
+    }
+
+    from.deserialize_seq(Vcpus)
 }
 
 /// What takes a saved guest, and says whether the guest goes on.

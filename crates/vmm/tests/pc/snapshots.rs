@@ -17,7 +17,9 @@ use vmbell_devices::virtio::{
 };
 use vmbell_hypervisor::Hypervisor;
 use vmbell_vmm::snapshot::{self, Snapshot, decode};
-use vmbell_vmm::{AfterSave, BoardError, Boot, Image, Pc, PcConfig, PcModel, Stop};
+use vmbell_vmm::{
+    AfterSave, BoardError, Boot, Image, Pc, PcConfig, PcModel, PcState, Stop, VCPUS_MAX,
+};
 
 use testbed::paper::Paper;
 use testbed::{HANG, chain};
@@ -421,6 +423,23 @@ fn files_that_are_links_or_pipes_are_refused<H: Hypervisor>(hypervisor: &H) {
     });
 }
 
+fn more_vcpus_than_a_pc_can_have_are_refused_before_they_are_read<H: Hypervisor>(hypervisor: &H) {
+    with_snapshot(hypervisor, |snapshot, _| {
+        let mut state = serde_json::to_value(Snapshot::open(snapshot).unwrap().state).unwrap();
+        let vcpus = state["vcpus"].as_array_mut().unwrap();
+        vcpus.resize(usize::from(VCPUS_MAX), vcpus[0].clone());
+        let length = state.to_string().len();
+        assert!(length < 8 << 20, "{length} bytes cannot be read back");
+        let most: PcState = serde_json::from_value(state.clone()).unwrap();
+        assert_eq!(most.vcpus(), usize::from(VCPUS_MAX));
+        let vcpus = state["vcpus"].as_array_mut().unwrap();
+        vcpus.push("no state of a vcpu".into());
+        let error = serde_json::from_value::<PcState>(state).unwrap_err();
+        let expected = "invalid length 65, expected at most 64 vcpus";
+        assert!(error.to_string().contains(expected), "{error}");
+    });
+}
+
 testbed::on_kvm! {
     a_guest_moves_from_pc_to_pc_and_does_all_its_work;
     a_guest_goes_on_after_each_save;
@@ -428,4 +447,5 @@ testbed::on_kvm! {
     a_board_that_differs_is_named;
     a_state_with_any_byte_of_its_header_flipped_is_refused;
     files_that_are_links_or_pipes_are_refused;
+    more_vcpus_than_a_pc_can_have_are_refused_before_they_are_read;
 }
