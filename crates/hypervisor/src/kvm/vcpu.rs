@@ -310,7 +310,7 @@ impl VcpuSnapshot for KvmVcpu {
     fn restore(&mut self, state: &VcpuState) -> Result<(), Error> {
         self.stage.check_fresh()?;
         self.save_initial()?;
-        state.restore(&self.fd)
+        state.restore(&self.fd, &self.guest.parts)
     }
 }
 

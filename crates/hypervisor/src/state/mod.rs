@@ -44,7 +44,10 @@ pub struct VcpuState {
     #[serde(deserialize_with = "exact::list")]
     pub(crate) cpuid: Vec<kvm_cpuid_entry2>,
     pub(crate) tsc_khz: u32,
-    pub(crate) tsc: u64,
+    /// The host's TSC when the vCPU was saved.
+    pub(crate) host_tsc: u64,
+    /// What the vCPU's TSC had more than the host's, modulo 2^64.
+    pub(crate) tsc_offset: u64,
     pub(crate) registers: Registers,
 }
 

@@ -257,9 +257,51 @@ fn a_vcpu_that_has_run_is_not_restored<H: Hypervisor>(h: &H) {
     assert!(matches!(vcpu.restore(&state), Err(Error::Running)));
 }
 
+/// KVM would take the write of a time stamp counter that is close to what it expects for an attempt to synchronize the
+/// vCPUs, and ignore its value.
+fn a_young_guest_has_the_time_stamp_counters_it_was_saved_with<H: Hypervisor>(h: &H) {
+    if !saves(h) {
+        return;
+    }
+    let (ahead, apart) = (1 << 28, 1 << 20);
+    let vm = configured(h, with_interrupts(2));
+    let vcpus = [0, 1].map(|index| vm.create_vcpu(index).unwrap());
+    let mut states = vcpus
+        .each_ref()
+        .map(|vcpu| serde_json::to_value(vcpu.save().unwrap()).unwrap());
+    let field = |state: &Value, name: &str| state[name].as_u64().unwrap();
+    let tsc = |state: &Value| field(state, "host_tsc").wrapping_add(field(state, "tsc_offset"));
+    for (state, more) in states.iter_mut().zip([ahead, ahead + apart]) {
+        let offset = field(state, "tsc_offset").wrapping_add(more);
+        state["tsc_offset"] = offset.into();
+    }
+    let vm = configured(h, with_interrupts(2));
+    let again = [0, 1].map(|index| {
+        let mut vcpu = vm.create_vcpu(index).unwrap();
+        let state = &states[usize::try_from(index).unwrap()];
+        vcpu.restore(&serde_json::from_value(state.clone()).unwrap())
+            .unwrap();
+        serde_json::to_value(vcpu.save().unwrap()).unwrap()
+    });
+    let shift = |index: usize| {
+        let [before, after] = [&states, &again].map(|states| field(&states[index], "tsc_offset"));
+        after.wrapping_sub(before)
+    };
+    // Both have moved by the same value, so that they are as far apart as they were.
+    assert_eq!(shift(0), shift(1));
+    let [before, after] = [&states[0], &again[0]];
+    let passed = tsc(after).wrapping_sub(tsc(before)).cast_signed();
+    let since = field(after, "host_tsc").wrapping_sub(field(before, "host_tsc"));
+    assert!(
+        (0..since.cast_signed()).contains(&passed),
+        "{passed} of {since} cycles have passed"
+    );
+}
+
 testbed::on_both! {
     a_guest_continues_with_its_pending_interrupts;
     a_vcpu_is_not_saved_before_its_exit_is_answered;
     a_state_that_does_not_fit_is_refused_by_name;
     a_vcpu_that_has_run_is_not_restored;
+    a_young_guest_has_the_time_stamp_counters_it_was_saved_with;
 }

@@ -4,6 +4,7 @@
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use vmbell::irq::Irqchip;
 
+use super::vm::Parts;
 use crate::state::{VcpuState, VmState};
 use crate::{Capability, Error};
 
@@ -41,7 +42,7 @@ impl VcpuState {
     }
 
     /// Never called: there is no state.
-    pub(crate) const fn restore(&self, _: &VcpuFd) -> Result<(), Error> {
+    pub(crate) const fn restore(&self, _: &VcpuFd, _: &Parts) -> Result<(), Error> {
         match *self {}
     }
 }

@@ -12,6 +12,7 @@ use vmm_sys_util::ioctl::ioctl_with_ref;
 use vmm_sys_util::ioctl_iow_nr;
 
 ioctl_iow_nr!(KVM_SET_DEVICE_ATTR, KVMIO, 0xe1, kvm_device_attr);
+ioctl_iow_nr!(KVM_GET_DEVICE_ATTR, KVMIO, 0xe2, kvm_device_attr);
 ioctl_iow_nr!(KVM_ENABLE_CAP, KVMIO, 0xa3, kvm_enable_cap);
 ioctl_iow_nr!(KVM_X86_SETUP_MCE, KVMIO, 0x9c, u64);
 
@@ -53,6 +54,23 @@ pub fn set_vcpu_attribute(vcpu: &VcpuFd, group: u32, number: u32, value: u64) ->
         return Err(io::Error::last_os_error());
     }
     Ok(())
+}
+
+/// Returns an attribute of a vCPU that is a 64-bit value.
+pub fn vcpu_attribute(vcpu: &VcpuFd, group: u32, number: u32) -> io::Result<u64> {
+    let mut value = 0_u64;
+    let attribute = kvm_device_attr {
+        group,
+        attr: number.into(),
+        addr: &raw mut value as u64,
+        ..kvm_device_attr::default()
+    };
+    // SAFETY: `vcpu` is an open vCPU, and `attribute` is the structure that the call reads. It writes 8 bytes to
+    // `addr`, the address of `value`, which lives through the call and is not used during it.
+    if unsafe { ioctl_with_ref(vcpu, KVM_GET_DEVICE_ATTR(), &attribute) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(value)
 }
 
 /// Sets the FPU and vector registers of a vCPU, in the layout of XSAVE.

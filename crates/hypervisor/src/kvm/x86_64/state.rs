@@ -8,19 +8,22 @@
 //!   So `KVM_GET_MSRS` comes before `KVM_GET_LAPIC`: the state has the interrupt, the deadline or both, never neither.
 //! - `KVM_SET_SREGS` sets the address and the mode of the local APIC, on which `KVM_SET_LAPIC` depends. The TSC
 //!   deadline needs the APIC's timer mode, and the TSC that it is compared with.
+//! - The TSC is set as an offset to the host's, with one value of the host's TSC for all vCPUs. KVM takes a write of
+//!   `MSR_TSC` within a second of what it expects for an attempt to synchronize, and ignores its value.
 //! - The I/O APIC delivers its pending interrupts when its state is set, so the local APICs come before it.
 //!
 //! The bit of PV EOI in guest memory needs no state: KVM takes it back at each exit (`apic_sync_pv_eoi_from_guest()`).
 //! The MSR with its address is one of the registers.
 
 use kvm_bindings::{
-    KVM_IRQCHIP_IOAPIC, KVM_IRQCHIP_PIC_MASTER, KVM_IRQCHIP_PIC_SLAVE, Msrs, kvm_clock_data,
-    kvm_cpuid_entry2, kvm_irqchip, kvm_msr_entry,
+    KVM_IRQCHIP_IOAPIC, KVM_IRQCHIP_PIC_MASTER, KVM_IRQCHIP_PIC_SLAVE, KVM_VCPU_TSC_CTRL,
+    KVM_VCPU_TSC_OFFSET, Msrs, kvm_clock_data, kvm_cpuid_entry2, kvm_irqchip, kvm_msr_entry,
 };
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use vmbell::irq::Irqchip;
 
 use super::ioctl;
+use super::vm::Parts;
 use crate::Error;
 pub use crate::state::Registers;
 use crate::state::{VcpuState, VmState};
@@ -109,24 +112,35 @@ impl VcpuState {
                 what: "a guest that uses virtualization itself",
             });
         }
-        let mut tsc = list(&[msr(MSR_TSC, 0)])?;
-        vcpu.get_msrs(&mut tsc).map_err(saving())?;
+        let (host_tsc, tsc_offset) = tsc(vcpu)?;
         Ok(Self {
             cpuid: cpuid(vcpu)?,
             tsc_khz: vcpu.get_tsc_khz().map_err(saving())?,
-            tsc: tsc.as_slice().first().map_or(0, |entry| entry.data),
+            host_tsc,
+            tsc_offset,
             registers,
         })
     }
 
     /// Restores the state of a vCPU that has not run. Fails if the CPU differs from the one that it was saved on.
-    pub fn restore(&self, vcpu: &VcpuFd) -> Result<(), Error> {
+    pub fn restore(&self, vcpu: &VcpuFd, parts: &Parts) -> Result<(), Error> {
         let khz = vcpu.get_tsc_khz().map_err(restoring())?;
         if khz.abs_diff(self.tsc_khz) > self.tsc_khz / TSC_TOLERANCE {
             return Err(other("the TSC's rate in kHz", self.tsc_khz, khz));
         }
         same_cpuid(&self.cpuid, &cpuid(vcpu)?)?;
-        set_msrs(vcpu, &[msr(MSR_TSC, self.tsc)])?;
+        let (host_tsc, _) = tsc(vcpu)?;
+        let shift = parts
+            .tsc_shift
+            .get_or_init(|| self.host_tsc.wrapping_sub(host_tsc));
+        let offset = self.tsc_offset.wrapping_add(*shift);
+        ioctl::set_vcpu_attribute(vcpu, KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET, offset).map_err(
+            Error::system("restore the vcpu's time stamp counter (KVM_VCPU_TSC_OFFSET)"),
+        )?;
+        let (_, now) = tsc(vcpu)?;
+        if now != offset {
+            return Err(other("the time stamp counter's offset", offset, now));
+        }
         for entry in self.registers.restore(vcpu)? {
             let mut now = list(&[msr(entry.index, 0)])?;
             vcpu.get_msrs(&mut now).map_err(restoring())?;
@@ -247,6 +261,17 @@ fn same_cpuid(saved: &[kvm_cpuid_entry2], here: &[kvm_cpuid_entry2]) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Returns the host's TSC, and what the vCPU's TSC has more.
+fn tsc(vcpu: &VcpuFd) -> Result<(u64, u64), Error> {
+    const READING: &str = "read the vcpu's time stamp counter (KVM_VCPU_TSC_OFFSET, Linux 5.16)";
+    let offset = ioctl::vcpu_attribute(vcpu, KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET);
+    let offset = offset.map_err(Error::system(READING))?;
+    let mut tsc = list(&[msr(MSR_TSC, 0)])?;
+    vcpu.get_msrs(&mut tsc).map_err(Error::system(READING))?;
+    let tsc = tsc.as_slice().first().map_or(0, |entry| entry.data);
+    Ok((tsc.wrapping_sub(offset), offset))
 }
 
 const fn msr(index: u32, data: u64) -> kvm_msr_entry {

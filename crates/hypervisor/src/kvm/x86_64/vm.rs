@@ -5,6 +5,7 @@
 //! changes, on the thread that changes the line.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use kvm_bindings::{
     KVM_CAP_EXIT_HYPERCALL, KVM_CAP_SPLIT_IRQCHIP, KVM_IRQCHIP_IOAPIC, KVM_IRQCHIP_PIC_MASTER,
@@ -36,6 +37,8 @@ pub struct Parts {
     pub x2apic: bool,
     pub pv_eoi: bool,
     pub hidden: CpuFeatures,
+    /// What the restored vCPUs' offsets to the host's TSC have more than when they were saved. The first vCPU sets it.
+    pub tsc_shift: OnceLock<u64>,
 }
 
 impl Parts {
@@ -64,6 +67,7 @@ impl Parts {
             x2apic: config.x2apic && !cpuid::hides_x2apic(config.hidden),
             pv_eoi: config.pv_eoi,
             hidden: config.hidden,
+            tsc_shift: OnceLock::new(),
         })
     }
 
