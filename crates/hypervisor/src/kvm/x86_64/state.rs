@@ -105,7 +105,7 @@ impl Registers {
 
 impl VcpuState {
     /// Saves the state of a vCPU outside the guest, which needs no answer to its last exit.
-    pub fn save(kvm: &Kvm, vcpu: &VcpuFd, irqchip: Irqchip) -> Result<Self, Error> {
+    pub(crate) fn save(kvm: &Kvm, vcpu: &VcpuFd, irqchip: Irqchip) -> Result<Self, Error> {
         let registers = Registers::save(kvm, vcpu, irqchip)?;
         if registers.sregs.cr4 & CR4_VMXE != 0 || registers.sregs.efer & EFER_SVME != 0 {
             return Err(Error::Unsaved {
@@ -123,7 +123,7 @@ impl VcpuState {
     }
 
     /// Restores the state of a vCPU that has not run. Fails if the CPU differs from the one that it was saved on.
-    pub fn restore(&self, vcpu: &VcpuFd, parts: &Parts) -> Result<(), Error> {
+    pub(crate) fn restore(&self, vcpu: &VcpuFd, parts: &Parts) -> Result<(), Error> {
         let khz = vcpu.get_tsc_khz().map_err(restoring())?;
         if khz.abs_diff(self.tsc_khz) > self.tsc_khz / TSC_TOLERANCE {
             return Err(other("the TSC's rate in kHz", self.tsc_khz, khz));
@@ -156,7 +156,7 @@ impl VcpuState {
 
 impl VmState {
     /// Saves the state of a guest whose vCPUs are outside the guest.
-    pub fn save(vm: &VmFd, irqchip: Irqchip) -> Result<Self, Error> {
+    pub(crate) fn save(vm: &VmFd, irqchip: Irqchip) -> Result<Self, Error> {
         let saving = Error::system("save the state of the guest's controllers and clock");
         let chip = |chip_id| {
             let mut chip = kvm_irqchip {
@@ -182,7 +182,7 @@ impl VmState {
 
     /// Restores the state after that of the vCPUs. The guest's clock continues: the time since the save does not pass
     /// for the guest, as for its TSC.
-    pub fn restore(&self, vm: &VmFd, irqchip: Irqchip) -> Result<(), Error> {
+    pub(crate) fn restore(&self, vm: &VmFd, irqchip: Irqchip) -> Result<(), Error> {
         let restoring = Error::system("restore the state of the guest's controllers and clock");
         if self.controllers.is_some() != (irqchip == Irqchip::Full) {
             let has = |full: bool| if full { 3_u64 } else { 0 };
