@@ -80,7 +80,11 @@ fn the_pods_of_the_sweep_try_all_shards_and_pass_what_a_vmm_lost() {
     let container = only(job.template.spec.unwrap().containers);
     let folder = tempfile::tempdir().unwrap();
     let vmbell = folder.path().join("vmbell");
-    fs::write(&vmbell, "#!/bin/sh\necho $6\nexit $STATUS\n").unwrap();
+    fs::write(
+        &vmbell,
+        "#!/bin/sh\nprintf '%s\\n' $6 $LAST\nexit $STATUS\n",
+    )
+    .unwrap();
     fs::set_permissions(&vmbell, fs::Permissions::from_mode(0o755)).unwrap();
     let [shell, option] = container.command.unwrap().try_into().unwrap();
     let [script] = container.args.unwrap().try_into().unwrap();
@@ -88,16 +92,24 @@ fn the_pods_of_the_sweep_try_all_shards_and_pass_what_a_vmm_lost() {
     let path = format!("{}:/usr/bin:/bin", folder.path().display());
     let completions = job.completions.unwrap();
     for index in 0..completions {
-        for (status, expected) in [(0, 0), (1, 0), (3, 0), (2, 2), (69, 69), (77, 77)] {
+        // The last line of a report is a brace, unless it was cut.
+        let whole = [0, 1, 3].map(|status| (status, "}", 0));
+        let failed = [2, 69, 77].map(|status| (status, "}", 1));
+        let cut = [0, 1, 3].map(|status| (status, "", 1));
+        for (status, last, expected) in [whole, failed, cut].concat() {
             let mut command = Command::new(&shell);
             command.arg(&option).arg(&script);
             command.env("PATH", &path).env("INDEX", index.to_string());
-            let ended = command.env("STATUS", status.to_string()).status().unwrap();
-            assert_eq!(ended.code(), Some(expected));
+            command.env("STATUS", status.to_string()).env("LAST", last);
+            let ended = command.status().unwrap();
+            assert_eq!(ended.code(), Some(expected), "{status} {last}");
         }
         let shard = format!("{}/{completions}", index + 1);
         let report = folder.path().join(format!("sweep-{}.json", index + 1));
-        assert_eq!(fs::read_to_string(report).unwrap(), format!("{shard}\n"));
+        assert_eq!(
+            fs::read_to_string(report).unwrap(),
+            format!("{shard}\n}}\n")
+        );
     }
 }
 
