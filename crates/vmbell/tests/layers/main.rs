@@ -156,8 +156,9 @@ const MODULES: &[(&str, &str, Layers)] = &[
         "vmm",
         "",
         &[
-            &["backend", "image", "off", "ram", "stop"],
+            &["backend", "image", "ram", "stop"],
             &["error"],
+            &["off"],
             &["machine"],
             &["board_devices"],
             &["pc", "virt"],
