@@ -9,6 +9,7 @@
 
 mod advised;
 mod at_limits;
+mod bad_vmms;
 mod before;
 mod common;
 mod compare;
@@ -33,4 +34,3 @@ mod run;
 mod sweep;
 mod top;
 mod vmms;
-mod vmms_ends;
