@@ -200,32 +200,24 @@ impl Traffic<'_> {
     /// Makes a slot's request available.
     fn offer(&mut self, slot: u16) {
         let (queue, answer) = (self.device.queue(), &ANSWERS[usize::from(slot)]);
-        let from_device = |bytes| Part {
-            bytes,
-            device_writes: true,
-        };
-        let to_device = |bytes| Part {
-            bytes,
-            device_writes: false,
-        };
         match self.options.device {
             SweepDevice::Rng => {
                 self.ring
-                    .offer(slot, &[from_device(&answer.data[..RANDOM_LEN])]);
+                    .offer(slot, &[Part::from_device(&answer.data[..RANDOM_LEN])]);
             }
             // A read of sector 0: the header is all zeroes.
             SweepDevice::Blk => self.ring.offer(
                 slot,
                 &[
-                    to_device(&queue.header[..16]),
-                    from_device(&answer.data),
-                    from_device(core::slice::from_ref(&answer.status)),
+                    Part::to_device(&queue.header[..16]),
+                    Part::from_device(&answer.data),
+                    Part::from_device(core::slice::from_ref(&answer.status)),
                 ],
             ),
             // All frames are the same.
             SweepDevice::Net => self
                 .ring
-                .offer(slot, &[to_device(&queue.header[..FRAME_LEN])]),
+                .offer(slot, &[Part::to_device(&queue.header[..FRAME_LEN])]),
         }
     }
 

@@ -66,25 +66,17 @@ impl Kind {
 
     /// Prepares the request: 16 random bytes; sector 0; one byte to print; a frame without a receiver.
     pub fn prepare(self, queue: &Queue) {
-        let from_device = |bytes| Part {
-            bytes,
-            device_writes: true,
-        };
-        let to_device = |bytes| Part {
-            bytes,
-            device_writes: false,
-        };
         match self {
-            Self::Rng => queue.prepare(&[from_device(&queue.data[..RANDOM_LEN])]),
+            Self::Rng => queue.prepare(&[Part::from_device(&queue.data[..RANDOM_LEN])]),
             // Type 0 is a read; the sector's number is 0.
             Self::Blk => queue.prepare(&[
-                to_device(&queue.header[..16]),
-                from_device(&queue.data),
-                from_device(core::slice::from_ref(&queue.status)),
+                Part::to_device(&queue.header[..16]),
+                Part::from_device(&queue.data),
+                Part::from_device(core::slice::from_ref(&queue.status)),
             ]),
             Self::Console => {
                 queue.header[0].store(b'.', Relaxed);
-                queue.prepare(&[to_device(&queue.header[..1])]);
+                queue.prepare(&[Part::to_device(&queue.header[..1])]);
             }
             Self::Net => {
                 let frame = &queue.header[12..FRAME_LEN];
@@ -95,7 +87,7 @@ impl Kind {
                 {
                     byte.store(value, Relaxed);
                 }
-                queue.prepare(&[to_device(&queue.header[..FRAME_LEN])]);
+                queue.prepare(&[Part::to_device(&queue.header[..FRAME_LEN])]);
             }
         }
     }

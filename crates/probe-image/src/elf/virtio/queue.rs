@@ -68,6 +68,24 @@ pub struct Part<'a> {
     pub device_writes: bool,
 }
 
+impl<'a> Part<'a> {
+    /// A part that the device writes.
+    pub fn from_device(bytes: &'a [AtomicU8]) -> Self {
+        Self {
+            bytes,
+            device_writes: true,
+        }
+    }
+
+    /// A part that the device reads.
+    pub fn to_device(bytes: &'a [AtomicU8]) -> Self {
+        Self {
+            bytes,
+            device_writes: false,
+        }
+    }
+}
+
 impl Queue {
     /// An empty queue.
     pub const fn new() -> Self {
