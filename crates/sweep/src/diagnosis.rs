@@ -213,13 +213,7 @@ mod tests {
     }
 
     fn lost(help: Help, kicked: bool) -> Behaviour {
-        let ring = PrintedRing {
-            available: 2,
-            used: 1,
-            seen: 1,
-            avail_event: 1,
-            used_event: 1,
-        };
+        let ring = PrintedRing::ONE_OPEN;
         Behaviour::Found(GuestFault::Lost(Loss {
             operation: 1,
             kicked,

@@ -60,6 +60,18 @@ pub struct PrintedRing {
     pub used_event: u16,
 }
 
+#[cfg(test)]
+impl PrintedRing {
+    /// One request of two is open.
+    pub(crate) const ONE_OPEN: Self = Self {
+        available: 2,
+        used: 1,
+        seen: 1,
+        avail_event: 1,
+        used_event: 1,
+    };
+}
+
 /// A notification that did not come within the guest's own bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {

@@ -159,13 +159,7 @@ fn a_fault_that_the_control_group_has_too_is_not_blamed() {
 #[test]
 fn a_loss_is_known_in_the_control_group_by_what_helped() {
     let lost = |help| {
-        let ring = PrintedRing {
-            available: 2,
-            used: 1,
-            seen: 1,
-            avail_event: 1,
-            used_event: 1,
-        };
+        let ring = PrintedRing::ONE_OPEN;
         Loss {
             operation: 1,
             kicked: true,

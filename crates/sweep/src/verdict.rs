@@ -217,13 +217,7 @@ mod tests {
 
     #[test]
     fn what_a_thread_that_does_not_run_may_cause_is_no_loss_if_it_is_seen_once() {
-        let ring = PrintedRing {
-            available: 2,
-            used: 1,
-            seen: 1,
-            avail_event: 1,
-            used_event: 1,
-        };
+        let ring = PrintedRing::ONE_OPEN;
         let lost = |help| {
             Behaviour::Found(GuestFault::Lost(Loss {
                 operation: 1,
