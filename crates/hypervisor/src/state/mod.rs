@@ -63,7 +63,7 @@ pub struct VmState {
     pub(crate) controllers: Option<([kvm_irqchip; 3], kvm_pit_state2)>,
 }
 
-/// The state of a vCPU. There is none: no backend saves arm64's vCPUs.
+/// The state of a vCPU, which has no value: no backend saves arm64's vCPUs.
 #[cfg(not(target_arch = "x86_64"))]
 #[derive(Debug, Serialize, Deserialize)]
 pub enum VcpuState {}

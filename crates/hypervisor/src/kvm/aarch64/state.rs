@@ -19,7 +19,7 @@ fn unsupported() -> Error {
     }
 }
 
-/// The registers of a vCPU after its reset. There are none: KVM resets the vCPU itself.
+/// The registers for a vCPU's reset, which are empty because KVM resets the vCPU itself.
 #[derive(Debug)]
 pub struct Registers;
 
