@@ -68,7 +68,7 @@ pub struct VmState {
 #[derive(Debug, Serialize, Deserialize)]
 pub enum VcpuState {}
 
-/// The state of a guest. There is none: no backend saves arm64's guests.
+/// The state of a guest, which has no value: no backend saves arm64's guests.
 #[cfg(not(target_arch = "x86_64"))]
 #[derive(Debug, Serialize, Deserialize)]
 pub enum VmState {}
